@@ -58,16 +58,7 @@ const subFloors = {
     ['commands'],
     ['export', 'follow'],
     ['output'],
-    [
-      'parse.ts',
-      'help.ts',
-      'client.ts',
-      'settings.ts',
-      'ownValues.ts',
-      'flags.ts',
-      'command.ts',
-      'pinnedRequest.ts',
-    ],
+    ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'ownValues.ts', 'flags.ts', 'command.ts'],
   ],
   collections: [
     ['executionData'],

@@ -3,6 +3,8 @@ export type { DaemonPorts, Host } from './runDaemon.js';
 export { daemonRuns, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
+export { daemonRequest } from './guard/daemonRequest.js';
+export type { PlainResponse } from './guard/daemonRequest.js';
 export type { OwnAccess } from './guard/SecretFiles.js';
 export { readFirstToken } from './guard/tokens.js';
 export { announcedRuns } from './lifecycle/runRegistry.js';

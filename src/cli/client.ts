@@ -1,13 +1,17 @@
 import { ApiError } from '../api/index.js';
 import { connect } from 'node:net';
-import { daemonRuns, readDaemonRecord, readFingerprint, readFirstToken } from '../app/index.js';
-import type { ControlAnswer, DaemonRecord, OwnAccess } from '../app/index.js';
+import {
+  daemonRequest,
+  daemonRuns,
+  readDaemonRecord,
+  readFingerprint,
+  readFirstToken,
+} from '../app/index.js';
+import type { ControlAnswer, DaemonRecord, OwnAccess, PlainResponse } from '../app/index.js';
 import type { StatusDocument } from '../api/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import { AbortError, maskedEndpoint, OperatorError, systemClock } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
-import { pinnedRequest } from './pinnedRequest.js';
-import type { PlainResponse } from './pinnedRequest.js';
 import { knowsDaemonAddress, namesDaemonAddress } from './settings.js';
 
 /** How long a daemon on the same machine may take to answer. */
@@ -253,11 +257,7 @@ async function fetched(
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<PlainResponse | undefined> {
-  const { certificate, token } = await access();
-  const headers = {
-    'accept-encoding': 'identity',
-    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-  };
+  const known = await access();
   const cut = new AbortController();
   const timer = systemClock.setTimer(timeoutMs, () => cut.abort(new AbortError('no answer in time')));
   const onAbort = (): void => cut.abort(new AbortError());
@@ -265,12 +265,7 @@ async function fetched(
   if (signal?.aborted === true) onAbort();
   let response: PlainResponse;
   try {
-    if (certificate === undefined) {
-      const answer = await fetch(url + path, { signal: cut.signal, headers });
-      response = { status: answer.status, bytes: Buffer.from(await answer.arrayBuffer()) };
-    } else {
-      response = await pinnedRequest(new URL(url + path), { certificate, headers, signal: cut.signal });
-    }
+    response = await daemonRequest(new URL(url + path), known, cut.signal);
   } catch {
     // Refused or timed out: no daemon of ours is there.
     return undefined;
@@ -281,7 +276,7 @@ async function fetched(
   if (response.status !== 401) return response;
   throw new OperatorError(
     'usage',
-    `The daemon at ${url} wants a bearer token${token === undefined ? '' : ', and does not know the one that it got'}. ` +
+    `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ', and does not know the one that it got'}. ` +
       'Name a file with one: --api-tokens-file FILE.',
   );
 }

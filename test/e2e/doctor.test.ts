@@ -118,6 +118,20 @@ describe('doctor', () => {
     ]);
   });
 
+  it('asks a running daemon over TLS and with a token, where that one wants them', async () => {
+    const devnet = await node();
+    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
+    const start = startArguments(devnet, scratchDirectory(), '--start-height', '0', ...secrets.flags());
+    const daemon = await startDaemon(start);
+    await daemon.reaches(HEAD);
+    const [api, metrics] = [daemon.apiUrl, daemon.metricsUrl].map((url) => new URL(url).port);
+    const taken = [...start, '--api-port', api ?? '', '--metrics-port', metrics ?? ''];
+    const { code, saying } = await examined(taken);
+    expect(saying('store', 'ok')).toContain(`is ready, and has heights 0 to ${HEAD}`);
+    expect(saying('ports', 'ok').match(/is in use by this daemon/g)).toHaveLength(2);
+    expect(code).toBe(0);
+  });
+
   it('names nodes that do not answer, are of another chain, or speak another protocol', async () => {
     const dead = await examined(startArguments({ address: '127.0.0.1:1' }, scratchDirectory()));
     expect(dead.code).toBe(69);

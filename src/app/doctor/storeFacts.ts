@@ -10,6 +10,7 @@ import type {
   SporkRecord,
   StoreSurvey,
 } from '../../storage/index.js';
+import { daemonRequest } from '../guard/daemonRequest.js';
 import { isAlive, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import type { DaemonRecord } from '../lifecycle/daemonRecord.js';
 
@@ -86,11 +87,10 @@ async function statusOf({ api, instance }: DaemonRecord): Promise<StatusDocument
   if (api === undefined) return undefined;
   const host = api.host.includes(':') ? `[${api.host}]` : api.host;
   try {
-    const response = await fetch(`http://${host}:${api.port}/status`, {
-      signal: AbortSignal.timeout(ASK_MS),
-      headers: api.token === undefined ? {} : { authorization: `Bearer ${api.token}` },
-    });
-    const status = (await response.json()) as StatusDocument;
+    const protocol = api.certificate === undefined ? 'http' : 'https';
+    const url = new URL(`${protocol}://${host}:${api.port}/status`);
+    const { bytes } = await daemonRequest(url, api, AbortSignal.timeout(ASK_MS));
+    const status = JSON.parse(bytes.toString()) as StatusDocument;
     return status.instance === instance ? status : undefined;
   } catch {
     return undefined;

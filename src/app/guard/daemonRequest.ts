@@ -1,17 +1,33 @@
 import { request } from 'node:http';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
+import type { OwnAccess } from './SecretFiles.js';
 
 export interface PlainResponse {
   readonly status: number;
   readonly bytes: Buffer;
 }
 
+/** One GET of a daemon, uncompressed, with what it takes to be let in. Rejects when there is no such server, no answer, or at the signal. */
+export async function daemonRequest(
+  url: URL,
+  { certificate, token }: OwnAccess,
+  signal: AbortSignal,
+): Promise<PlainResponse> {
+  const headers = {
+    'accept-encoding': 'identity',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
+  if (certificate !== undefined) return pinnedRequest(url, { certificate, headers, signal });
+  const response = await fetch(url, { signal, headers });
+  return { status: response.status, bytes: Buffer.from(await response.arrayBuffer()) };
+}
+
 /**
- * One GET over TLS, to whom a known authority vouches for, or whose certificate is the one expected: that of a daemon need not be
- * for the address at which this machine reaches it. Rejects when there is no such server, or no answer.
+ * Over TLS, to whom a known authority vouches for, or whose certificate is the one expected: that of a daemon need not be
+ * for the address at which this machine reaches it.
  */
-export async function pinnedRequest(
+async function pinnedRequest(
   { hostname, pathname, port, search }: URL,
   {
     certificate,
@@ -26,7 +42,7 @@ export async function pinnedRequest(
 ): Promise<PlainResponse> {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const socket = connect({
-    ...{ host, port: Number(port) },
+    ...{ host, port: port === '' ? 443 : Number(port) },
     ...(isIP(host) === 0 ? { servername: host } : {}),
     // It is checked here, before anything is sent.
     rejectUnauthorized: false,
