@@ -81,7 +81,7 @@ export const menu: readonly PageGroup[] = [
       ['Backup and copies', 'docs/copies.md'],
       ['PostgreSQL', 'docs/postgresql.md'],
       ['The whole chain', 'docs/whole-chain.md'],
-      ['TLS and tokens', 'docs/security.md'],
+      ['TLS and tokens', 'docs/tls-and-tokens.md'],
       ['Security', 'SECURITY.md'],
     ],
   },

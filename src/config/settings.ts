@@ -293,7 +293,7 @@ export const daemonSettings = {
     isReloadable: true,
   }),
   'api.tls.certificateFile': setting<string | null>({
-    doc: 'Certificate of both ports of the read API, in PEM, with the chain below it: then they speak TLS alone. Read again when it changes, and at SIGHUP (docs/security.md).',
+    doc: 'Certificate of both ports of the read API, in PEM, with the chain below it: then they speak TLS alone. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',
     format: optional(text('a file')),
     default: null,
@@ -314,14 +314,14 @@ export const daemonSettings = {
     defaultDoc: 'none',
   }),
   'api.tokensFile': setting<string | null>({
-    doc: 'Bearer tokens of the read API, one a line, optionally with a name behind it; `#` begins a comment. At least 16 characters each. Read again when it changes, and at SIGHUP (docs/security.md).',
+    doc: 'Bearer tokens of the read API, one a line, optionally with a name behind it; `#` begins a comment. At least 16 characters each. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',
     format: optional(text('a file')),
     default: null,
     defaultDoc: 'none: everybody may call',
   }),
   'api.tokensFor': setting<'everything' | 'expensive'>({
-    doc: 'What needs a token, or a client certificate, where there are any: `everything`, or what is `expensive` alone: streams, large answers, and what is forwarded (docs/security.md has the list).',
+    doc: 'What needs a token, or a client certificate, where there are any: `everything`, or what is `expensive` alone: streams, large answers, and what is forwarded (docs/tls-and-tokens.md has the list).',
     format: choice(['everything', 'expensive']),
     default: 'everything',
   }),

@@ -36,7 +36,7 @@ async function apiOf(tokensFor: ApiSecrets['tokensFor']): Promise<string> {
 
 /** Of each path that the page names: whether it needs a token, in the column of `tokensFor`. */
 function toldBy(tokensFor: ApiSecrets['tokensFor']): ReadonlyMap<string, boolean> {
-  const page = readFileSync(join(import.meta.dirname, '../../../docs/security.md'), 'utf8');
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/tls-and-tokens.md'), 'utf8');
   const column = tokensFor === 'everything' ? 2 : 3;
   const rows = page.split('\n').filter((line) => line.startsWith('| ') && line.includes('`/'));
   return new Map(
