@@ -76,6 +76,10 @@ export class LinePlayer {
     if (words.some((word) => word.includes('spork:'))) return checked('names a spork of mainnet');
     if (words.some((word) => /^https?:\/\/(?!127\.0\.0\.1)/.test(word)))
       return checked('fetches from elsewhere');
+    if (words.includes('--exec'))
+      return checked('runs a program of the reader; test/e2e/exportProgram.test.ts plays it');
+    if (words.includes('--api-tls-certificate-file'))
+      return checked('needs a certificate; test/e2e/guardedPorts.test.ts plays it');
     if (name === 'completion' && words[1] === 'install')
       return checked('changes the shell of whoever runs it');
     if (name === 'start') return this.#start(words);
