@@ -165,7 +165,9 @@ describe('completion', () => {
     expect(offered(out, 'st')).toEqual(['start', 'status']);
     expect(offered(out, 'get', 'a')).toEqual(['account']);
     expect(offered(out, 'start', '--no')).toContain('--no-edi');
-    expect(offered(out, 'status', '--api')).toEqual(['--api-host', '--api-port']);
+    expect(offered(out, 'status', '--api')).toEqual([
+      ...['--api-host', '--api-port', '--api-tls-certificate-file', '--api-tokens-file'],
+    ]);
     expect(offered(out, 'start', '--network', 'm')).toEqual(['mainnet']);
     expect(offered(out, 'help', 've')).toEqual(['verify']);
   });
