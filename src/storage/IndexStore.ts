@@ -188,6 +188,11 @@ export interface AccountIndex extends AccountReader {
   extend(): Promise<void>;
 }
 
+/** A block and what its collections hold, in guarantee order. */
+export interface WholeBlock extends StoredBlock {
+  readonly collections: readonly StoredCollection[];
+}
+
 /**
  * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
  * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
@@ -204,6 +209,8 @@ export interface IndexReader {
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
   /** All collections of a block in guarantee order; `undefined` when the height is outside the range. */
   collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined>;
+  /** Both in one read. */
+  wholeBlock(height: number): Promise<WholeBlock | undefined>;
   collection(id: Identifier): Promise<StoredCollection | undefined>;
   /** Every position of a collection id, lowest first, at most `limit`. */
   collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;

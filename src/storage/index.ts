@@ -29,6 +29,7 @@ export type {
   StoredBlock,
   StoredCollection,
   StoredTransaction,
+  WholeBlock,
   StoreMeta,
   TransactionPlace,
   WriteRoom,

@@ -86,6 +86,10 @@ export class SteppedStore implements IndexStore {
     return this.#inner.blockById(id);
   }
 
+  wholeBlock(height: number): ReturnType<IndexStore['wholeBlock']> {
+    return this.#inner.wholeBlock(height);
+  }
+
   collectionsByHeight(height: number): ReturnType<IndexStore['collectionsByHeight']> {
     return this.#inner.collectionsByHeight(height);
   }

@@ -183,6 +183,7 @@ export class ExchangeableIndex
   latestIndexedHeight = () => this.#index.store.latestIndexedHeight();
   blockByHeight: IndexReader['blockByHeight'] = (height) => this.#index.store.blockByHeight(height);
   blockById: IndexReader['blockById'] = (id) => this.#index.store.blockById(id);
+  wholeBlock: IndexReader['wholeBlock'] = (height) => this.#index.store.wholeBlock(height);
   collectionsByHeight: IndexReader['collectionsByHeight'] = (height) =>
     this.#index.store.collectionsByHeight(height);
   collection: IndexReader['collection'] = (id) => this.#index.store.collection(id);

@@ -12,6 +12,7 @@ import type {
   StoredTransaction,
   StoreMeta,
   TransactionPlace,
+  WholeBlock,
 } from '../../src/storage/index.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';
@@ -164,6 +165,11 @@ export class MemoryIndexStore implements IndexStore {
   async blockById(id: Identifier): Promise<StoredBlock | undefined> {
     const entry = this.#entries().find(({ block }) => block.id === id);
     return entry && storedBlock(entry);
+  }
+
+  async wholeBlock(height: number): Promise<WholeBlock | undefined> {
+    const [stored, collections] = [await this.blockByHeight(height), await this.collectionsByHeight(height)];
+    return stored && collections && { ...stored, collections };
   }
 
   async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {

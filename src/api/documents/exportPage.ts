@@ -1,5 +1,5 @@
 import { decodeBlock, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
-import type { IndexReader, StoredBlock, StoredCollection } from '../../storage/index.js';
+import type { IndexReader, WholeBlock } from '../../storage/index.js';
 import * as t from '../schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
 import { list, parseHeight } from '../view/queryParameters.js';
@@ -73,7 +73,7 @@ export async function pageOf(
   let characters = 0;
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
   for (let height = from; height <= last && characters < PAGE_CHARACTERS; height += 1) {
-    const block = await readWhole(reader, height);
+    const block = await reader.wholeBlock(height);
     if (block === undefined) break;
     const lines = linesOf(block);
     blocks.push(lines);
@@ -99,21 +99,6 @@ function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
   const height = parseHeight(text);
   if (height === undefined || given.length > 1) throw invalid(`${name} takes one decimal height`);
   return height;
-}
-
-/** A block with its bodies. */
-export interface WholeBlock extends StoredBlock {
-  readonly collections: readonly StoredCollection[];
-}
-
-/** `undefined` where the height is outside the range, or was rewound away between the two reads. */
-async function readWhole(reader: IndexReader, height: number): Promise<WholeBlock | undefined> {
-  const stored = await reader.blockByHeight(height);
-  if (stored === undefined) return undefined;
-  if (stored.block.collectionIds.length === 0) return { ...stored, collections: [] };
-  const collections = await reader.collectionsByHeight(height);
-  const isOfBlock = collections?.every(({ blockId }) => blockId === stored.block.id) === true;
-  return isOfBlock ? { ...stored, collections } : undefined;
 }
 
 function blockLines(whole: WholeBlock): string[] {

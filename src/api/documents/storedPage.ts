@@ -1,8 +1,8 @@
-import type { SporkRecord } from '../../storage/index.js';
+import type { SporkRecord, WholeBlock } from '../../storage/index.js';
 import * as t from '../schema.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import { pageOf } from './exportPage.js';
-import type { ExportRange, WholeBlock } from './exportPage.js';
+import type { ExportRange } from './exportPage.js';
 
 const base64 = t.note('As stored, in base64: a protobuf message.', t.text);
 

@@ -1,13 +1,13 @@
 import type { ReaderMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { IndexReader } from '../../storage/index.js';
+import type { IndexReader, WholeBlock } from '../../storage/index.js';
 import { ApiError, holeAt, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import { rangeWith } from '../view/statusDocument.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
-import type { BlockBodies, Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
+import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
 import { RecentBlocks } from './RecentBlocks.js';
 import { RecentBodies } from './RecentBodies.js';
 import { cursorAt } from './feedStart.js';
@@ -133,11 +133,14 @@ export class ChangeFeed {
    */
   followBodies(
     { from, to = Infinity, waits = false }: BodiesFollowing,
-    sink: FeedSink<readonly BlockBodies[]>,
+    sink: FeedSink<readonly WholeBlock[]>,
   ): () => void {
     const read = async ({ next }: Follower): Promise<Sending> => {
       const range = rangeWith(next, this.#dependencies.status.range());
-      const blocks = await this.#bodies.read(next, Math.min(to, range?.to ?? next));
+      const last = Math.min(to, range?.to ?? next);
+      const blocks = await this.#bodies.read(next, last);
+      // Read while these are sent.
+      this.#bodies.prepare(next + blocks.length, last);
       return { heights: blocks.length, send: (taken) => sink.send(blocks, taken) };
     };
     const kind = 'indexed_blocks';

@@ -1,6 +1,5 @@
 import { RunningAverage } from '../../runtime/index.js';
-import type { IndexReader } from '../../storage/index.js';
-import type { BlockBodies } from './feedEvents.js';
+import type { IndexReader, WholeBlock } from '../../storage/index.js';
 
 /** Heights share one event up to this size; a larger block has one of its own. */
 const EVENT_BYTES = 256 * 1024;
@@ -12,54 +11,71 @@ const RECENT_BYTES = 16 * 1024 * 1024;
 const BLOCK_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: EVENT_BYTES };
 
 interface Kept {
-  readonly bodies: BlockBodies;
+  readonly block: WholeBlock;
   readonly bytes: number;
 }
 
 /** Reads blocks with their bodies, several at once, through a cache. */
 export class RecentBodies {
-  readonly #reader: Pick<IndexReader, 'blockByHeight' | 'collectionsByHeight'>;
+  readonly #reader: Pick<IndexReader, 'wholeBlock'>;
   /** By height, least recently read first. */
   readonly #blocks = new Map<number, Kept>();
   #keptBytes = 0;
+  /** Reads that have begun: who wants the same block waits for the same read. */
+  readonly #reading = new Map<number, Promise<Kept>>();
   readonly #blockBytes = new RunningAverage(BLOCK_BYTES);
 
-  constructor(dependencies: { readonly reader: Pick<IndexReader, 'blockByHeight' | 'collectionsByHeight'> }) {
+  constructor(dependencies: { readonly reader: Pick<IndexReader, 'wholeBlock'> }) {
     this.#reader = dependencies.reader;
   }
 
   /** What was above this height is indexed no longer. */
   forgetAbove(latestIndexed: number): void {
     for (const height of [...this.#blocks.keys()]) if (height > latestIndexed) this.#forget(height);
+    for (const height of [...this.#reading.keys()]) if (height > latestIndexed) this.#reading.delete(height);
+  }
+
+  /** Has what `read` is asked for next at hand. */
+  prepare(from: number, to: number): void {
+    // Whoever asks for it is told what is wrong.
+    if (from <= to) this.read(from, to).catch(() => undefined);
   }
 
   /**
    * Blocks of consecutive indexed heights, from the first of them on: as many as one event takes, at least one. Expected
    * errors: `StorageError`.
    */
-  async read(from: number, to: number): Promise<readonly BlockBodies[]> {
+  async read(from: number, to: number): Promise<readonly WholeBlock[]> {
     const expected = Math.floor(EVENT_BYTES / (this.#blockBytes.value ?? EVENT_BYTES));
     const count = Math.min(to - from + 1, Math.max(1, Math.min(expected, EVENT_HEIGHTS)));
     const read = await Promise.all(Array.from({ length: count }, (_, index) => this.#block(from + index)));
     let bytes = 0;
     const fitting = read.findIndex((block) => (bytes += block.bytes) > EVENT_BYTES);
-    return read.slice(0, fitting === -1 ? count : Math.max(1, fitting)).map(({ bodies }) => bodies);
+    return read.slice(0, fitting === -1 ? count : Math.max(1, fitting)).map(({ block }) => block);
   }
 
   async #block(height: number): Promise<Kept> {
     const known = this.#blocks.get(height);
     if (known !== undefined) return known;
-    const [stored, collections] = await Promise.all([
-      this.#reader.blockByHeight(height),
-      this.#reader.collectionsByHeight(height),
-    ]);
-    const isWhole = collections?.every(({ blockId }) => blockId === stored?.block.id) === true;
-    if (stored === undefined || !isWhole) throw new Error(`height ${height} is indexed but cannot be read`);
-    const ofCollections = collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
-    const kept = { bodies: { stored, collections }, bytes: stored.block.encoded.length + ofCollections };
-    this.#blockBytes.observe(kept.bytes);
-    this.#keep(height, kept);
-    return kept;
+    const reading = this.#reading.get(height) ?? this.#read(height);
+    this.#reading.set(height, reading);
+    try {
+      const kept = await reading;
+      // Not where it was forgotten meanwhile.
+      if (this.#reading.get(height) === reading) this.#keep(height, kept);
+      return kept;
+    } finally {
+      if (this.#reading.get(height) === reading) this.#reading.delete(height);
+    }
+  }
+
+  async #read(height: number): Promise<Kept> {
+    const block = await this.#reader.wholeBlock(height);
+    if (block === undefined) throw new Error(`height ${height} is indexed but cannot be read`);
+    const ofCollections = block.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
+    const bytes = block.block.encoded.length + ofCollections;
+    this.#blockBytes.observe(bytes);
+    return { block, bytes };
   }
 
   #keep(height: number, kept: Kept): void {

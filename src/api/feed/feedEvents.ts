@@ -1,5 +1,5 @@
 import type { Identifier } from '../../flow/index.js';
-import type { StoredBlock, StoredCollection } from '../../storage/index.js';
+import type { StoredBlock } from '../../storage/index.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
@@ -22,12 +22,6 @@ export interface RewindEvent {
   readonly height: number;
   /** The block indexed at `height`; `undefined` where none is known. */
   readonly blockId: Identifier | undefined;
-}
-
-/** A block and what its collections hold, in guarantee order. */
-export interface BlockBodies {
-  readonly stored: StoredBlock;
-  readonly collections: readonly StoredCollection[];
 }
 
 export type FeedEvent = HeightEvent | RewindEvent;

@@ -16,12 +16,9 @@ export interface GivenBlock {
  */
 export async function readVerified(reader: IndexReader, height: number): Promise<BlockEntry> {
   try {
-    const [stored, bodies] = await Promise.all([
-      reader.blockByHeight(height),
-      reader.collectionsByHeight(height),
-    ]);
-    if (stored === undefined || bodies === undefined) throw damaged(height, 'it is covered, and not there');
-    return verified(height, { ...stored, bodies: bodies.map(({ encoded }) => encoded) });
+    const whole = await reader.wholeBlock(height);
+    if (whole === undefined) throw damaged(height, 'it is covered, and not there');
+    return verified(height, { block: whole.block, bodies: whole.collections.map(({ encoded }) => encoded) });
   } catch (error) {
     if (error instanceof StorageError && error.kind === 'corrupt')
       throw damaged(height, error.damage ?? error.message, error);

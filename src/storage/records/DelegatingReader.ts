@@ -17,6 +17,10 @@ export abstract class DelegatingReader implements StoredReads {
     return this.reads.blockById(id);
   }
 
+  wholeBlock(height: number): ReturnType<StoredReads['wholeBlock']> {
+    return this.reads.wholeBlock(height);
+  }
+
   collectionsByHeight(height: number): ReturnType<StoredReads['collectionsByHeight']> {
     return this.reads.collectionsByHeight(height);
   }

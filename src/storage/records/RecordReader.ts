@@ -6,12 +6,13 @@ import type {
   StoredCollection,
   StoredTransaction,
   TransactionPlace,
+  WholeBlock,
 } from '../IndexStore.js';
 import { corruptRecord } from '../StorageError.js';
 import type { CollectionShape } from './codecs.js';
 import { contains } from './heightRanges.js';
 import type { HeightRanges } from './heightRanges.js';
-import { readBlock, readBody, readSlice } from './readRecords.js';
+import { readBlock, readSlice, readWhole } from './readRecords.js';
 import type { ReadBlock, ReadPlace, Values } from './readRecords.js';
 import { Prefix } from './schema.js';
 import type { PointerPrefix } from './schema.js';
@@ -69,16 +70,22 @@ export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' |
   }
 
   async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
-    const read = await this.#block(height);
-    if (read === undefined) return undefined;
-    const body = await readBody(this.#values, read, { offset: 0, length: read.bodyLength });
+    return (await this.wholeBlock(height))?.collections;
+  }
+
+  async wholeBlock(height: number): Promise<WholeBlock | undefined> {
+    if (!this.#covers(height)) return undefined;
+    const found = this.#present(height, await readWhole(this.#values, height));
+    if (found === undefined) return undefined;
+    const { body, read } = found;
     let offset = 0;
-    return read.block.collectionIds.map((id, collectionIndex) => {
+    const collections = read.block.collectionIds.map((id, collectionIndex) => {
       const end = offset + (read.shapes[collectionIndex] as CollectionShape).length;
       const encoded = body.subarray(offset, end);
       offset = end;
       return { id, place: { height, collectionIndex }, blockId: read.block.id, encoded };
     });
+    return { block: read.block, transactionCounts: read.transactionCounts, collections };
   }
 
   async collection(id: Identifier): Promise<StoredCollection | undefined> {

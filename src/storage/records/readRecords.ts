@@ -121,6 +121,26 @@ export async function readBody(database: Values, read: ReadBlock, slice: Slice):
   return bodySlice(read, slice, (chunk) => values[chunk - first]);
 }
 
+/**
+ * A block record and the block's whole body, in one read unless the body is chunked. The body may be a view of a larger
+ * buffer. `undefined` when there is no such block. Expected errors: `StorageError` (`corrupt`).
+ */
+export async function readWhole(
+  database: Values,
+  height: number,
+): Promise<{ readonly read: ReadBlock; readonly body: Buffer } | undefined> {
+  const recordKey = blockKey(height);
+  const [record, chunk] = await database.getMany([recordKey, bodyKey(height, 0)]);
+  if (record === undefined) return undefined;
+  const read = openBlockRecord(recordKey, record, height);
+  const whole = { offset: 0, length: read.bodyLength };
+  const isOneValue = chunksOf(read, whole).last <= 0;
+  return {
+    read,
+    body: isOneValue ? bodySlice(read, whole, () => chunk) : await readBody(database, read, whole),
+  };
+}
+
 /** The chunks that hold part of a body; none (`last` below `first`) for an empty part. */
 function chunksOf({ bodyLength }: ReadBlock, { offset, length }: Slice) {
   const chunkBytes = bodyLength <= MAX_WHOLE_BODY_BYTES ? bodyLength : BODY_CHUNK_BYTES;

@@ -149,8 +149,8 @@ describe('SubscribeIndexedBlocks', () => {
     const bodies = Array.from({ length: 60 }, () => [[large]]);
     await serve(smallChain(FIRST, bodies));
     const reads: number[] = [];
-    const read = store.collectionsByHeight.bind(store);
-    store.collectionsByHeight = (height) => {
+    const read = store.wholeBlock.bind(store);
+    store.wholeBlock = (height) => {
       reads.push(height);
       return read(height);
     };

@@ -175,9 +175,10 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     Object.assign(forged, {
       meta: () => source.meta(),
       coverage: () => source.coverage(),
-      blockByHeight: (height: number) => source.blockByHeight(height),
-      collectionsByHeight: async (height: number) =>
-        height === 286 ? [wrong] : source.collectionsByHeight(height),
+      wholeBlock: async (height: number) => {
+        const whole = await source.wholeBlock(height);
+        return height === 286 ? { ...whole!, collections: [wrong] } : whole;
+      },
     });
     await expect(copy(forged, target)).rejects.toMatchObject({
       ...{
@@ -187,11 +188,10 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     });
     expect(target.coverage()).toEqual([range(250, 281)]);
     const broken = Object.assign(Object.create(forged) as IndexStore, {
-      blockByHeight: (height: number) =>
+      wholeBlock: (height: number) =>
         height === 290
           ? Promise.reject(new StorageError('corrupt', 'long', { height, damage: 'its checksum is wrong' }))
-          : source.blockByHeight(height),
-      collectionsByHeight: (height: number) => source.collectionsByHeight(height),
+          : source.wholeBlock(height),
     });
     await expect(copy(broken, target)).rejects.toThrow(/Height 290 of the source is damaged: its checksum/);
     expect((await copy(source, target)).coverage).toEqual(COVERED);

@@ -177,6 +177,7 @@ export class HandStore implements IndexStore {
   coverage = unused;
   blockByHeight = unused;
   blockById = unused;
+  wholeBlock = unused;
   collectionsByHeight = unused;
   collection = unused;
   collectionPlaces = unused;

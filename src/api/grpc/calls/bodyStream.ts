@@ -1,6 +1,6 @@
 import { identifierBytes, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import type { BlockBodies } from '../../feed/feedEvents.js';
+import type { WholeBlock } from '../../../storage/index.js';
 import { invalidArgument } from '../../view/ApiError.js';
 import { heightOf } from './calls.js';
 import type { StreamCall } from './calls.js';
@@ -30,12 +30,12 @@ export function bodyStream(feed: ChangeFeed): StreamCall {
 }
 
 /** `SubscribeIndexedBlocksResponse`, put together in one copy. */
-function encoded(blocks: readonly BlockBodies[]): Buffer {
+function encoded(blocks: readonly WholeBlock[]): Buffer {
   return Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block))));
 }
 
 /** `IndexedBlock` in pieces: a block and its collections have their wire form already. */
-function indexedBlock({ stored: { block }, collections }: BlockBodies): Uint8Array[] {
+function indexedBlock({ block, collections }: WholeBlock): Uint8Array[] {
   const head = new WireWriter().number(1, block.height).bytes(2, identifierBytes(block.id)).finish();
   return [
     head,
