@@ -163,7 +163,7 @@ export const daemonSettings = {
     flag: 'peer',
   }),
   peerTokenFile: setting<string | null>({
-    doc: 'Bearer token for the peers, alone in its file. It is sent to them and to nobody else, so name them as grpcs://. Read again when it changes, and at SIGHUP (docs/security.md).',
+    doc: 'Bearer token for the peers, alone in its file. It is sent to them and to nobody else, so name them as grpcs://. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',
     format: optional(text('a file')),
     default: null,
