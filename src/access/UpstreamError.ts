@@ -14,6 +14,8 @@ export type UpstreamErrorKind =
   /** ResourceExhausted that is our own receive limit. */
   | 'too_large'
   | 'invalid_argument'
+  /** It wants credentials, or others than it got. */
+  | 'unauthenticated'
   | 'failed_precondition'
   | 'deadline'
   | 'unavailable'

@@ -157,6 +157,8 @@ export interface AccessNodes {
   forExecutionData(height: number): readonly AccessNode[];
   /** Other indexers of the chain, best first for their stream, whatever they have indexed. */
   peers(): readonly AccessNode[];
+  /** Why there is none of them, by peer; `undefined` while there is one. */
+  whyNoPeer(): string | undefined;
   /**
    * The node delivered what was requested by this call, and it was right: clears the record of the call and of the
    * node. But a penalty for a lie is served first: one good answer does not undo a lie.

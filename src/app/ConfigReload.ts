@@ -22,8 +22,8 @@ export interface Reloading {
 export interface Reloadable {
   readonly diskWatch: Pick<StorageWatch, 'setMinFreeBytes'>;
   readonly health: Pick<Health, 'setLimits'>;
-  /** Absent, like the next, where no readers are served. */
-  readonly secretFiles: Pick<SecretFiles, 'reload'> | undefined;
+  readonly secretFiles: Pick<SecretFiles, 'reload'>;
+  /** Absent where no readers are served. */
   readonly readers: Pick<ReaderThread, 'change'> | undefined;
 }
 
@@ -58,7 +58,7 @@ export class ConfigReload {
   #reload(): void {
     this.#isWanted = true;
     if (this.#parts === undefined) return;
-    this.#parts.secretFiles?.reload();
+    this.#parts.secretFiles.reload();
     if (!this.#reloading.hasFile) {
       this.#tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
       return;

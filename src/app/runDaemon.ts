@@ -144,14 +144,17 @@ async function run(
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
-  const secretFiles = config.roles.includes('api') ? await SecretFiles.open(config.api, common) : undefined;
+  const secretFiles = await SecretFiles.open(config, common);
+  lifecycle.supervise(secretFiles.run(lifecycle.signal));
   const { fromSnapshot } = config;
   if (fromSnapshot !== undefined) {
     const seeded = await seedStore(config, fromSnapshot, { ...common, signal: lifecycle.signal });
     if (seeded === 'stopped') return;
   }
   // The thread loads its modules while the store is opened.
-  const readers = secretFiles && startReaderThread(config, { ...common, ports, secretFiles });
+  const readers = config.roles.includes('api')
+    ? startReaderThread(config, { ...common, ports, secretFiles })
+    : undefined;
   const store = await openOwnStore(config, { ...common, ports, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
@@ -167,6 +170,7 @@ async function run(
   const parts = openUpstream(config, {
     ...{ ...common, store, queue, sporks, room: diskWatch },
     openChannel: ports.openChannel,
+    peerToken: () => secretFiles.peerToken(),
   });
   onKill = (wish) => {
     if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
@@ -207,7 +211,6 @@ function startReaderThread(
     { ...common, start: ports.startReader ?? startWorker },
   );
   secretFiles.onChange(() => readers.secure(secretFiles.secrets()));
-  lifecycle.supervise(secretFiles.run(lifecycle.signal));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

@@ -19,7 +19,7 @@ import type { ReaderSources } from './threads/ReaderThread.js';
 type ServedParts = IndexingParts & {
   readonly readers: ReaderThread | undefined;
   readonly replica: IndexStore | undefined;
-  readonly secretFiles: SecretFiles | undefined;
+  readonly secretFiles: SecretFiles;
   readonly health: Health;
 };
 
@@ -37,11 +37,11 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   const record = (): void =>
     writeDaemonRecord(config.dataDir, {
       ...{ pid: process.pid, instance: health.report.instance, ...all },
-      ...(addresses.api && { api: { ...addresses.api, ...secretFiles?.ownAccess() } }),
+      ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
       ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
     });
   record();
-  secretFiles?.onChange(record);
+  secretFiles.onChange(record);
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();

@@ -29,6 +29,7 @@ export interface DaemonConfig {
   readonly ediOnly: boolean;
   /** Other indexers that feed this one. */
   readonly peers: readonly string[];
+  readonly peerTokenFile: string | undefined;
   readonly access: {
     readonly sporkRoot: number | undefined;
     readonly ratePerSecond: number;
@@ -135,6 +136,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     }),
     ediOnly: values.ediOnly,
     peers: values.peers,
+    peerTokenFile: values.peerTokenFile ?? undefined,
     access: Object.freeze({
       sporkRoot: values['access.sporkRoot'] ?? undefined,
       ratePerSecond: values['access.ratePerSecond'] ?? (usesPublicNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
@@ -199,6 +201,12 @@ function refuseContradictions(config: DaemonConfig): void {
       'configuration',
       `ediOnly takes collections from the execution-data stream alone, but peers names ${config.peers.length} other indexers to take ` +
         'them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.',
+    );
+  }
+  if (config.peerTokenFile !== undefined && config.peers.length === 0) {
+    throw new OperatorError(
+      'configuration',
+      'peerTokenFile has a token for other indexers, and peers names none to send it to. Add --peer HOST:PORT, or leave the other out.',
     );
   }
   if (config.backfill.plan !== undefined && !config.roles.includes('backfill')) {

@@ -162,6 +162,13 @@ export const daemonSettings = {
     defaultDoc: 'none',
     flag: 'peer',
   }),
+  peerTokenFile: setting<string | null>({
+    doc: 'Bearer token for the peers, alone in its file. It is sent to them and to nobody else, so name them as grpcs://. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
+    value: 'file',
+    format: optional(text('a file')),
+    default: null,
+    defaultDoc: 'none: the peers ask for none',
+  }),
   'access.sporkRoot': setting<number | null>({
     doc: 'Height at which a spork begins that config/sporks.json does not have. Only needed where `/readyz` says so.',
     value: 'height',

@@ -132,7 +132,7 @@ describe('an API with a certificate and tokens', () => {
     );
     expect((await askSecurely(port, '/status', { ...renewed, token: TOKEN })).status).toBe(401);
     expect(await client(renewed).call('Ping')).toEqual({});
-    const told = daemon.program.logs().filter(({ msg }) => msg === 'a secret of the API has changed');
+    const told = daemon.program.logs().filter(({ msg }) => msg === 'a secret has changed');
     expect(told).toContainEqual(
       expect.objectContaining({ secret: 'tokens', tokens: 1, added: ['line 1'], removed: ['tests'] }),
     );
@@ -146,7 +146,7 @@ describe('an API with a certificate and tokens', () => {
     writeFileSync(secrets.keyFile, readFileSync(secrets.certificateFile));
     secrets.writeTokens('short\n');
     daemon.program.child.kill('SIGHUP');
-    const REFUSED = 'a secret of the API cannot be used: the one before stays in use';
+    const REFUSED = 'a secret cannot be used: the one before stays in use';
     const told = await eventually(() => {
       const lines = daemon.program.logs().filter(({ msg }) => msg === REFUSED);
       return lines.length < 2 ? undefined : lines;
@@ -206,7 +206,10 @@ describe('a start with files that cannot be used', () => {
     const cases = [
       [['--api-tokens-file', secrets.tokensFile], /the token of line 2 stands there twice/],
       [['--api-tls-certificate-file', secrets.certificateFile], /has no private key in PEM/],
-      [['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')], /is not the key of/],
+      [
+        ['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')],
+        /is not the key of/,
+      ],
       [['--api-tls-certificate-file', '/nowhere.pem'], /ENOENT/],
       [
         ['--api-tls-key-file', secrets.keyFile],

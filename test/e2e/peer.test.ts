@@ -8,6 +8,7 @@ import type { StreamHandler } from '../support/accessServer.js';
 import { blocksOf } from '../support/chainReference.js';
 import { atEnd } from '../support/cleanup.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { certificateOf, TestSecrets } from '../support/secretFiles.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -118,6 +119,50 @@ describe('an indexer that another one feeds', () => {
     expect(won(metrics, 'peer')).toBeGreaterThan(withCollections.length / 2);
     expect(collectionCalls(devnet) - before).toBeLessThan(before / 2);
   });
+});
+
+describe('a peer that wants a token', () => {
+  const TOKEN = 'a-token-of-the-peer-0123';
+  const trusting = { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: certificateOf('localhost') };
+
+  /** An indexer that has everything, behind TLS and tokens. */
+  async function guardedSource(devnet: DevnetHandle, tokensFor: string) {
+    const secrets = new TestSecrets(`${TOKEN}\n`);
+    const flags = ['--no-edi', ...FROM_ROOT, ...secrets.flags(), '--api-tokens-for', tokensFor];
+    const source = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
+    await source.reaches(TOP);
+    const { port } = new URL(`http://${source.grpcAddress}`);
+    return { secrets, source, endpoint: `localhost:${port}` };
+  }
+
+  it.each(['everything', 'expensive'])(
+    'for what is %s is named with the next step, and feeds who has one',
+    async (tokensFor) => {
+      const devnet = await nodeWith();
+      const { endpoint, source } = await guardedSource(devnet, tokensFor);
+      devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 6_000 }]);
+      const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
+      const own = new TestSecrets('another-token-0123456789\n');
+      const without = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags), trusting);
+      const says = (daemon: RunningDaemon, words: string) =>
+        eventually(async () => (await peerOf(daemon)).reason?.includes(words) || undefined);
+      await says(without, 'put one of its tokens into a file, and name that: --peer-token-file FILE');
+      const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
+      expect(without.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
+      await without.program.stop();
+
+      const named = [...flags, '--peer-token-file', own.tokensFile];
+      const fed = await startDaemon(startArguments(devnet, scratchDirectory(), ...named), trusting);
+      await says(fed, 'it does not know the token of peerTokenFile');
+      // It is read again by itself.
+      own.writeTokens(`${TOKEN}\n`);
+      const metrics = await fed.reaches(TOP);
+      expect(metrics.value('secret_reloads_total', { secret: 'peer_token', outcome: 'changed' })).toBe(1);
+      const { stdout, stderr } = fed.program;
+      for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
+      expect(source.program.stdout).not.toContain(TOKEN);
+    },
+  );
 });
 
 /** `IndexedBlock` of a block of the chain, or of what is put in its place. */

@@ -104,6 +104,7 @@ function configOf(
     maxInFlightBytes: 128 * MIB,
     ediOnly: false,
     peers: [],
+    peerTokenFile: undefined,
     ...changes,
     edi: { enabled: true, nodes: endpoints, ...changes.edi },
     access: { sporkRoot: undefined, ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES, ...changes.access },

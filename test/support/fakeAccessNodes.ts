@@ -276,6 +276,10 @@ export class FakeAccessNodes implements AccessNodes {
     return [];
   }
 
+  whyNoPeer(): undefined {
+    return undefined;
+  }
+
   succeeded(node: AccessNode): void {
     this.#set(node, 'healthy');
   }

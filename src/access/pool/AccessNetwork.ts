@@ -15,7 +15,7 @@ import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import type { PoolMember } from './poolMember.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
-import type { AccessMetrics, MethodLimit } from '../transport/RpcClient.js';
+import type { AccessMetrics, MethodLimit, PeerToken } from '../transport/RpcClient.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
 import type { SporkTable } from './sporks/sporkTable.js';
@@ -52,6 +52,8 @@ export interface AccessNetworkDependencies {
   readonly expectation: () => Expectation;
   /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
   readonly sharers?: (() => number) | undefined;
+  /** What calls to peers bring along. Default: nothing. Access nodes never get it. */
+  readonly peerToken?: PeerToken | undefined;
   /** How a node is reached. Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** The channel to a node. Default: gRPC. */
@@ -161,6 +163,10 @@ export class AccessNetwork implements AccessNodes {
 
   peers(): readonly AccessNode[] {
     return inOrder(this.#pool.peers(), 'SubscribeIndexedBlocks');
+  }
+
+  whyNoPeer(): string | undefined {
+    return this.#pool.whyNoPeer();
   }
 
   /** Where calls may be forwarded to, in the order of asking. */
@@ -358,11 +364,15 @@ function addEndpoint(endpoints: Map<string, Endpoint>, endpoint: Endpoint): Map<
 
 function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, metrics, openChannel, sharers } = dependencies;
+  const { clock, metrics, openChannel, peerToken = () => undefined, sharers } = dependencies;
+  const peers = parseEndpoints(options.peers ?? []);
   const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-      { clock, metrics, stubs, healthRecord, events, openChannel, sharers },
+      {
+        ...{ clock, metrics, stubs, healthRecord, events, openChannel, sharers },
+        ...(peers.has(endpoint.name) ? { peerToken } : {}),
+      },
     );
 }

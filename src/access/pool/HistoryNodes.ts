@@ -41,6 +41,10 @@ export class HistoryNodes implements AccessNodes {
     return this.#nodes.peers().map((node) => this.#wrap(node));
   }
 
+  whyNoPeer(): string | undefined {
+    return this.#nodes.whyNoPeer();
+  }
+
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.#nodes.succeeded(node, method);
   }

@@ -7,7 +7,7 @@ import { askIdentity } from './identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from './identity/nodeIdentity.js';
 import type { NodePool } from './NodePool.js';
-import { isUsable, tellHead } from './poolMember.js';
+import { isHeard, isUsable, tellHead } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 import type { StartWaits } from './StartWaits.js';
 
@@ -177,7 +177,7 @@ export class NodeHandshake {
     if (member.trouble === undefined) return;
     member.trouble = undefined;
     member.node.healthRecord.succeeded();
-    logger.info({ endpoint: member.node.name }, 'access node answers again');
+    logger.info({ endpoint: member.node.name }, `${nameOf(member)} answers again`);
   }
 
   #missed(member: PoolMember, error: UpstreamError): void {
@@ -190,7 +190,7 @@ export class NodeHandshake {
     if (isAnnounced) return;
     this.#dependencies.logger.warn(
       { endpoint: name, kind: error.kind, reason: error.message },
-      'access node does not answer',
+      `${nameOf(member)} ${error.kind === 'unauthenticated' ? 'refuses us' : 'does not answer'}`,
     );
   }
 
@@ -228,4 +228,8 @@ export class NodeHandshake {
       if (member !== undefined) member.wake = done;
     });
   }
+}
+
+function nameOf(member: PoolMember): string {
+  return isHeard(member) ? 'access node' : 'peer';
 }

@@ -112,6 +112,15 @@ export class NodePool {
     return this.members.filter((member) => member.roles.peer && isUsable(member));
   }
 
+  /** In words, by peer; `undefined` while there is one. */
+  whyNoPeer(): string | undefined {
+    const peers = this.members.filter(({ roles }) => roles.peer);
+    const whys = peers.map(({ foreign, node, trouble }) =>
+      foreign === undefined ? trouble : `${node.name} is of another chain (${foreign.reason})`,
+    );
+    return peers.some(isUsable) ? undefined : whys.filter((why) => why !== undefined).join('; ') || undefined;
+  }
+
   member(name: string): PoolMember | undefined {
     return this.#byName.get(name);
   }

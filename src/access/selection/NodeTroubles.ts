@@ -134,6 +134,7 @@ export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
     case 'invalid_argument':
     case 'failed_precondition':
     case 'internal':
+    case 'unauthenticated':
       return 'refused';
   }
 }

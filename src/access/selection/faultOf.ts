@@ -8,6 +8,7 @@ export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
       return 'stale';
     case 'unavailable':
     case 'internal':
+    case 'unauthenticated':
     case 'too_large':
     case 'malformed':
       return 'failing';

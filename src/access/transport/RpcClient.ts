@@ -47,6 +47,9 @@ export interface RpcClientOptions {
   readonly userAgent: string;
 }
 
+/** The bearer token for other indexers, as it is by now. */
+export type PeerToken = () => string | undefined;
+
 /** The metrics of this room. */
 export type AccessMetrics = Pick<
   Metrics,
@@ -73,6 +76,8 @@ export interface RpcClientDependencies {
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
+  /** What every call to a peer brings along, as it is by then; `undefined`: nothing. Absent for access nodes. */
+  readonly peerToken?: PeerToken | undefined;
   /** How the node is reached. Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
@@ -105,6 +110,7 @@ export class RpcClient {
   readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
+  readonly #peerToken: PeerToken | undefined;
   readonly #connections: NodeConnections;
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
@@ -120,9 +126,10 @@ export class RpcClient {
     this.#healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = dependencies.events ?? {};
-    const { openChannel = openRpcChannel } = dependencies;
+    const { openChannel = openRpcChannel, peerToken: token } = dependencies;
+    this.#peerToken = token;
     this.#connections = new NodeConnections({
-      openChannel: () => openChannel(options, { clock: this.#clock }),
+      openChannel: () => openChannel(options, { clock: this.#clock, token }),
       events: this.#events,
     });
   }
@@ -276,7 +283,7 @@ export class RpcClient {
         }
       },
       fail: (callStatus) => {
-        const failure = upstreamError(callStatus, this.#where(method));
+        const failure = upstreamError(callStatus, this.#where(method), mendOf(this.#peerToken));
         this.#count(failure);
         if (failure.kind === 'rate_limited') this.scarcity.refused(rank);
         return failure;
@@ -299,7 +306,8 @@ export class RpcClient {
 
   /** The error as the caller sees it: statuses and malformed bytes typed; bugs and aborts unchanged. */
   #typed(error: unknown, method: AccessMethod): Error {
-    if (error instanceof CallFailure) return upstreamError(error.status, this.#where(method));
+    if (error instanceof CallFailure)
+      return upstreamError(error.status, this.#where(method), mendOf(this.#peerToken));
     if (error instanceof WireError) {
       const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;
       return new UpstreamError('malformed', this.#where(method), message, { cause: error });
@@ -326,4 +334,12 @@ export class RpcClient {
 
 function rankOf(isHistory: boolean | undefined): CallRank {
   return isHistory === true ? 'history' : 'live';
+}
+
+/** What to do about a peer that refuses us for want of a token, or because of it. */
+function mendOf(peerToken: PeerToken | undefined): string | undefined {
+  if (peerToken === undefined) return undefined;
+  return peerToken() === undefined
+    ? 'put one of its tokens into a file, and name that: --peer-token-file FILE'
+    : 'it does not know the token of peerTokenFile: put one of its own into that file';
 }

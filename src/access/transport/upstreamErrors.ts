@@ -79,25 +79,29 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
     case status.CANCELLED:
     case status.UNAVAILABLE:
       return 'unavailable';
-    // Whatever else it is, the node is there and has answered: ABORTED, PERMISSION_DENIED and UNAUTHENTICATED too.
+    case status.UNAUTHENTICATED:
+      return 'unauthenticated';
+    // Whatever else it is, the node is there and has answered: ABORTED and PERMISSION_DENIED too.
     default:
       return UNPACKABLE.test(details) ? 'malformed' : 'internal';
   }
 }
 
-/** The typed error of a call that ended with this status. */
+/** The typed error of a call that ended with this status. `mend` is what to do about one that wants credentials. */
 export function upstreamError(
   callStatus: CallStatus,
   where: { readonly node: string; readonly method: AccessMethod },
+  mend?: string,
 ): UpstreamError {
   const { code } = callStatus;
   const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);
   const kind = kindOfStatus({ code, details });
   const lowestHeight = kind === 'below_root' ? namedRoot(details)?.height : undefined;
+  const next = kind === 'unauthenticated' && mend !== undefined ? `; ${mend}` : '';
   const name = code in status ? status[code] : `status ${code}`;
   return new UpstreamError(
     kind,
     { ...where, lowestHeight },
-    `${where.method} at ${where.node}: ${name}: ${details.replace(EMPTY_NOTE, '')}`,
+    `${where.method} at ${where.node}: ${name}: ${details.replace(EMPTY_NOTE, '')}${next}`,
   );
 }

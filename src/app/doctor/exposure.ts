@@ -1,12 +1,13 @@
 import type { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { parseEndpoint } from '../../access/index.js';
 import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from '../guard/certificate.js';
-import { readTokens } from '../guard/tokens.js';
+import { readPeerToken, readTokens } from '../guard/tokens.js';
 import { ok, problem, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
@@ -17,7 +18,7 @@ const RENEW_DAYS = 14;
 const GROUP_WRITES_OTHERS_READ = 0o026;
 const ALL_ADDRESSES: readonly string[] = ['0.0.0.0', '::'];
 
-type Exposed = Pick<DaemonConfig, 'api' | 'debug' | 'metrics' | 'roles'>;
+type Exposed = Pick<DaemonConfig, 'api' | 'debug' | 'metrics' | 'peers' | 'peerTokenFile' | 'roles'>;
 
 /** What whoever reaches the ports may do, and whether what guards them holds. */
 export async function checkExposure(
@@ -29,6 +30,7 @@ export async function checkExposure(
   const found = [
     ...(isServed ? [...(await checkCertificate(api, clock)), ...(await checkTokens(api))] : []),
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
+    ...(await checkPeerToken(config)),
   ];
   if (!isLoopback(metrics.host)) {
     found.push(
@@ -146,6 +148,20 @@ async function checkTokens({ tokensFile }: DaemonConfig['api']): Promise<Finding
     const tokens = await readTokens(tokensFile);
     const open = await tooOpen(tokensFile, 'the tokens (api.tokensFile)');
     return [...open, ok(`${tokensFile} has ${tokens.length} token${tokens.length === 1 ? '' : 's'}.`)];
+  });
+}
+
+async function checkPeerToken({ peers, peerTokenFile }: Exposed): Promise<Finding[]> {
+  if (peerTokenFile === undefined) return [];
+  const open = peers.map(parseEndpoint).filter(({ host, tls }) => !tls && !isLoopback(host));
+  const inTheClear = open.map(({ name }) =>
+    warning(
+      `The token of ${peerTokenFile} goes to ${name} in the clear, for who is on the way to read; write grpcs://${name}.`,
+    ),
+  );
+  return orProblem(async () => {
+    await readPeerToken(peerTokenFile);
+    return [...(await tooOpen(peerTokenFile, 'the token for peers (peerTokenFile)')), ...inTheClear];
   });
 }
 

@@ -7,13 +7,19 @@ import { AbortError, isAbort, Listeners, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from './certificate.js';
 import type { Certificate } from './certificate.js';
-import { readTokens } from './tokens.js';
+import { readPeerToken, readTokens } from './tokens.js';
 import type { KnownToken } from './tokens.js';
 import { WatchedSecret } from './WatchedSecret.js';
 
 /** How often the files are looked at: a question to the file system each. */
 const LOOK_EVERY_MS = 5_000;
 const OWN_TOKEN_BYTES = 32;
+/** Of a process without the role `api`. */
+const NOTHING_SERVED = {
+  tls: { certificateFile: undefined, clientCaFile: undefined, keyFile: undefined },
+  tokensFile: undefined,
+  tokensFor: 'everything',
+} as const;
 
 export interface SecretFilesDependencies {
   readonly clock: Clock;
@@ -29,13 +35,14 @@ export interface OwnAccess {
   readonly token?: string;
 }
 
-/** Certificate and tokens of the read API, from their files, for as long as the daemon runs. */
+/** Certificate and tokens of the read API, and the token for peers, from their files, for as long as the daemon runs. */
 export class SecretFiles {
   readonly #clock: Clock;
   readonly #metrics: SecretFilesDependencies['metrics'];
   readonly #tokensFor: ApiSecrets['tokensFor'];
   readonly #certificate: WatchedSecret<Certificate> | undefined;
   readonly #tokens: WatchedSecret<readonly KnownToken[]> | undefined;
+  readonly #peerToken: WatchedSecret<string> | undefined;
   /** For the commands of whoever may read the data directory. */
   readonly #ownToken: string | undefined;
   readonly #changed = new Listeners();
@@ -43,9 +50,10 @@ export class SecretFiles {
 
   /** Expected errors: OperatorError `configuration`: what is wrong with which file. */
   static async open(
-    { tls, tokensFile, tokensFor }: Pick<DaemonConfig['api'], 'tls' | 'tokensFile' | 'tokensFor'>,
+    { api, peerTokenFile, roles }: Pick<DaemonConfig, 'api' | 'peerTokenFile' | 'roles'>,
     dependencies: SecretFilesDependencies,
   ): Promise<SecretFiles> {
+    const { tls, tokensFile, tokensFor } = roles.includes('api') ? api : NOTHING_SERVED;
     const { certificateFile, clientCaFile, keyFile } = tls;
     const certificate =
       certificateFile === undefined
@@ -75,13 +83,27 @@ export class SecretFiles {
             },
             dependencies,
           );
-    return new SecretFiles({ certificate, tokens, tokensFor }, dependencies);
+    const peerToken =
+      peerTokenFile === undefined
+        ? undefined
+        : await WatchedSecret.open<string>(
+            {
+              kind: 'peer_token',
+              paths: [peerTokenFile],
+              read: () => readPeerToken(peerTokenFile),
+              nameOf: digestOf,
+              describe: () => ({}),
+            },
+            dependencies,
+          );
+    return new SecretFiles({ certificate, peerToken, tokens, tokensFor }, dependencies);
   }
 
   private constructor(
     files: {
       readonly certificate: WatchedSecret<Certificate> | undefined;
       readonly tokens: WatchedSecret<readonly KnownToken[]> | undefined;
+      readonly peerToken: WatchedSecret<string> | undefined;
       readonly tokensFor: ApiSecrets['tokensFor'];
     },
     { clock, metrics }: SecretFilesDependencies,
@@ -90,6 +112,7 @@ export class SecretFiles {
     this.#metrics = metrics;
     this.#certificate = files.certificate;
     this.#tokens = files.tokens;
+    this.#peerToken = files.peerToken;
     this.#tokensFor = files.tokensFor;
     const isGuarded = files.tokens !== undefined || files.certificate?.value.identity.clientCa !== undefined;
     this.#ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
@@ -105,6 +128,11 @@ export class SecretFiles {
       tokens: this.#ownToken === undefined ? undefined : [...own, ...known],
       tokensFor: this.#tokensFor,
     };
+  }
+
+  /** What is sent to peers, and to nobody else. */
+  peerToken(): string | undefined {
+    return this.#peerToken?.value;
   }
 
   ownAccess(): OwnAccess {
@@ -126,7 +154,7 @@ export class SecretFiles {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const watched = [this.#certificate, this.#tokens].filter((each) => each !== undefined);
+    const watched = [this.#certificate, this.#tokens, this.#peerToken].filter((each) => each !== undefined);
     while (watched.length > 0) {
       try {
         await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#wanted.signal]));

@@ -4,7 +4,7 @@ import { OperatorError } from '../../runtime/index.js';
 
 /** What is read from files, and read again when they change. */
 export interface SecretSource<T> {
-  readonly kind: 'certificate' | 'tokens';
+  readonly kind: 'certificate' | 'tokens' | 'peer_token';
   readonly paths: readonly string[];
   /** Expected errors: OperatorError. */
   read(): Promise<T>;
@@ -79,7 +79,7 @@ export class WatchedSecret<T> {
     this.#value = next;
     const { logger, metrics } = this.#dependencies;
     metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
-    logger.info({ secret: kind, ...this.#source.describe(next, last) }, 'a secret of the API has changed');
+    logger.info({ secret: kind, ...this.#source.describe(next, last) }, 'a secret has changed');
     return true;
   }
 
@@ -91,7 +91,7 @@ export class WatchedSecret<T> {
       this.#told = why;
       const advice = 'mend the file; it is read again by itself';
       const fields = { secret: this.#source.kind, why, advice };
-      logger.error(fields, 'a secret of the API cannot be used: the one before stays in use');
+      logger.error(fields, 'a secret cannot be used: the one before stays in use');
     }
     this.#isRefused = true;
   }

@@ -2,6 +2,7 @@ import { digestOf } from '../../api/index.js';
 import { readSmallFile, unusable } from './readFile.js';
 
 const SETTING = 'api.tokensFile';
+const PEER_SETTING = 'peerTokenFile';
 /** Each request is compared with all of them. */
 const MAX_TOKENS = 100;
 const MIN_CHARACTERS = 16;
@@ -28,23 +29,37 @@ export async function readFirstToken(file: string): Promise<string> {
   return first;
 }
 
+/** The one token for peers. Expected errors: OperatorError `configuration`, without a word of it. */
+export async function readPeerToken(file: string): Promise<string> {
+  const [token = '', ...others] = (await linesOf(file, PEER_SETTING)).keys();
+  if (others.length > 0)
+    throw unusable(file, PEER_SETTING, `it has ${others.length + 1} tokens, and one is sent; leave one`);
+  return token;
+}
+
 /** By token. */
-async function linesOf(file: string): Promise<ReadonlyMap<string, KnownToken>> {
-  const text = await readSmallFile(file, SETTING);
+async function linesOf(file: string, setting = SETTING): Promise<ReadonlyMap<string, KnownToken>> {
+  const text = await readSmallFile(file, setting);
   const tokens = new Map<string, KnownToken>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     const [token = '', ...words] = line.replace(/#.*/, '').trim().split(/\s+/);
     if (token === '') continue;
     const place = `line ${index + 1}`;
     const wrong = faultOf(token);
-    if (wrong !== undefined) throw unusable(file, SETTING, `the token of ${place} ${wrong}`);
-    if (tokens.has(token)) throw unusable(file, SETTING, `the token of ${place} stands there twice`);
+    if (wrong !== undefined) throw unusable(file, setting, `the token of ${place} ${wrong}`);
+    if (tokens.has(token)) throw unusable(file, setting, `the token of ${place} stands there twice`);
     tokens.set(token, { digest: digestOf(token), name: words.length === 0 ? place : words.join(' ') });
   }
   if (tokens.size === 0)
-    throw unusable(file, SETTING, 'it has no token, so nobody could call; "openssl rand -hex 32" makes one');
+    throw unusable(
+      file,
+      setting,
+      setting === SETTING
+        ? 'it has no token, so nobody could call; "openssl rand -hex 32" makes one'
+        : 'it has no token; put one that the peers know into it',
+    );
   if (tokens.size > MAX_TOKENS)
-    throw unusable(file, SETTING, `it has ${tokens.size} tokens, and ${MAX_TOKENS} are the most`);
+    throw unusable(file, setting, `it has ${tokens.size} tokens, and ${MAX_TOKENS} are the most`);
   return tokens;
 }
 

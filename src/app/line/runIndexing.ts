@@ -30,6 +30,8 @@ export interface IndexingDependencies extends Omit<
   readonly loopLateMs?: ((dueMs: number) => number) | undefined;
   /** Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
+  /** For peers alone. Default: none. */
+  readonly peerToken?: (() => string | undefined) | undefined;
 }
 
 /** The user agent that nodes see. */
@@ -40,7 +42,7 @@ export function userAgent(): string {
 /** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
-  const { openNode, openChannel, room } = dependencies;
+  const { openNode, openChannel, peerToken, room } = dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -61,6 +63,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
         metrics,
         openNode,
         openChannel,
+        peerToken,
         sharers: queue && (() => queue.liveWorkers()),
       },
       expectation: () => ({

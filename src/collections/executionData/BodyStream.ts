@@ -3,7 +3,7 @@ import type { BlockExecutionData } from '../../flow/index.js';
 import type { Source } from '../ports.js';
 
 /** The nodes of both streams. */
-export type StreamGivers = Pick<AccessNodes, 'forExecutionData' | 'peers'>;
+export type StreamGivers = Pick<AccessNodes, 'forExecutionData' | 'peers' | 'whyNoPeer'>;
 
 /** How sentences name a stream, who gives it, what it brings, and which heights are due. */
 export interface StreamWords {
@@ -29,6 +29,8 @@ export interface BodyStream {
   readonly fallback?: AccessMethod;
   /** Who gives it at a height, best first. */
   readonly givers: (nodes: StreamGivers, height: number) => readonly AccessNode[];
+  /** Why there is none, where that is known. */
+  readonly whyNone?: (nodes: StreamGivers) => string | undefined;
   readonly open: (
     node: AccessNode,
     height: number,
@@ -68,6 +70,7 @@ export const PEER: BodyStream = {
   },
   method: 'SubscribeIndexedBlocks',
   givers: (nodes) => nodes.peers(),
+  whyNone: (nodes) => nodes.whyNoPeer(),
   open: (node, height, options) => node.subscribeIndexedBlocks(height, options),
 };
 

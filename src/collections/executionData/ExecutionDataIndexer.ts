@@ -226,7 +226,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /** `undefined` after a pause when no node could be asked. */
   async #chooseNode(signal: AbortSignal): Promise<AccessNode | undefined> {
     const { clock, logger, nodes } = this.#dependencies;
-    const { givers, words } = this.#options.stream;
+    const { givers, whyNone, words } = this.#options.stream;
     const nowMs = clock.monotonic();
     const height = this.#reader.next;
     const all = givers(nodes, height);
@@ -235,8 +235,9 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     if (choice.node !== undefined) return choice.node;
     this.#state.node = undefined;
     if (all.length === 0) {
-      this.#state.lastError = `no ${words.giver} serves the next height`;
-      this.#troubles.noNode();
+      const why = whyNone?.(nodes);
+      this.#state.lastError = why ?? `no ${words.giver} serves the next height`;
+      this.#troubles.noNode(why);
       await sleep(clock, NO_NODE_RETRY_MS, signal);
       return undefined;
     }

@@ -76,7 +76,8 @@ export class ExecutionDataTroubles {
     if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, end.said);
   }
 
-  noNode(): void {
+  noNode(why: string | undefined): void {
+    if (why !== undefined) this.#sentence = `no ${this.#words.giver} can be asked: ${why}`;
     this.#sentence ??= `no ${this.#words.giver} serves the next height`;
   }
 
@@ -130,6 +131,7 @@ function sentenceOf(
 ): string {
   switch (reason) {
     case 'rate_limited':
+    case 'unauthenticated':
       return `${name} refuses the ${stream}: ${said}`;
     case 'absent':
       return `${name} gives no ${data} for height ${height}, which is ${due}: ${missing}`;

@@ -96,14 +96,15 @@ export class StreamEndings {
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
     if (end.contradicts === true) sink.onContradiction(next, { node, method }, end.said);
     if (troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
-    const isRefused = end.reason === 'rate_limited';
+    const isBusy = end.reason === 'rate_limited';
+    const isRefused = isBusy || end.reason === 'unauthenticated';
     if (isRefused && !this.#isRefused) {
       logger.warn({ node: node.name, error: end.said }, `${words.giver} refused the ${words.stream}`);
     }
     this.#isRefused = isRefused;
     rotation.failed(node);
     const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
-    const maxMs = isRefused ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
+    const maxMs = isBusy ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
     return backoffMs({ minMs, maxMs }, rotation.failures - 1, random);
   }
 

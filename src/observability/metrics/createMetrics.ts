@@ -383,7 +383,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     }),
     secretReloads: counter(
       'secret_reloads_total',
-      'Changes of the files with the certificate and the tokens of the read API, by outcome: changed (in use), refused (it cannot be used, and the one before stays in use; counted at every look, each 5 s, until it is mended).',
+      'Changes of the files with the certificate and the tokens of the read API, and with the token for peers, by outcome: changed (in use), refused (it cannot be used, and the one before stays in use; counted at every look, each 5 s, until it is mended).',
       ['secret', 'outcome'],
     ),
     readersReplaced: counter(

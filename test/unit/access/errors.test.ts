@@ -28,7 +28,7 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   // Answers of a node that is there.
   [status.ABORTED, '', 'internal'],
   [status.PERMISSION_DENIED, '', 'internal'],
-  [status.UNAUTHENTICATED, '', 'internal'],
+  [status.UNAUTHENTICATED, '', 'unauthenticated'],
   [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
   [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
   [status.UNKNOWN, '', 'internal'],

@@ -28,6 +28,7 @@ function historyOver(node: AccessNode) {
     forHeight: () => [node],
     forExecutionData: () => [node],
     peers: () => [node],
+    whyNoPeer: () => undefined,
     succeeded: (its) => succeeded.push(its),
     report: (_, fault, __, method) => reported.push([fault, method]),
   };

@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { AccessNetwork, ReceivedBlock, SporkTable } from '../../../src/access/index.js';
+import { AccessNetwork, openRpcChannel } from '../../../src/access/index.js';
+import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
+import { seededRandom } from '../../../src/runtime/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
@@ -81,6 +83,31 @@ describe('a peer', () => {
     await clock.settle();
     expect(names(net.peers())).toEqual([]);
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
+  });
+
+  it('gets the token for peers, and access nodes do not', () => {
+    const brought = new Map<string, string | undefined>();
+    new AccessNetwork(
+      {
+        ...{ accessNodes: ['a:1'], peers: ['p:1'], sporks: [], ratePerSecond: 0 },
+        ...{ maxMessageBytes: 1_000, timeoutMs: 1_000, userAgent: 'test' },
+      },
+      {
+        ...{ clock, metrics, logger, random: seededRandom(1) },
+        expectation: () => {
+          throw new Error('nobody is asked');
+        },
+        peerToken: () => 'the token',
+        openChannel: (options, dependencies) => {
+          brought.set(options.endpoint.name, dependencies.token?.());
+          return openRpcChannel(options, dependencies);
+        },
+      },
+    ).close();
+    expect([...brought]).toEqual([
+      ['a:1', undefined],
+      ['p:1', 'the token'],
+    ]);
   });
 
   it('may be an access node as well', async () => {

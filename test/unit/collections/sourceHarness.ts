@@ -315,6 +315,10 @@ export class FakeNodes implements Pick<
     return this.forHeight();
   }
 
+  whyNoPeer(): undefined {
+    return undefined;
+  }
+
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.praised.push(node.name);
     this.praisedMethods.push(method);

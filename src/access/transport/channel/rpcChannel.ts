@@ -66,8 +66,14 @@ export interface Channel {
   close(): void;
 }
 
+export interface ChannelDependencies {
+  readonly clock: Clock;
+  /** The bearer token that each call brings along, as it is by then. Default: none. */
+  readonly token?: (() => string | undefined) | undefined;
+}
+
 /** How a node is reached. */
-export type OpenChannel = (options: ChannelOptions, dependencies: { readonly clock: Clock }) => Channel;
+export type OpenChannel = (options: ChannelOptions, dependencies: ChannelDependencies) => Channel;
 
 /** One transport connection and the calls that are under way on it. */
 interface Connection {
@@ -91,12 +97,14 @@ interface Connection {
 class RpcChannel implements Channel {
   readonly #options: ChannelOptions;
   readonly #clock: Clock;
+  readonly #token: ChannelDependencies['token'];
   #connection: Connection;
   #closed = false;
 
-  constructor(options: ChannelOptions, dependencies: { readonly clock: Clock }) {
+  constructor(options: ChannelOptions, dependencies: ChannelDependencies) {
     this.#options = options;
     this.#clock = dependencies.clock;
+    this.#token = dependencies.token;
     this.#connection = this.#connect();
   }
 
@@ -191,7 +199,10 @@ class RpcChannel implements Channel {
     const call = connection.channel.createCall(path, deadline, null, null, null);
     connection.calls += 1;
     let ended = false;
-    call.start(new Metadata(), {
+    const token = this.#token?.();
+    const metadata = new Metadata();
+    if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
+    call.start(metadata, {
       onReceiveMetadata: () => undefined,
       onReceiveMessage: (message: Buffer) => {
         if (!ended) sink.onMessage(message);
