@@ -17,6 +17,7 @@ import { nodeScenes } from './scenes/nodes.js';
 import { processScenes } from './scenes/process.js';
 import { progressScenes } from './scenes/progress.js';
 import { readerScenes } from './scenes/readers.js';
+import { secretScenes } from './scenes/secrets.js';
 import { sharedScenes } from './scenes/shared.js';
 import { Stage } from './Stage.js';
 import type { Outcome } from './Stage.js';
@@ -33,7 +34,7 @@ if (spawnSync('prometheus', ['--version']).error !== undefined) {
 
 const all: readonly Scene[] = [
   ...[...nodeScenes, ...chainScenes, ...progressScenes, ...processScenes],
-  ...[...readerScenes, ...diskScenes, ...sharedScenes],
+  ...[...readerScenes, ...diskScenes, ...sharedScenes, ...secretScenes],
 ];
 const only = new RegExp(values.only ?? '');
 const scenes = all.filter(({ name }) => only.test(name));

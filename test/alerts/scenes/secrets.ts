@@ -1,0 +1,38 @@
+import { copyFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { scratchDirectory } from '../../support/program.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
+import { TestSecrets } from '../../support/secretFiles.js';
+import type { Scene } from '../scene.js';
+import { ready } from '../Stage.js';
+import { chain } from './nodes.js';
+
+/** With the key of the one for `localhost`. */
+const EXPIRED = join(import.meta.dirname, '../../data/tls/expired-cert.pem');
+
+export const secretScenes: readonly Scene[] = [
+  {
+    name: 'certificate',
+    play: async (stage) => {
+      const devnet = await devnetForTest(chain);
+      const secrets = new TestSecrets('');
+      const flags = ['--start-height', '0', ...secrets.tlsFlags()];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerCertificateExpires'],
+        fault: 'a certificate that has expired stands in the file of `--api-tls-certificate-file`',
+        strike: () => copyFileSync(EXPIRED, secrets.certificateFile),
+        mended: 'one that has not stands there',
+        mend: () => secrets.use('localhost'),
+      });
+      await stage.provoke({
+        alerts: ['FlowIndexerSecretRefused'],
+        fault: 'the file of the certificate holds something else',
+        strike: () => writeFileSync(secrets.certificateFile, 'no certificate\n'),
+        mended: 'it holds one again',
+        mend: () => secrets.use('localhost'),
+      });
+    },
+  },
+];
