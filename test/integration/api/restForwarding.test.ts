@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { digestOf } from '../../../src/api/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { eventually } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
@@ -35,6 +36,18 @@ describe('a forwarded request', () => {
     expect(seen?.headers).toMatchObject({ 'x-from-client': 'yes', via: '1.1 flow-collection-indexer' });
     expect(seen?.headers).not.toHaveProperty('te');
     expect(`http://${seen?.headers.host}`).toBe(upstream.url);
+  });
+
+  it('leaves a token of ours behind, and needs it', async () => {
+    const token = 'a-token-of-this-test-0123';
+    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
+    const upstream = await RestNode.start();
+    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, secrets });
+    const url = `${daemon.url}/v1/accounts/f8d6e0586b0a20c7`;
+    expect((await fetch(url)).status).toBe(401);
+    expect(upstream.seen).toEqual([]);
+    expect((await fetch(url, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
+    expect(upstream.seen.map(({ headers }) => headers.authorization)).toEqual([undefined]);
   });
 
   it('may send transactions and scripts', async () => {
