@@ -18,10 +18,16 @@ export interface Measured extends Machine {
   readonly report: Report;
 }
 
+export interface Measurements {
+  readonly measured: readonly Measured[];
+  /** The names of those that have not been run yet. */
+  readonly absent: readonly string[];
+}
+
 const SEAL = /\n<!-- sha3-256 of all the above: ([0-9a-f]{64}) -->\n$/;
 
 /** docs/performance.md: the reports and nothing else, sealed, so that a figure that was changed by hand is found. */
-export async function performancePage(measured: readonly Measured[], style: Options): Promise<string> {
+export async function performancePage({ measured, absent }: Measurements, style: Options): Promise<string> {
   const reports = measured.map(({ report }) => report);
   const sections = measured.map(({ report: { title, about, command, tables, figures }, ...machine }) =>
     [
@@ -40,7 +46,9 @@ export async function performancePage(measured: readonly Measured[], style: Opti
 Measured with \`npm run bench -- --write\`; each section says when and on what. Simulated access node, daemon and bench share these processors. The product and
 its limit take turns within one run, and the medians of their ratios are shown: ratios carry over to other machines,
 absolute figures are orders of magnitude. How the choices behind these figures were made is told in
-[decisions](decisions/README.md), and why some targets are missed in [missed targets](missed-targets.md).
+[decisions](decisions/README.md), and why some targets are missed in [missed targets](missed-targets.md).${
+    absent.length === 0 ? '' : ` Not run in full yet: ${absent.join(', ')}.`
+  }
 
 ${formatFigures(
   reports.flatMap((report) => report.figures),
