@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { readSporkTable, redirectGrpcLog } from '../access/index.js';
 import type { OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { createLogger, createMetrics, LiveTerminal } from '../observability/index.js';
+import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import type { Logger, ProgramLogger, TerminalStream } from '../observability/index.js';
 import {
   abortReason,
@@ -63,6 +63,11 @@ export interface DaemonPorts {
   readonly startReader?: StartReader;
 }
 
+async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string> {
+  const { prettyLine } = await loadPrettyLine();
+  return prettyLine({ colorize: isLive && process.env['NO_COLOR'] === undefined });
+}
+
 interface RunDependencies {
   readonly ports: DaemonPorts;
   readonly lifecycle: Lifecycle;
@@ -86,8 +91,8 @@ export async function runDaemon(
   const clock = systemClock;
   const terminal = host.isLive ? new LiveTerminal({ stream: host.stdout }) : undefined;
   const logger = (ports.createLogger ?? createLogger)({
-    ...config.log,
-    colorize: host.isLive && process.env['NO_COLOR'] === undefined,
+    level: config.log.level,
+    toLine: config.log.format === 'pretty' ? await prettyLineFor(host) : undefined,
     ...(terminal === undefined ? {} : { destination: terminal }),
   });
   redirectGrpcLog({ logger });

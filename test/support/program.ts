@@ -28,7 +28,7 @@ export class Program {
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
     wrapper: readonly string[] = [],
-    script: readonly string[] = ['--enable-source-maps', programPath],
+    script: readonly string[] = [programPath],
     stdin: 'ignore' | 'pipe' = 'ignore',
   ) {
     const inherited = Object.fromEntries(

@@ -1,6 +1,5 @@
 import { pino, stdSerializers } from 'pino';
 import { withoutCredentials } from '../../runtime/index.js';
-import { prettyLine } from './prettyLine.js';
 
 /**
  * The logger that all rooms use: constant messages, data in fields. pino's logger fits. Warnings are logged on the
@@ -34,9 +33,8 @@ export interface LogDestination {
 
 export interface LoggerOptions {
   readonly level: LogLevel;
-  readonly format: LogFormat;
-  /** Colours for the pretty format. Default: false. */
-  readonly colorize?: boolean;
+  /** Makes a line for people of a line of JSON (`loadPrettyLine`). Default: JSON. */
+  readonly toLine?: ((json: string) => string) | undefined;
   /** Default: standard output, written synchronously, so that no line is lost at exit. */
   readonly destination?: LogDestination;
 }
@@ -47,11 +45,9 @@ export interface LoggerOptions {
  */
 export function createLogger(options: LoggerOptions): ProgramLogger {
   const out = options.destination ?? pino.destination({ dest: 1, sync: true });
-  const format =
-    options.format === 'pretty' ? prettyLine({ colorize: options.colorize ?? false }) : undefined;
   const write = (line: string): void => {
     const clean = withoutCredentials(line);
-    out.write(format === undefined ? clean : format(clean));
+    out.write(options.toLine?.(clean) ?? clean);
   };
   const logger = pino(
     {

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger, silentLogger } from '../../../src/observability/index.js';
+import { createLogger, loadPrettyLine, silentLogger } from '../../../src/observability/index.js';
 import { withoutCredentials } from '../../../src/runtime/index.js';
 import type { LogFormat, LogLevel } from '../../../src/observability/index.js';
 
+const { prettyLine } = await loadPrettyLine();
+
 function logTo(format: LogFormat, level: LogLevel = 'info') {
   const lines: string[] = [];
-  const logger = createLogger({ format, level, destination: { write: (line) => lines.push(line) } });
+  const toLine = format === 'pretty' ? prettyLine({ colorize: false }) : undefined;
+  const logger = createLogger({ level, toLine, destination: { write: (line) => lines.push(line) } });
   return { logger, lines };
 }
 
