@@ -10,6 +10,7 @@ import type { Certificate } from './certificate.js';
 import { readPeerToken, readTokens } from './tokens.js';
 import type { KnownToken } from './tokens.js';
 import { WatchedSecret } from './WatchedSecret.js';
+import type { SecretSource } from './WatchedSecret.js';
 
 /** How often the files are looked at: a question to the file system each. */
 const LOOK_EVERY_MS = 5_000;
@@ -55,47 +56,34 @@ export class SecretFiles {
   ): Promise<SecretFiles> {
     const { tls, tokensFile, tokensFor } = roles.includes('api') ? api : NOTHING_SERVED;
     const { certificateFile, clientCaFile, keyFile } = tls;
-    const certificate =
-      certificateFile === undefined
-        ? undefined
-        : await WatchedSecret.open<Certificate>(
-            {
-              kind: 'certificate',
-              paths: [certificateFile, keyFile, clientCaFile].filter((path) => path !== undefined),
-              read: () => readCertificate({ certificateFile, clientCaFile, keyFile }),
-              nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
-              describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
-            },
-            dependencies,
-          );
-    const tokens =
-      tokensFile === undefined
-        ? undefined
-        : await WatchedSecret.open(
-            {
-              kind: 'tokens',
-              paths: [tokensFile],
-              read: () => readTokens(tokensFile),
-              nameOf: (known) => known.map(({ digest }) => digest).join(),
-              describe: (next, last) => ({
-                ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
-              }),
-            },
-            dependencies,
-          );
-    const peerToken =
-      peerTokenFile === undefined
-        ? undefined
-        : await WatchedSecret.open<string>(
-            {
-              kind: 'peer_token',
-              paths: [peerTokenFile],
-              read: () => readPeerToken(peerTokenFile),
-              nameOf: digestOf,
-              describe: () => ({}),
-            },
-            dependencies,
-          );
+    const watched = <T>(
+      path: string | undefined,
+      source: (path: string) => SecretSource<T>,
+    ): Promise<WatchedSecret<T>> | undefined =>
+      path === undefined ? undefined : WatchedSecret.open(source(path), dependencies);
+    const certificate = await watched<Certificate>(certificateFile, (path) => ({
+      kind: 'certificate',
+      paths: [path, keyFile, clientCaFile].filter((each) => each !== undefined),
+      read: () => readCertificate({ certificateFile: path, clientCaFile, keyFile }),
+      nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
+      describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
+    }));
+    const tokens = await watched<readonly KnownToken[]>(tokensFile, (path) => ({
+      kind: 'tokens',
+      paths: [path],
+      read: () => readTokens(path),
+      nameOf: (known) => known.map(({ digest }) => digest).join(),
+      describe: (next, last) => ({
+        ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
+      }),
+    }));
+    const peerToken = await watched<string>(peerTokenFile, (path) => ({
+      kind: 'peer_token',
+      paths: [path],
+      read: () => readPeerToken(path),
+      nameOf: digestOf,
+      describe: () => ({}),
+    }));
     return new SecretFiles({ certificate, peerToken, tokens, tokensFor }, dependencies);
   }
 
