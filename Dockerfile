@@ -1,15 +1,15 @@
 # The base goes by its tag. For builds that are the same to the byte, pin it by digest: docker build --build-arg BASE=node@sha256:…
 ARG BASE=node:24-bookworm-slim
 
-# Build stage: compile, then keep production dependencies only.
+# Build stage: build, then keep only the dependencies that are not part of what was built.
 FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-COPY scripts/ensure-installed.mjs scripts/
+COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -f dist/.tsbuildinfo* && chmod +x dist/main.js
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund && chmod +x dist/main.js
 
 # Final stage: Node, the program and what it needs to run. No compiler, no package manager is used here.
 FROM ${BASE}

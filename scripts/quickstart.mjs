@@ -30,14 +30,10 @@ const say = (line = '') => process.stdout.write(`\r\x1b[K${line}\n`);
 
 await import('./ensure-installed.mjs');
 say('Building …');
-const build = spawnSync(
-  process.execPath,
-  [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-b', 'src/api/page/client'],
-  {
-    cwd: root,
-    stdio: ['ignore', 2, 2],
-  },
-);
+const build = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs')], {
+  cwd: root,
+  stdio: ['ignore', 2, 2],
+});
 if (build.status !== 0) process.exit(build.status ?? 1);
 
 /** Children in the order of their start; stopped in reverse. */

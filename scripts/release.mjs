@@ -134,8 +134,10 @@ function build() {
 function billsOfMaterials() {
   const folder = join(mkdtempSync(join(tmpdir(), 'release-')), name);
   mkdirSync(folder);
-  const shipped = JSON.parse(read('package.json'));
-  delete shipped.devDependencies;
+  const { devDependencies, ...shipped } = JSON.parse(read('package.json'));
+  // What the build has made part of the program.
+  for (const { name: part } of JSON.parse(read('dist/packages.json')))
+    if (Object.hasOwn(devDependencies, part)) shipped.dependencies[part] = devDependencies[part];
   // They may name what development alone has; the lockfile has what came of them.
   delete shipped.overrides;
   writeFileSync(join(folder, 'package.json'), JSON.stringify(shipped));

@@ -1,8 +1,12 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 
-/** The root of the installed package: two folders up, from `src/runtime` as from `dist/runtime`. */
-export const packageRoot = join(import.meta.dirname, '..', '..');
+/** The root of the installed package: the nearest folder with a package.json, from `src/runtime` as from the built files. */
+export const packageRoot = findRoot(import.meta.dirname);
+
+function findRoot(folder: string): string {
+  return existsSync(join(folder, 'package.json')) ? folder : findRoot(dirname(folder));
+}
 
 /** The program's version, from its package.json. */
 export function programVersion(): string {

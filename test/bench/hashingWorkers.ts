@@ -3,20 +3,18 @@
  * is verified there, and what it costs the event loop and the worker when it is sent away and comes back. What cannot be
  * run here, more processors than there are, is computed from that.
  */
-import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 import { Chain } from '../../src/devnet/index.js';
 import type * as Flow from '../../src/flow/index.js';
 import { runDaemon } from './lib/daemonRun.js';
-import { built } from './lib/limits.js';
+import { built, builtFile } from './lib/limits.js';
 import { startBenchNode } from './lib/node.js';
-import { ROOT } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { interleave, median } from './lib/statistics.js';
 
 const { decodeBlockMessage, decodeExecutionDataResponse, VerificationMemory, verifyBlockCollections } =
-  (await built('flow/index.js')) as typeof Flow;
+  (await built('flow/index.ts')) as typeof Flow;
 
 /** Blocks that are on their way to the worker and back at once. */
 const IN_FLIGHT = 16;
@@ -90,7 +88,7 @@ await bench(
       return { block: decodeBlockMessage(encoded), message: chain.executionData(index + 1) };
     });
     const worker = new Worker(new URL('./lib/hashingWorker.mjs', import.meta.url), {
-      workerData: { flow: join(ROOT, 'dist/flow/index.js') },
+      workerData: { flow: await builtFile('flow/index.ts') },
       // Without what runs this file: the worker is plain JavaScript.
       execArgv: [],
     });

@@ -10,7 +10,7 @@
  *     --stream LIST        fresh, slow, silent [all three]
  *     --program DIR        the built program to start from [dist]
  */
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { FaultRule } from '../../src/devnet/index.js';
 import { runDaemon, sumOfMetrics } from './lib/daemonRun.js';
@@ -63,10 +63,10 @@ function buildWith(holdMs: number): string {
   cpSync(resolve(ROOT, args.program), join(home, 'dist'), { recursive: true });
   for (const name of ['node_modules', 'proto', 'config', 'package.json'])
     symlinkSync(join(ROOT, name), join(home, name));
-  const file = join(home, 'dist/collections/HoldBack.js');
-  const text = readFileSync(file, 'utf8');
-  if (!CONSTANT.test(text)) throw new Error(`${file} no longer has the constant`);
-  writeFileSync(file, text.replace(CONSTANT, `$1${holdMs}`));
+  const parts = readdirSync(join(home, 'dist/parts')).map((name) => join(home, 'dist/parts', name));
+  const file = parts.find((path) => path.endsWith('.js') && CONSTANT.test(readFileSync(path, 'utf8')));
+  if (file === undefined) throw new Error('no built file has the constant');
+  writeFileSync(file, readFileSync(file, 'utf8').replace(CONSTANT, `$1${holdMs}`));
   return join(home, 'dist/main.js');
 }
 

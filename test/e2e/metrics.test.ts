@@ -641,7 +641,10 @@ describe('readiness', () => {
       (await readiness(daemon)).body.reasons.map(({ code }) => code);
     await expect.poll(codes, patience).toContain('edi_unavailable');
     expect((await readiness(daemon)).status).toBe(503);
-    expect((await status(daemon)).sources.edi).toMatchObject({ state: 'unavailable', endpoint: null });
+    // Between two attempts; while one lasts, the node is named that is tried.
+    await expect
+      .poll(async () => (await status(daemon)).sources.edi, patience)
+      .toMatchObject({ state: 'unavailable', endpoint: null });
     expect(devnet.node.requests.count('GetFullCollectionByID')).toBe(0);
     expect(await daemon.program.stop()).toBe(0);
   });

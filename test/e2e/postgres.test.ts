@@ -1,8 +1,7 @@
-import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { packageRoot } from '../../src/runtime/index.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -145,18 +144,27 @@ describe('a daemon on PostgreSQL', () => {
     expect(verified.stdout).toContain('no damage');
   });
 
-  it('is loaded by those who want it alone', () => {
-    const rooms = ['app', 'cli', 'storage'].map((room) => `await import('./dist/${room}/index.js');`);
-    const loaded = `console.log(Object.keys((await import('node:module')).Module._cache).filter((file) =>
-      /node_modules.pg/.test(file)).length)`;
-    const count = (...code: string[]): string =>
-      execFileSync(process.execPath, ['--input-type=module', '-e', code.join('')], {
-        cwd: packageRoot,
-        encoding: 'utf8',
+  it('is loaded by those who want it alone', async () => {
+    const { devnet, dataDir, url } = await begin(5);
+    /** The parts of the program that a daemon has loaded when it ends. */
+    const loadedBy = async (...flags: string[]): Promise<string> => {
+      const coverage = scratchDirectory();
+      const directory = join(dataDir, String(flags.length));
+      const daemon = await startDaemon(startArguments(devnet, directory, ...flags), {
+        NODE_V8_COVERAGE: coverage,
       });
-    expect(count(...rooms, loaded).trim()).toBe('0');
-    const postgresToo = `await (await import('./dist/storage/index.js')).loadPostgres();`;
-    expect(Number(count(...rooms, postgresToo, loaded))).toBeGreaterThan(5);
+      await daemon.reaches(4);
+      await daemon.program.stop();
+      const reports = readdirSync(coverage).map((name) => readFileSync(join(coverage, name), 'utf8'));
+      return (
+        reports
+          .join('')
+          .match(/node_modules\/(?:pg|pg-boss)\//g)
+          ?.join('') ?? ''
+      );
+    };
+    expect(await loadedBy('--start-height', '0')).toBe('');
+    expect(await loadedBy('--start-height', '0', '--store', url)).toMatch(/pg\/.*pg-boss\//);
   });
 
   it('takes the password from the file that PGPASSFILE names, without a word of its own', async () => {

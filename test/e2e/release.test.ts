@@ -46,6 +46,12 @@ describe('npm run release', { timeout: 300_000 }, () => {
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
       dependencies: Record<string, string>;
     };
+    const parts = JSON.parse(readFileSync(join(root, 'dist/packages.json'), 'utf8')) as {
+      name: string;
+      version: string;
+    }[];
+    expect(parts.map(({ name }) => name)).toContain('@grpc/grpc-js');
+    const shipped = [...Object.entries(dependencies), ...parts.map(({ name, version }) => [name, version])];
     const cyclonedx = JSON.parse(text(`${base}.cyclonedx.json`)) as {
       bomFormat: string;
       metadata: { component: { name: string } };
@@ -61,13 +67,14 @@ describe('npm run release', { timeout: 300_000 }, () => {
       'flow-collection-indexer',
       `flow-collection-indexer@${programVersion()}`,
     ]);
-    for (const [name, version] of Object.entries(dependencies)) {
+    for (const [name, version] of shipped) {
       expect(cyclonedx.components).toContainEqual(
         expect.objectContaining({ purl: expect.stringContaining(`@${version}`) as string, version }),
       );
       expect(spdx.packages).toContainEqual(expect.objectContaining({ name, versionInfo: version }));
     }
-    expect(spdx.packages.map(({ name }) => name)).not.toContain('vitest');
+    const names = spdx.packages.map(({ name }) => name);
+    for (const tool of ['vitest', 'esbuild', 'typescript']) expect(names).not.toContain(tool);
 
     expect(text('RELEASE_NOTES.md')).toMatch(/^# flow-collection-indexer \d[^]*^- The daemon/m);
     // Every file that the Dockerfile copies is in what Docker is given.

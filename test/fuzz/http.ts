@@ -226,7 +226,7 @@ function request(choices: Choices): string {
 const paths = [
   '/',
   '/docs',
-  '/page/main.js',
+  '/page/page.js',
   '/page',
   '/v1/ws',
   '/status',

@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot, quoted } from '../../runtime/index.js';
 import { entityTag } from '../http/responses/cacheHeaders.js';
@@ -7,59 +6,32 @@ import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
 import { styleSheet } from './styleSheet.js';
 
-/** Where the build puts the scripts of the page, whatever this file was started from. */
-const SCRIPTS = join(packageRoot, 'dist/api/page/client');
-
-/** The library of the page, by the names that its scripts import. */
-export const libraries = {
-  preact: 'preact.js',
-  'preact/hooks': 'preact-hooks.js',
-  'preact/jsx-runtime': 'preact-jsx-runtime.js',
-} as const;
-
 /** The path below which the files are served. */
 export const FILES_PATH = '/page/';
 export const STYLE_FILE = 'style.css';
-/** The script that begins. */
-export const MAIN_FILE = 'main.js';
+/** The program of the page, with its library: where the build puts it, whatever this file was started from. */
+export const SCRIPT_FILE = 'page.js';
+const SCRIPT = join(packageRoot, 'dist', SCRIPT_FILE);
 
-const SCRIPT_TYPE = 'text/javascript; charset=UTF-8';
-const STYLE_TYPE = 'text/css; charset=UTF-8';
+const files = new Map([
+  [STYLE_FILE, () => fileResponse(STYLE_FILE, styleSheet, 'text/css; charset=UTF-8')],
+  [
+    SCRIPT_FILE,
+    () => fileResponse(SCRIPT_FILE, readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8'),
+  ],
+]);
 
-/**
- * The files of the status page: its scripts, as built, its style and its library. Read when they are first wanted, and kept: some
- * 100 kB, as many as the package has.
- */
+/** The files of the status page. Each is read when it is first wanted, and kept: some 60 kB together. */
 export class PageFiles {
-  #files: ReadonlyMap<string, HttpResponse> | undefined;
-
-  /** The scripts of the page, the library among them. */
-  scripts(): readonly string[] {
-    return [...this.#all().keys()].filter((name) => name !== STYLE_FILE);
-  }
+  readonly #kept = new Map<string, HttpResponse>();
 
   /** Expected errors: ApiError (`not_served`). */
   response(name: string): HttpResponse {
-    const file = this.#all().get(name);
+    const file = this.#kept.get(name) ?? files.get(name)?.();
     if (file === undefined)
       throw new ApiError(404, 'not_served', `there is nothing at ${quoted(FILES_PATH + name)}`);
+    this.#kept.set(name, file);
     return file;
-  }
-
-  #all(): ReadonlyMap<string, HttpResponse> {
-    this.#files ??= new Map(readAll());
-    return this.#files;
-  }
-}
-
-function* readAll(): Generator<[string, HttpResponse]> {
-  yield [STYLE_FILE, fileResponse(STYLE_FILE, styleSheet, STYLE_TYPE)];
-  for (const name of readdirSync(SCRIPTS).filter((each) => each.endsWith('.js'))) {
-    yield [name, fileResponse(name, readFileSync(join(SCRIPTS, name), 'utf8'), SCRIPT_TYPE)];
-  }
-  const { resolve } = createRequire(import.meta.url);
-  for (const [library, name] of Object.entries(libraries)) {
-    yield [name, fileResponse(name, readFileSync(resolve(library), 'utf8'), SCRIPT_TYPE)];
   }
 }
 

@@ -1,29 +1,20 @@
-import { createHash } from 'node:crypto';
 import { readinessCodes } from '../../observability/index.js';
 import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
-import { FILES_PATH, libraries, MAIN_FILE, STYLE_FILE } from './PageFiles.js';
-import type { PageFiles } from './PageFiles.js';
+import { FILES_PATH, SCRIPT_FILE, STYLE_FILE } from './PageFiles.js';
 
 /**
  * The page at `/`: a shell of a few lines, the same for every state of the daemon. Its scripts fill it from `/status`, so that it
  * opens even where the indexing thread is silent.
  */
-export function statusPage(
-  options: { readonly version: string },
-  dependencies: { readonly files: PageFiles },
-): HttpResponse {
-  const imports = Object.fromEntries(
-    Object.entries(libraries).map(([library, name]) => [library, FILES_PATH + name]),
-  );
-  const importMap = JSON.stringify({ imports });
-  const body = shell(importMap, options.version, dependencies.files).text;
+export function statusPage({ version }: { readonly version: string }): HttpResponse {
+  const body = shell(version).text;
   return {
     body,
     contentType: HTML_TYPE,
     headers: pageHeaders({
-      'script-src': `'self' 'sha256-${createHash('sha256').update(importMap).digest('base64')}'`,
+      'script-src': "'self'",
       'style-src': "'self'",
       'connect-src': "'self'",
       // No script may turn text into HTML.
@@ -36,12 +27,7 @@ export function statusPage(
 /** What each readiness code means and what to do, for the scripts. `<` could end the element that holds it. */
 const codes = JSON.stringify(readinessCodes).replaceAll('<', '\\u003c');
 
-/** The policy names the digest of what stands in it: not a space more. */
-function script(attributes: string, content: string): Html {
-  return new Html(`<script ${attributes}>${content}</script>`);
-}
-
-function shell(importMap: string, version: string, files: PageFiles): Html {
+function shell(version: string): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -51,10 +37,10 @@ function shell(importMap: string, version: string, files: PageFiles): Html {
         <title>Flow collection indexer</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${FILES_PATH}${STYLE_FILE}" />
-        ${script('type="importmap"', importMap)}
-        ${files.scripts().map((name) => html`<link rel="modulepreload" href="${FILES_PATH}${name}" />`)}
-        ${script('type="application/json" id="readiness-codes"', codes)}
-        <script type="module" src="${FILES_PATH}${MAIN_FILE}"></script>
+        <script type="application/json" id="readiness-codes">
+          ${new Html(codes)}
+        </script>
+        <script type="module" src="${FILES_PATH}${SCRIPT_FILE}"></script>
       </head>
       <body data-version="${version}">
         <noscript>

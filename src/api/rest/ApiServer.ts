@@ -67,7 +67,7 @@ export class ApiServer extends HttpServer {
       {
         path: '/',
         isOpen: true,
-        handle: () => statusPage({ version }, { files }),
+        handle: () => statusPage({ version }),
       },
       {
         path: `${FILES_PATH}{name}`,

@@ -1,4 +1,6 @@
+import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { packageRoot } from '../../runtime/index.js';
 import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
@@ -18,7 +20,7 @@ export type StartReader = (options: ReaderOptions) => ReaderHandle;
 
 /** On a thread of its own. */
 export const startWorker: StartReader = (options) => {
-  const worker = new Worker(new URL('./readerEntry.js', import.meta.url), {
+  const worker = new Worker(join(packageRoot, 'dist/readers.js'), {
     name: 'readers',
     workerData: options,
     resourceLimits: { maxOldGenerationSizeMb: MAX_READER_HEAP_MIB },

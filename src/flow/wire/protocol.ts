@@ -1,13 +1,12 @@
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { loadSync, type Options, type PackageDefinition } from '@grpc/proto-loader';
+import { packageRoot } from '../../runtime/index.js';
 
 /** Everything under `proto/`: services by full name (`flow.access.AccessAPI`), messages beside them. */
 export type ProtocolDefinition = PackageDefinition;
 
-/**
- * The folder of the interface files. Both src/flow/wire/ and dist/flow/wire/ are three levels below the package root.
- */
-export const protoRoot = fileURLToPath(new URL('../../../proto', import.meta.url));
+/** The folder of the interface files. */
+export const protoRoot = join(packageRoot, 'proto');
 
 const loading: Options = {
   includeDirs: [protoRoot],

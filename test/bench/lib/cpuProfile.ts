@@ -1,3 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { SourceMap } from 'node:module';
+import type { SourceMapPayload } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
 /** What V8 writes with --cpu-prof, as far as it is read here. Times are microseconds. */
 export interface CpuProfile {
   readonly nodes: readonly {
@@ -6,6 +11,7 @@ export interface CpuProfile {
       readonly functionName: string;
       readonly url: string;
       readonly lineNumber: number;
+      readonly columnNumber: number;
     };
     readonly children?: readonly number[];
   }[];
@@ -18,7 +24,7 @@ export interface Frame {
   readonly name: string;
   /** Where it stands: a folder of `src`, a package, `node`, or `v8` for what is no JavaScript. */
   readonly room: string;
-  /** File and line as in the program that ran; empty for what has none. */
+  /** File and line of the source; empty for what has none. */
   readonly place: string;
   selfUs: number;
   totalUs: number;
@@ -27,13 +33,15 @@ export interface Frame {
 
 /** The tree of calls from the samples. The program's waiting is left out: it is no work. */
 export function callTree({ nodes, samples, timeDeltas }: CpuProfile): Frame {
+  const sources = new Sources();
   const frames = new Map<number, Frame>();
   for (const { id, callFrame } of nodes) {
-    const { functionName, url, lineNumber } = callFrame;
+    const { functionName } = callFrame;
+    const { path, line } = sources.origin(callFrame);
     frames.set(id, {
       name: functionName === '' ? '(anonymous)' : functionName,
-      room: roomOf(url, functionName),
-      place: url === '' ? '' : `${url.replace(/^.*\/(?=(dist|node_modules)\/)/, '')}:${lineNumber + 1}`,
+      room: roomOf(path, functionName),
+      place: path === '' ? '' : `${path}:${line + 1}`,
       selfUs: 0,
       totalUs: 0,
       children: [],
@@ -61,12 +69,37 @@ function addUp(frame: Frame): number {
   return frame.totalUs;
 }
 
-function roomOf(url: string, functionName: string): string {
-  const ours = /\/dist\/(?:([a-z]+)\/)?[^/]+(?:\/[^/]+)*\.js$/.exec(url);
-  if (ours !== null && !url.includes('/node_modules/')) return ours[1] ?? 'main';
-  const ofPackage = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url);
+/** Where the code of built files stands in `src` and in packages, by the maps beside them. */
+class Sources {
+  readonly #maps = new Map<string, SourceMap | undefined>();
+
+  /** The path from the root of the repository; what has no map keeps its address. */
+  origin({ url, lineNumber, columnNumber }: CpuProfile['nodes'][number]['callFrame']): {
+    readonly path: string;
+    readonly line: number;
+  } {
+    const entry = this.#mapOf(url)?.findEntry(lineNumber, columnNumber);
+    if (entry === undefined || !('originalSource' in entry)) return { path: url, line: lineNumber };
+    return { path: entry.originalSource.replace(/^(?:\.\.\/)+/, ''), line: entry.originalLine };
+  }
+
+  #mapOf(url: string): SourceMap | undefined {
+    if (!this.#maps.has(url)) this.#maps.set(url, readMap(url));
+    return this.#maps.get(url);
+  }
+}
+
+function readMap(url: string): SourceMap | undefined {
+  if (!/^file:.*\/dist\/.*\.js$/.test(url)) return undefined;
+  return new SourceMap(JSON.parse(readFileSync(`${fileURLToPath(url)}.map`, 'utf8')) as SourceMapPayload);
+}
+
+function roomOf(path: string, functionName: string): string {
+  const ofPackage = /(?:^|\/)node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
   if (ofPackage !== null) return ofPackage[1] ?? '';
-  if (url.startsWith('node:')) return 'node';
+  const ours = /^src\/(?:([a-z]+)\/)?/.exec(path);
+  if (ours !== null) return ours[1] ?? 'main';
+  if (path.startsWith('node:')) return 'node';
   return functionName.startsWith('(') ? 'v8' : 'native';
 }
 

@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { forNode } from '../../../scripts/bundle.mjs';
 import { eachLine, ROOT, scratch, startScript } from './processes.js';
 import { mainThreadMs } from './threadTime.js';
 
@@ -86,9 +88,17 @@ export class LimitWatch {
 }
 
 /**
- * A file of the program that is measured, compiled as it is there: what tsx makes of the same source on the way is not
- * quite as fast. Its type is that of the source.
+ * A file of `src`, built as the program that is measured: what tsx makes of the same source on the way is not quite as fast.
+ * Its type is that of the source.
  */
 export async function built(path: string): Promise<unknown> {
-  return import(pathToFileURL(resolve(ROOT, 'dist', path)).href);
+  return import(pathToFileURL(await builtFile(path)).href);
+}
+
+/** The same, for those who load it elsewhere. */
+export async function builtFile(path: string): Promise<string> {
+  // Below `dist`, where packages are found; the next build removes it.
+  const outfile = resolve(ROOT, 'dist/bench', `${process.pid}-${path.replaceAll('/', '-')}.mjs`);
+  await build({ ...forNode, entryPoints: [join('src', path)], outfile });
+  return outfile;
 }

@@ -8,9 +8,9 @@ import type * as Observability from '../../../src/observability/index.js';
 import { built, limitOptions, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, passes = 1 } = limitOptions();
-const access = (await built('access/index.js')) as typeof Access;
-const runtime = (await built('runtime/index.js')) as typeof Runtime;
-const observability = (await built('observability/index.js')) as typeof Observability;
+const access = (await built('access/index.ts')) as typeof Access;
+const runtime = (await built('runtime/index.ts')) as typeof Runtime;
+const observability = (await built('observability/index.ts')) as typeof Observability;
 
 const clock = runtime.systemClock;
 const reader = new access.GrpcAccessNode(

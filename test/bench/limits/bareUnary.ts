@@ -7,7 +7,7 @@ import { bareClient } from '../lib/bareClient.js';
 import { built, limitOptions, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, concurrency = 32 } = limitOptions();
-const { decodeSubscribeBlocksResponse, identifierBytes } = (await built('flow/index.js')) as typeof Flow;
+const { decodeSubscribeBlocksResponse, identifierBytes } = (await built('flow/index.ts')) as typeof Flow;
 
 /** Ids that may wait for their call before the stream is paused. */
 const MAX_WAITING = 1_000;

@@ -10,7 +10,7 @@ import { GroupWriter } from '../lib/GroupWriter.js';
 import { built, limitOptions, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, path } = limitOptions();
-const flow = (await built('flow/index.js')) as typeof Flow;
+const flow = (await built('flow/index.ts')) as typeof Flow;
 
 const MAX_BLOCKS_AHEAD = 512;
 

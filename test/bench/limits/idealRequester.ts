@@ -18,7 +18,7 @@ const {
   path,
   concurrency = 32,
 } = isMainThread ? limitOptions() : (workerData as LimitOptions);
-const flow = (await built('flow/index.js')) as typeof Flow;
+const flow = (await built('flow/index.ts')) as typeof Flow;
 
 /** Blocks whose collections are asked for, or wait to be; the stream is paused then. */
 const MAX_BLOCKS_AHEAD = 256;

@@ -286,7 +286,7 @@ describe('a rate per address', () => {
   it('does not keep a browser from loading the status page, whose files lie in memory', async () => {
     const port = await apiServer({ ratePerSecondPerAddress: 1 }, new VirtualClock());
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => sendRaw(port, request('GET /page/main.js'))),
+      Array.from({ length: 20 }, () => sendRaw(port, request('GET /page/page.js'))),
     );
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 200 /);
     expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
