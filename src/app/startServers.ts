@@ -14,7 +14,7 @@ import { obeyBackfill } from './line/history/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
 import type { Examination, ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
-import type { ReaderSources } from './threads/ReaderThread.js';
+import type { ReaderSources } from './threads/ReaderLife.js';
 
 type ServedParts = IndexingParts & {
   readonly readers: ReaderThread | undefined;

@@ -8,7 +8,7 @@ export { EndGate } from './EndGate.js';
 export { Listeners } from './Listeners.js';
 export { RunningAverage } from './RunningAverage.js';
 export { maskedEndpoint, withoutCredentials } from './credentials.js';
-export { messageOf, OperatorError } from './OperatorError.js';
+export { asError, messageOf, OperatorError } from './OperatorError.js';
 export type { ExitReason } from './OperatorError.js';
 export { exitCodeOf, exitCodes } from './exitCodes.js';
 export { parseJson } from './json.js';

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { messageOf } from '../../runtime/index.js';
+import { asError } from '../../runtime/index.js';
 import { openRpcChannel } from './channel/rpcChannel.js';
 import { CallFailure } from './channel/CallFailure.js';
 import { NodeConnections } from './channel/NodeConnections.js';
@@ -312,7 +312,7 @@ export class RpcClient {
       const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;
       return new UpstreamError('malformed', this.#where(method), message, { cause: error });
     }
-    return error instanceof Error ? error : new Error(messageOf(error));
+    return asError(error);
   }
 
   #where(method: AccessMethod): { readonly node: string; readonly method: AccessMethod } {

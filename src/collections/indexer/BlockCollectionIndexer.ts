@@ -1,6 +1,6 @@
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, isAbort, sleep, type Clock } from '../../runtime/index.js';
+import { AbortError, asError, isAbort, sleep, type Clock } from '../../runtime/index.js';
 import type { BlockHead, CommitBatch, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
 import type { Commit } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
@@ -332,8 +332,4 @@ export class BlockCollectionIndexer implements BlockIndexer {
     this.#stopped.abort();
     for (const commit of this.#ready.drain()) commit.reject(this.#refusal);
   }
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

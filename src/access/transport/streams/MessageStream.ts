@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { abortReason } from '../../../runtime/index.js';
+import { abortReason, asError } from '../../../runtime/index.js';
 import type { StreamCall, StreamSink } from '../channel/rpcChannel.js';
 import type { CallStatus } from '../upstreamErrors.js';
 
@@ -97,7 +97,7 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
     try {
       value = this.#source.decode(message);
     } catch (error) {
-      this.#finish(error instanceof Error ? error : new Error(String(error)));
+      this.#finish(asError(error));
       return;
     }
     this.#reader = undefined;

@@ -1,4 +1,4 @@
-import { AbortError, abortReason, isAbort } from '../../../runtime/index.js';
+import { AbortError, abortReason, asError, isAbort } from '../../../runtime/index.js';
 import type { Clock, Timer } from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 
@@ -65,7 +65,7 @@ export class StreamReader<T> {
         (error: unknown) => {
           if (this.#pending === pending) this.#pending = undefined;
           if (signal.aborted) this.#judgeLate(error);
-          else reject(error instanceof Error ? error : new Error(String(error)));
+          else reject(asError(error));
         },
       );
     });
