@@ -1,36 +1,30 @@
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { OpenChannel } from '../transport/channel/rpcChannel.js';
-import type { CallRecord } from '../selection/CallHealth.js';
 import { ChainCheck } from './ChainCheck.js';
 import type { ChainReplaced, HeadBelow } from './ChainCheck.js';
-import type { ForeignReason } from './identity/foreignness.js';
+import { configuredNodes } from './configuredNodes.js';
+import type { NamedNodes } from './configuredNodes.js';
 import type { ForwardingDesk } from '../forwarding/admission.js';
 import { NodeHandshake } from './NodeHandshake.js';
-import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
+import type { Expectation } from './identity/nodeIdentity.js';
+import { nodeState } from './nodeState.js';
+import type { NodeState } from './nodeState.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import type { PoolMember } from './poolMember.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
-import type { AccessMetrics, MethodLimit, PeerToken } from '../transport/RpcClient.js';
+import type { AccessMetrics, PeerToken } from '../transport/RpcClient.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
+import { ServedHeights } from './ServedHeights.js';
 import type { SporkTable } from './sporks/sporkTable.js';
 import { StartWaits } from './StartWaits.js';
-import type { UndecidedSpork } from './sporks/SporkVerifier.js';
 import { loadMethodStubs } from '../transport/methodStubs.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeHealth } from '../types.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 
-export interface AccessNetworkOptions {
-  /** In the form of `parseEndpoint`; at least one. Historic nodes may be among them. */
-  readonly accessNodes: readonly string[];
-  /** The nodes asked for execution data. Default: the access nodes. */
-  readonly executionDataNodes?: readonly string[];
-  /** Other indexers, which give collections and nothing else. Default: none. */
-  readonly peers?: readonly string[] | undefined;
+export interface AccessNetworkOptions extends NamedNodes {
   /** Empty for a network without earlier sporks. */
   readonly sporks: SporkTable;
   /** The root of a spork that is not in the table. */
@@ -60,30 +54,6 @@ export interface AccessNetworkDependencies {
   readonly openChannel?: OpenChannel | undefined;
 }
 
-/** What is known about one node, for metrics and the status page. */
-export interface NodeState {
-  readonly endpoint: string;
-  readonly state: NodeHealth;
-  readonly origin: 'configured' | 'historic';
-  readonly executionData: boolean;
-  /** Average of its answered calls; `undefined` until it answered one. */
-  readonly latencyMs: number | undefined;
-  readonly callsInFlight: number;
-  /** Empty when unknown. */
-  readonly semver: string;
-  readonly lowestHeight: number | undefined;
-  /** Why a foreign node is foreign. */
-  readonly foreign: ForeignReason | undefined;
-  /** Why its handshake fails; `undefined` while it succeeds. */
-  readonly trouble: string | undefined;
-  /** Why the node as a whole is not healthy; `undefined` while it is. */
-  readonly record: CallRecord | undefined;
-  /** Its calls that are not healthy, and why. */
-  readonly calls: readonly (CallRecord & { readonly method: AccessMethod })[];
-  /** Its calls that are limited now, by us or by what it answered. */
-  readonly limits: readonly MethodLimit[];
-}
-
 /**
  * All nodes that may be asked: the configured ones and, behind them, the historic nodes of the spork table. A node is
  * offered only once it has identified itself; a foreign one never.
@@ -96,6 +66,8 @@ export class AccessNetwork implements AccessNodes {
       return (await member?.node.gate?.admit(call, signal)) ?? 'gone';
     },
   };
+  /** Which heights its nodes have. */
+  readonly heights: ServedHeights;
   readonly #logger: Logger;
   readonly #metrics: Pick<AccessMetrics, 'endpointLies'>;
   readonly #pool: NodePool;
@@ -107,15 +79,7 @@ export class AccessNetwork implements AccessNodes {
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
     this.#logger = dependencies.logger;
     this.#metrics = dependencies.metrics;
-    const accessNodes = parseEndpoints(options.accessNodes);
-    const executionDataNodes = parseEndpoints(options.executionDataNodes ?? options.accessNodes);
-    const peers = parseEndpoints(options.peers ?? []);
-    if (accessNodes.size === 0) {
-      throw new OperatorError(
-        'configuration',
-        'No access node is named. Set accessNodes to at least one host:port.',
-      );
-    }
+    const nodes = configuredNodes(options);
     this.#pool = new NodePool(options, {
       clock: dependencies.clock,
       expectation: dependencies.expectation,
@@ -132,16 +96,12 @@ export class AccessNetwork implements AccessNodes {
       },
     });
     const pool = this.#pool;
+    this.heights = new ServedHeights(options, { pool });
     this.#check = new ChainCheck({ ...dependencies, pool });
-    this.#waits = new StartWaits({ pool, check: this.#check, clock: dependencies.clock });
-    this.#handshake = new NodeHandshake({ ...dependencies, pool, check: this.#check, waits: this.#waits });
-    for (const [name, endpoint] of merge(merge(accessNodes, executionDataNodes), peers)) {
-      this.#pool.add(endpoint, 'configured', {
-        access: accessNodes.has(name),
-        executionData: executionDataNodes.has(name),
-        peer: peers.has(name),
-      });
-    }
+    const parts = { pool, check: this.#check };
+    this.#waits = new StartWaits({ ...parts, heights: this.heights, clock: dependencies.clock });
+    this.#handshake = new NodeHandshake({ ...dependencies, ...parts, waits: this.#waits });
+    for (const { endpoint, roles } of nodes) pool.add(endpoint, 'configured', roles);
   }
 
   live(method?: AccessMethod): readonly AccessNode[] {
@@ -175,13 +135,6 @@ export class AccessNetwork implements AccessNodes {
     return nodes.flatMap(({ gate }) => gate?.endpoint ?? []);
   }
 
-  /**
-   * The names of the nodes that `forHeight` would return now. For reports: it neither dials nor keeps a historic node.
-   */
-  namesServing(height: number): ReadonlySet<string> {
-    return new Set(this.#pool.offered(height, 'access').map(({ node }) => node.name));
-  }
-
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.#pool.member(node.name)?.node.healthRecord.succeeded(method);
   }
@@ -195,47 +148,6 @@ export class AccessNetwork implements AccessNodes {
     // Readiness warns of whatever a failing call holds up.
     if (fault === 'lied') this.#logger.warn(fields, 'access node penalized');
     else this.#logger.debug(fields, 'a call to an access node penalized');
-  }
-
-  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when unknown. */
-  lowestHeight(): number | undefined {
-    return this.#pool.lowestHeight();
-  }
-
-  /**
-   * The lowest height, from this one up, that a usable node, or a historic one of the table, serves: a higher one if
-   * this one lies in a gap between sporks; `undefined` when all of them end below it.
-   */
-  lowestServedFrom(height: number): number | undefined {
-    return this.#pool.lowestServedFrom(height);
-  }
-
-  /** The heights that usable nodes, and the historic ones of the table, serve: from where each begins to where it ends. */
-  servedRanges(): readonly {
-    readonly lowest: number | undefined;
-    readonly endExclusive: number | undefined;
-  }[] {
-    return this.#pool.servedRanges();
-  }
-
-  /** Heights at which a spork begins, as far as usable nodes and the table know. */
-  sporkRoots(): readonly number[] {
-    return this.#pool.sporkRoots;
-  }
-
-  /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
-  liveRoot(): number | undefined {
-    return this.#pool.liveRoot();
-  }
-
-  /** The spork of a height, as far as usable nodes and the table know; for the store's record. */
-  sporkAt(height: number): SporkRoot | undefined {
-    return this.#pool.sporkAt(height);
-  }
-
-  /** Why no configured access node serves the height, by node. */
-  whyUnserved(height: number): readonly NodeTrouble[] {
-    return this.#pool.whyUnserved(height);
   }
 
   /** How configured access nodes fail to identify themselves; empty when all have. */
@@ -261,28 +173,9 @@ export class AccessNetwork implements AccessNodes {
     return this.#handshake.onAnswering(callback);
   }
 
-  /** The spork that keeps this height and those above from being requested: it is not known whether it exists. */
-  undecidedSporkAt(height: number): UndecidedSpork | undefined {
-    return this.#pool.verifier.undecidedAt(height);
-  }
-
   /** A snapshot of every node's state. */
   states(): readonly NodeState[] {
-    return this.#pool.members.map(({ node, origin, roles, identity, range, foreign, trouble }) => ({
-      endpoint: node.name,
-      state: node.health,
-      origin,
-      executionData: roles.executionData,
-      latencyMs: node.healthRecord.averageLatencyMs,
-      callsInFlight: node.inFlight,
-      semver: identity?.semver ?? '',
-      lowestHeight: range.lowest,
-      foreign: foreign?.reason,
-      trouble,
-      record: node.healthRecord.record,
-      calls: node.healthRecord.callRecords(),
-      limits: node.limits?.() ?? [],
-    }));
+    return this.#pool.members.map(nodeState);
   }
 
   /**
@@ -303,8 +196,8 @@ export class AccessNetwork implements AccessNodes {
 
   /**
    * Resolves once every configured access node was asked to identify itself, with whatever result, and it is decided
-   * which sporks are believed, or a minute later: `lowestHeight` and `liveRoot` then know all that can be known. `run`
-   * must be running. Expected errors: the signal's abort reason.
+   * which sporks are believed, or a minute later: `heights` then knows all that can be known. `run` must be running.
+   * Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
     return this.#waits.whenAllAsked(signal);
@@ -339,40 +232,16 @@ function inOrder(members: readonly PoolMember[], method: AccessMethod | undefine
   );
 }
 
-/** By name; a node named twice is one node. */
-function parseEndpoints(texts: readonly string[]): ReadonlyMap<string, Endpoint> {
-  return texts.map(parseEndpoint).reduce(addEndpoint, new Map<string, Endpoint>());
-}
-
-function merge(
-  a: ReadonlyMap<string, Endpoint>,
-  b: ReadonlyMap<string, Endpoint>,
-): ReadonlyMap<string, Endpoint> {
-  return [...b.values()].reduce(addEndpoint, new Map(a));
-}
-
-function addEndpoint(endpoints: Map<string, Endpoint>, endpoint: Endpoint): Map<string, Endpoint> {
-  const known = endpoints.get(endpoint.name);
-  if (known !== undefined && known.tls !== endpoint.tls) {
-    throw new OperatorError(
-      'configuration',
-      `The access node ${endpoint.name} is named both as grpc:// and as grpcs://. Name it once.`,
-    );
-  }
-  return endpoints.set(endpoint.name, endpoint);
-}
-
 function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
   const { clock, metrics, openChannel, peerToken = () => undefined, sharers } = dependencies;
-  const peers = parseEndpoints(options.peers ?? []);
   const stubs = loadMethodStubs();
-  return (endpoint, { ratePerSecond }, { healthRecord, events }) =>
+  return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         ...{ clock, metrics, stubs, healthRecord, events, openChannel, sharers },
-        ...(peers.has(endpoint.name) ? { peerToken } : {}),
+        ...(isPeer ? { peerToken } : {}),
       },
     );
 }

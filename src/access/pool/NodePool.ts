@@ -1,12 +1,11 @@
 import type { Clock } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
+import type { Expectation } from './identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { covers, isHeard, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
-import type { PoolMember, ServedRange } from './poolMember.js';
+import type { PoolMember } from './poolMember.js';
 import type { NodeEvents } from '../transport/RpcClient.js';
-import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { SporkIds } from './sporks/SporkIds.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
@@ -18,10 +17,8 @@ const HISTORIC_RATE_PER_SECOND = 80;
 
 /** A node that reports a head below our last block gets a new handshake, but no more often than this. */
 const BELOW_ASKED_EVERY_MS = 5_000;
-
 /** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
-
 /**
  * How long a node that fails to name its spork is not asked for the first block it has: the spork is recorded with that
  * block, and would be recorded without its id, or not at all.
@@ -31,7 +28,7 @@ const BORDER_PATIENCE_MS = 600_000;
 /** How a node is reached. */
 export type OpenNode = (
   endpoint: Endpoint,
-  options: { readonly ratePerSecond: number },
+  options: { readonly ratePerSecond: number; readonly isPeer: boolean },
   dependencies: { readonly healthRecord: NodeHealthRecord; readonly events: NodeEvents },
 ) => PooledNode;
 
@@ -60,9 +57,8 @@ export class NodePool {
   readonly #expectation: () => Expectation;
   readonly verifier: SporkVerifier;
   readonly #byName = new Map<string, PoolMember>();
-  /** Roots of the followed sporks, ascending. */
   #sporkRoots: readonly number[] = [];
-  readonly #sporkIds = new SporkIds({ members: () => this.#heard });
+  readonly sporkIds = new SporkIds({ members: () => this.#heard });
 
   constructor(
     options: NodePoolOptions,
@@ -96,6 +92,11 @@ export class NodePool {
   /** True when the network has had sporks. */
   get hasSporks(): boolean {
     return this.#options.sporks.length > 0;
+  }
+
+  /** Roots of the sporks that are followed, ascending. Not those of the table. */
+  get sporkRoots(): readonly number[] {
+    return this.#sporkRoots;
   }
 
   get members(): readonly PoolMember[] {
@@ -148,7 +149,7 @@ export class NodePool {
     const healthRecord = new NodeHealthRecord({ clock: this.#clock });
     const ratePerSecond = this.#rateOf(origin);
     const member = newPoolMember(
-      this.#openNode(endpoint, { ratePerSecond }, { healthRecord, events }),
+      this.#openNode(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events }),
       origin,
       roles,
       this.#clock,
@@ -207,31 +208,11 @@ export class NodePool {
   }
 
   /** True when the index has reached the height at which this node begins and the node may yet name its spork. */
-  #isUntold({ beginning, identity, range }: PoolMember, height: number): boolean {
+  isUntold({ beginning, identity, range }: PoolMember, height: number): boolean {
     if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
       return false;
     const isCrossing = (this.#expectation().firstHeight ?? Infinity) < height;
     return isCrossing && this.#clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
-  }
-
-  /** Why no node serves the height: where each configured node begins or ends, or what keeps it from naming its spork. */
-  whyUnserved(height: number): readonly NodeTrouble[] {
-    return this.members.flatMap((member): readonly NodeTrouble[] => {
-      const { node, range, beginning, origin, troubles } = member;
-      if (this.#isUntold(member, height)) return troubles.all();
-      if (origin !== 'configured' || !member.roles.access) return [];
-      if (beginning === undefined) return troubles.all();
-      const { lowest = 0, endExclusive = Infinity } = range;
-      const said =
-        height < lowest
-          ? `says it begins at ${lowest}`
-          : height >= endExclusive
-            ? `is of a spork that ends below ${endExclusive}`
-            : undefined;
-      if (said === undefined) return [];
-      const { count, sinceMs } = beginning;
-      return [{ node: node.name, method: 'GetNodeVersionInfo', kind: 'refused', said, count, sinceMs }];
-    });
   }
 
   /** What `serving` would return, without adding or keeping a historic node: looking must not change who is dialled. */
@@ -242,64 +223,10 @@ export class NodePool {
         member.roles[role] &&
         isUsable(member) &&
         covers(member.range, height) &&
-        !this.#isUntold(member, height),
+        !this.isUntold(member, height),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
     return named.length > 0 ? named : serving;
-  }
-
-  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when unknown. */
-  lowestHeight(): number | undefined {
-    const told = this.members.filter((member) => member.roles.access && isUsable(member));
-    return minimum([
-      ...told.map(({ range }) => range.lowest),
-      ...this.#options.sporks.map(({ rootHeight }) => rootHeight),
-    ]);
-  }
-
-  /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
-  lowestServedFrom(height: number): number | undefined {
-    const reaching = this.servedRanges().filter(
-      ({ endExclusive }) => endExclusive === undefined || endExclusive > height,
-    );
-    return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
-  }
-
-  /** What each usable node, and the historic nodes of each spork of the table, serve. */
-  servedRanges(): readonly ServedRange[] {
-    const told = this.members.filter((member) => member.roles.access && isUsable(member));
-    return [
-      ...told.map(({ range }) => range),
-      ...this.#options.sporks.map(({ rootHeight, endHeightExclusive }) => ({
-        lowest: rootHeight,
-        endExclusive: endHeightExclusive ?? undefined,
-      })),
-    ];
-  }
-
-  /** Heights at which a spork begins, as far as usable nodes and the table know. */
-  get sporkRoots(): readonly number[] {
-    return [...this.#sporkRoots, ...this.#options.sporks.map(({ rootHeight }) => rootHeight)];
-  }
-
-  /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
-  liveRoot(): number | undefined {
-    return minimum(this.live().map(({ range }) => range.lowest));
-  }
-
-  /**
-   * The spork of a height, as far as usable nodes and the table know. Its id is the one that a majority of the nodes
-   * that name one agree on, or the last agreed one while none names any; empty when there is none.
-   */
-  sporkAt(height: number): SporkRoot | undefined {
-    const roots = this.#heard
-      .filter(isUsable)
-      .map(({ identity }) => identity?.sporkRootHeight)
-      .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root, height))
-      // The table's word needs no confirmation.
-      .concat(sporkOf(this.#options.sporks, height)?.rootHeight);
-    const rootHeight = maximum(roots);
-    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.#sporkIds.agreed(rootHeight) };
   }
 
   /** Call it after every handshake: the node's spork may end the heights of another node. */
@@ -309,7 +236,7 @@ export class NodePool {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.verifier.verdict(root) === 'followed') roots.add(root);
-      this.#sporkIds.remember(root);
+      this.sporkIds.remember(root);
     }
     this.#sporkRoots = [...roots].sort((a, b) => a - b);
     for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);
@@ -320,14 +247,4 @@ export class NodePool {
     if (origin === 'configured') return ratePerSecond;
     return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
   }
-}
-
-function minimum(heights: readonly (number | undefined)[]): number | undefined {
-  const known = heights.filter((height) => height !== undefined);
-  return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
-}
-
-function maximum(heights: readonly (number | undefined)[]): number | undefined {
-  const known = heights.filter((height) => height !== undefined);
-  return known.length === 0 ? undefined : known.reduce((a, b) => Math.max(a, b));
 }

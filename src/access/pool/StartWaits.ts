@@ -4,6 +4,7 @@ import type { ChainCheck } from './ChainCheck.js';
 import type { NodePool } from './NodePool.js';
 import { isUsable } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
+import type { ServedHeights } from './ServedHeights.js';
 
 /** How long a new store waits for nodes to tell their spork. */
 const ROOT_WAIT_MS = 60_000;
@@ -15,6 +16,7 @@ const SPORKS_WAIT_MS = 60_000;
 export interface StartWaitsDependencies {
   readonly pool: NodePool;
   readonly check: ChainCheck;
+  readonly heights: ServedHeights;
   readonly clock: Clock;
 }
 
@@ -22,6 +24,7 @@ export interface StartWaitsDependencies {
 export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
+  readonly #heights: ServedHeights;
   readonly #clock: Clock;
   readonly #watchers = new Listeners();
   #wantsRoot = false;
@@ -29,6 +32,7 @@ export class StartWaits {
   constructor(dependencies: StartWaitsDependencies) {
     this.#pool = dependencies.pool;
     this.#check = dependencies.check;
+    this.#heights = dependencies.heights;
     this.#clock = dependencies.clock;
   }
 
@@ -68,7 +72,7 @@ export class StartWaits {
 
   /** Resolves once the spork of a height is known; when no configured node can tell it any more; or after a minute. */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    const isDecided = (): boolean => this.#pool.sporkAt(height) !== undefined || this.#open().length === 0;
+    const isDecided = (): boolean => this.#heights.sporkAt(height) !== undefined || this.#open().length === 0;
     await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
     const mayTell = (): boolean => this.#open().some(({ identity }) => identity?.rootTrouble === undefined);
     await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
@@ -79,7 +83,7 @@ export class StartWaits {
    * the members' troubles show what the nodes answer instead.
    */
   async whenRootTold(signal: AbortSignal): Promise<void> {
-    const isDecided = (): boolean => this.#pool.liveRoot() !== undefined || this.#open().length === 0;
+    const isDecided = (): boolean => this.#heights.liveRoot() !== undefined || this.#open().length === 0;
     this.#wantsRoot = true;
     try {
       await this.#changedUntil(isDecided, ROOT_WAIT_MS, signal);

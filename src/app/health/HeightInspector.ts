@@ -38,7 +38,7 @@ export class HeightInspector implements WorkSource {
     const { ends, network } = parts;
     const { waitingFor, sources, endpoints } = this.#report.status();
     const explained = line.explainer.explain(height);
-    const serving = network.namesServing(height);
+    const serving = network.heights.namesServing(height);
     return {
       stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
       blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,

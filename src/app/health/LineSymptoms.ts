@@ -65,7 +65,9 @@ export class LineSymptoms {
   #undecidedSpork(): { readonly height: number; readonly message: string } | undefined {
     const block = this.#state.line?.blocks.heldUpBy();
     const spork =
-      block?.isUnserved === true ? this.#state.parts.network.undecidedSporkAt(block.height) : undefined;
+      block?.isUnserved === true
+        ? this.#state.parts.network.heights.undecidedSporkAt(block.height)
+        : undefined;
     if (block === undefined || spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const told = tellers.join(', ');

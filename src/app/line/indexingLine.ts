@@ -51,7 +51,7 @@ export interface IndexingLineParts {
   readonly store: RangeStore;
   /** The source of everything. */
   readonly nodes: AccessNodes;
-  readonly network: Pick<AccessNetwork, 'sporkAt' | 'onAnswering'>;
+  readonly network: Pick<AccessNetwork, 'heights' | 'onAnswering'>;
   readonly listener: ChainHead;
   /** Watermark and head. Outlives the line, which subscribes. */
   readonly ends: WindowEnds;
@@ -147,7 +147,7 @@ function buildDurableEnd(
   const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(indexerOptions(config, { isHistory }), {
     ...{ ...commonOf(parts), store, ends, heights, room },
-    sporkFor: (height) => network.sporkAt(height),
+    sporkFor: (height) => network.heights.sporkAt(height),
     rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
   });
   const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });

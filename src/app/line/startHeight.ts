@@ -55,7 +55,7 @@ async function wantedFirstHeight(
 ): Promise<number> {
   if (config.startHeight === 'latest') return listener.firstHead(signal);
   if (config.startHeight === 'root') {
-    const root = network.liveRoot();
+    const root = network.heights.liveRoot();
     if (root !== undefined) return root;
     throw new OperatorError(
       'configuration',
@@ -63,7 +63,7 @@ async function wantedFirstHeight(
         'Give a number with --start-height.',
     );
   }
-  const lowest = network.lowestHeight();
+  const lowest = network.heights.lowestHeight();
   if (lowest !== undefined && config.startHeight < lowest) {
     throw new OperatorError(
       'configuration',
@@ -71,7 +71,7 @@ async function wantedFirstHeight(
         `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add an --access-node that goes further back.`,
     );
   }
-  const served = network.lowestServedFrom(config.startHeight);
+  const served = network.heights.lowestServedFrom(config.startHeight);
   if (served !== undefined && served > config.startHeight) {
     throw new OperatorError(
       'configuration',
@@ -95,7 +95,7 @@ export async function initialiseStore(
   network: AccessNetwork,
   firstHeight: number,
 ): Promise<void> {
-  const spork = network.sporkAt(firstHeight);
+  const spork = network.heights.sporkAt(firstHeight);
   await store.initialise({
     schemaVersion: SCHEMA_VERSION,
     chainId: config.chainId,

@@ -193,8 +193,8 @@ describe('a simulated access node', () => {
     await net.whenAllAsked(stop.signal);
     expect(net.live().map(({ name }) => name)).toEqual([next.address]);
     expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
-    expect(net.liveRoot()).toBe(400);
-    expect(net.lowestHeight()).toBe(100);
+    expect(net.heights.liveRoot()).toBe(400);
+    expect(net.heights.lowestHeight()).toBe(100);
     const root = await net.forHeight(400)[0]!.getBlockByHeight(400);
     const last = await net.forHeight(399)[0]!.getBlockByHeight(399);
     expect(root.block.parentId).toBe(last.block.id);

@@ -108,9 +108,9 @@ describe('AccessNetwork over gRPC', () => {
     const historic = await serve(nodeOf('flow-mainnet', 10, true));
     const network = networkOf([live.endpoint], historic.endpoint);
     await network.whenIdentified(stop.signal);
-    expect(network.liveRoot()).toBe(500);
-    expect(network.lowestHeight()).toBe(10);
-    expect(network.sporkAt(600)).toEqual({ rootHeight: 500, sporkId: testId(500, 1).toString('hex') });
+    expect(network.heights.liveRoot()).toBe(500);
+    expect(network.heights.lowestHeight()).toBe(10);
+    expect(network.heights.sporkAt(600)).toEqual({ rootHeight: 500, sporkId: testId(500, 1).toString('hex') });
 
     await until(() => network.forHeight(42).length > 0);
     const [node] = network.forHeight(42);

@@ -69,9 +69,9 @@ describe('a peer', () => {
     expect(names(net.forHeight(1_000))).toEqual(['a:1']);
     expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
     // It claims that a spork begins at 900: nobody asks whether that is so.
-    expect(net.sporkAt(1_000)?.rootHeight).toBe(5);
-    expect(net.sporkRoots()).toEqual([5]);
-    expect(net.undecidedSporkAt(1_000)).toBeUndefined();
+    expect(net.heights.sporkAt(1_000)?.rootHeight).toBe(5);
+    expect(net.heights.sporkRoots()).toEqual([5]);
+    expect(net.heights.undecidedSporkAt(1_000)).toBeUndefined();
   });
 
   it('of another chain is not asked', async () => {
@@ -164,12 +164,12 @@ describe('identification', () => {
     const waiting = net.whenAllAsked(stop.signal).then(() => (allAsked = true));
     await net.whenIdentified(stop.signal);
     await clock.settle();
-    expect([allAsked, net.lowestHeight()]).toEqual([false, 900]);
+    expect([allAsked, net.heights.lowestHeight()]).toEqual([false, 900]);
     answer();
     await clock.advance(MINUTE_MS);
     await waiting;
-    expect(net.lowestHeight()).toBe(5);
-    expect(net.liveRoot()).toBe(900);
+    expect(net.heights.lowestHeight()).toBe(5);
+    expect(net.heights.liveRoot()).toBe(900);
     const abort = new AbortController();
     abort.abort(new Error('stop'));
     await expect(net.whenAllAsked(abort.signal)).rejects.toThrow('stop');
@@ -192,10 +192,10 @@ describe('identification', () => {
       { accessNodes: ['old:1'] },
     );
     await net.whenIdentified(stop.signal);
-    expect(net.liveRoot()).toBe(900);
-    expect(net.lowestHeight()).toBe(900);
-    expect(net.sporkAt(950)).toEqual({ rootHeight: 900, sporkId: '' });
-    expect(net.sporkAt(899)).toBeUndefined();
+    expect(net.heights.liveRoot()).toBe(900);
+    expect(net.heights.lowestHeight()).toBe(900);
+    expect(net.heights.sporkAt(950)).toEqual({ rootHeight: 900, sporkId: '' });
+    expect(net.heights.sporkAt(899)).toBeUndefined();
   });
 
   it('takes a root of zero for told only when the node has block zero', async () => {
@@ -219,7 +219,7 @@ describe('identification', () => {
       { accessNodes: ['genesis:1'] },
     );
     await net.whenIdentified(stop.signal);
-    expect(net.sporkAt(7)).toBeUndefined();
+    expect(net.heights.sporkAt(7)).toBeUndefined();
     let told = false;
     const waiting = net.whenSporkTold(7, stop.signal).then(() => (told = true));
     await clock.advance(20_000);
@@ -227,7 +227,7 @@ describe('identification', () => {
     isThere = true;
     await clock.advance(10_000);
     await waiting;
-    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
 
   it('knows a spork that begins at zero from a node that joined it later', async () => {
@@ -237,8 +237,8 @@ describe('identification', () => {
       { accessNodes: ['late:1'] },
     );
     await net.whenIdentified(stop.signal);
-    expect(net.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
-    expect(net.lowestHeight()).toBe(50);
+    expect(net.heights.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.heights.lowestHeight()).toBe(50);
   });
 
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
@@ -261,7 +261,7 @@ describe('identification', () => {
     const { network: net } = network({ 'a:1': { version: version(500) } }, { accessNodes: ['a:1'] });
     await net.whenIdentified(stop.signal);
     await net.whenSporkTold(7, stop.signal);
-    expect(net.sporkAt(7)).toBeUndefined();
+    expect(net.heights.sporkAt(7)).toBeUndefined();
   });
 
   it('asks again after an outage and every five minutes, and not in between', async () => {
@@ -352,7 +352,7 @@ describe('a node that fails some of the questions', () => {
         { accessNodes: ['a:1'] },
       );
       await net.whenIdentified(stop.signal);
-      expect(net.liveRoot()).toBe(5);
+      expect(net.heights.liveRoot()).toBe(5);
       const other = { ...script, headerChainId: 'flow-testnet' };
       const { network: second } = network({ 'b:1': other }, { accessNodes: ['b:1'] });
       await expect(second.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
@@ -368,10 +368,10 @@ describe('a node that fails some of the questions', () => {
       expect(names(net.live())).toEqual(['a:1']);
       expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', method: 'GetNodeVersionInfo', count: 1 }]);
       await clock.advance(20 * MINUTE_MS);
-      expect(net.sporkAt(7)).toBeUndefined();
+      expect(net.heights.sporkAt(7)).toBeUndefined();
       delete script.fails;
       await clock.advance(12_500);
-      expect(net.sporkAt(7)).toEqual({ rootHeight: 5, sporkId: 'aa'.repeat(32) });
+      expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 5, sporkId: 'aa'.repeat(32) });
       expect(net.identityTroubles()).toEqual([]);
     },
   );
@@ -422,8 +422,8 @@ describe('a node that fails some of the questions', () => {
     };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
     await net.whenIdentified(stop.signal);
-    expect(net.liveRoot()).toBe(0);
-    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.heights.liveRoot()).toBe(0);
+    expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
 
   it('is waited for where the root is wanted, and may yet be told', async () => {
@@ -437,7 +437,7 @@ describe('a node that fails some of the questions', () => {
     delete script.fails;
     await clock.advance(12_500);
     await waiting;
-    expect(net.liveRoot()).toBe(5);
+    expect(net.heights.liveRoot()).toBe(5);
   });
 
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
@@ -458,7 +458,7 @@ describe('a node that fails some of the questions', () => {
     script.blockIdAt = () => idOf('1');
     await clock.advance(3_000);
     await waiting;
-    expect([net.liveRoot(), net.identityTroubles()]).toEqual([0, []]);
+    expect([net.heights.liveRoot(), net.identityTroubles()]).toEqual([0, []]);
   });
 
   it('is not believed that it begins above its own head, and is asked another way', async () => {
@@ -470,7 +470,7 @@ describe('a node that fails some of the questions', () => {
     const { network: net } = network({ 'liar:1': script }, { accessNodes: ['liar:1'] });
     await net.whenIdentified(stop.signal);
     await net.whenAllAsked(stop.signal);
-    expect([net.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
+    expect([net.heights.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
     expect(net.identityTroubles()).toMatchObject([
       {
         kind: 'invalid',
@@ -483,8 +483,8 @@ describe('a node that fails some of the questions', () => {
     const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
     await net.whenIdentified(stop.signal);
-    expect([net.forHeight(41), net.whyUnserved(100)]).toEqual([[], []]);
-    expect(net.whyUnserved(41)).toMatchObject([
+    expect([net.forHeight(41), net.heights.whyUnserved(100)]).toEqual([[], []]);
+    expect(net.heights.whyUnserved(41)).toMatchObject([
       { node: 'a:1', kind: 'refused', said: 'says it begins at 100', count: 1 },
     ]);
     script.version = version(0);
@@ -689,8 +689,8 @@ describe('foreign nodes', () => {
     await net.whenIdentified(stop.signal);
     await clock.advance(MINUTE_MS);
     expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
-    expect(net.sporkAt(250)).toEqual({ rootHeight: 200, sporkId: 'bb'.repeat(32) });
-    expect(net.sporkAt(150)).toEqual({ rootHeight: 100, sporkId: '' });
+    expect(net.heights.sporkAt(250)).toEqual({ rootHeight: 200, sporkId: 'bb'.repeat(32) });
+    expect(net.heights.sporkAt(150)).toEqual({ rootHeight: 100, sporkId: '' });
   });
 
   describe('with another block at the watermark', () => {
@@ -804,10 +804,10 @@ describe('which node for which height', () => {
     await clock.settle();
     expect(names(net.forHeight(320))).toEqual(['s4:1']);
     expect(net.forHeight(250)).toEqual([]);
-    expect(net.lowestHeight()).toBe(0);
-    expect(net.liveRoot()).toBe(350);
-    expect(net.sporkAt(320)).toEqual({ rootHeight: 300, sporkId: 'aa'.repeat(32) });
-    expect(net.sporkAt(50)).toEqual({ rootHeight: 0, sporkId: '' });
+    expect(net.heights.lowestHeight()).toBe(0);
+    expect(net.heights.liveRoot()).toBe(350);
+    expect(net.heights.sporkAt(320)).toEqual({ rootHeight: 300, sporkId: 'aa'.repeat(32) });
+    expect(net.heights.sporkAt(50)).toEqual({ rootHeight: 0, sporkId: '' });
   });
 
   it('lets a historic node go that nobody wants any more', async () => {
@@ -831,8 +831,8 @@ describe('which node for which height', () => {
   it('tells who serves a height without dialling or keeping anyone for it', async () => {
     const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
     await net.whenIdentified(stop.signal);
-    expect([...net.namesServing(350)]).toEqual(['live:1']);
-    expect([...net.namesServing(150)]).toEqual([]);
+    expect([...net.heights.namesServing(350)]).toEqual(['live:1']);
+    expect([...net.heights.namesServing(150)]).toEqual([]);
     await clock.settle();
     expect(nodes.opened).toHaveLength(1);
 
@@ -840,7 +840,7 @@ describe('which node for which height', () => {
     const historic = nodes.node('s2:1');
     await clock.settle();
     for (let minute = 0; minute < 14; minute += 1) {
-      expect([...net.namesServing(150)]).toEqual(['s2:1']);
+      expect([...net.heights.namesServing(150)]).toEqual(['s2:1']);
       await clock.advance(MINUTE_MS);
     }
     await clock.advance(2 * MINUTE_MS);
@@ -850,12 +850,12 @@ describe('which node for which height', () => {
   it('knows the gaps between sporks that nobody serves', async () => {
     const { network: net } = network(scripts, { accessNodes: ['live:1'], sporks: table });
     await net.whenIdentified(stop.signal);
-    expect([10, 199, 200, 250, 300, 400].map((height) => net.lowestServedFrom(height))).toEqual([
+    expect([10, 199, 200, 250, 300, 400].map((height) => net.heights.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
     const { network: ended } = network({ 's1:1': scripts['s1:1'] ?? {} }, { accessNodes: ['s1:1'] });
     await ended.whenIdentified(stop.signal);
-    expect(ended.lowestServedFrom(1_000_000)).toBe(1_000_000);
+    expect(ended.heights.lowestServedFrom(1_000_000)).toBe(1_000_000);
   });
 
   it('knows two named nodes of consecutive sporks apart without a table', async () => {
@@ -871,8 +871,8 @@ describe('which node for which height', () => {
     expect(names(net.live())).toEqual(['new:1']);
     expect(names(net.forHeight(499))).toEqual(['old:1']);
     expect(names(net.forHeight(500))).toEqual(['new:1']);
-    expect(net.lowestHeight()).toBe(10);
-    expect(net.liveRoot()).toBe(500);
+    expect(net.heights.lowestHeight()).toBe(10);
+    expect(net.heights.liveRoot()).toBe(500);
   });
 
   it('follows the head of an ended spork when only that one is named', async () => {

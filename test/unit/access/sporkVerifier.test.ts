@@ -73,7 +73,7 @@ describe('the id of a new spork', () => {
       );
       const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
       await net.whenAllAsked(stop.signal);
-      return net.sporkAt(200)?.sporkId;
+      return net.heights.sporkAt(200)?.sporkId;
     };
     expect(await told(FALSE_ID)).toBe(FALSE_ID);
     expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
@@ -88,7 +88,7 @@ describe('a spork that the table does not have', () => {
     const { net, scripts, tells } = await three();
     for (const name of ['b:1', 'c:1'] as const) scripts[name].version = version(200, 200, TRUE_ID);
     await tells(['a:1']);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
   });
 
@@ -97,12 +97,12 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1']);
     await clock.advance(20_000);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect(net.heights.sporkAt(200)?.rootHeight).toBe(100);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     await clock.advance(20_000);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
+    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
     expect(names(net.live())).toEqual(['a:1']);
   });
 
@@ -122,16 +122,16 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': growing(195) });
     await tells(['a:1']);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.undecidedSporkAt(200)).toEqual({
+    expect(net.heights.undecidedSporkAt(200)).toEqual({
       rootHeight: 200,
       tellers: ['a:1'],
       awaited: ['b:1', 'c:1'],
     });
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
-    expect(net.undecidedSporkAt(199)).toBeUndefined();
+    expect(net.heights.undecidedSporkAt(199)).toBeUndefined();
     await clock.advance(35_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect(net.heights.sporkAt(200)?.rootHeight).toBe(100);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     const warnings = world().logger.records.filter(({ message }) =>
       message.includes('a spork that does not exist'),
@@ -174,7 +174,7 @@ describe('a spork that the table does not have', () => {
     };
     const goesOn = await after(growing(150));
     expect(names(goesOn.forHeight(150))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(goesOn.sporkAt(150)?.rootHeight).toBe(100);
+    expect(goesOn.heights.sporkAt(150)?.rootHeight).toBe(100);
     const discarded = await after(() => ({ height: 149 }));
     expect(names(discarded.forHeight(150))).toEqual(['a:1']);
     expect(names(discarded.forHeight(139))).toEqual(['b:1', 'c:1']);
@@ -201,9 +201,9 @@ describe('a spork that the table does not have', () => {
     await clock.advance(40_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
     await tells(['b:1', 'c:1'], 200, TRUE_ID);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.sporkAt(199)?.rootHeight).not.toBe(200);
+    expect(net.heights.sporkAt(199)?.rootHeight).not.toBe(200);
   });
 
   it('holds up nothing where the last one that its node told of was none', async () => {
@@ -214,7 +214,7 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1'], 201);
     expect(names(net.forHeight(201))).toEqual(['a:1', 'b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.undecidedSporkAt(201)).toBeUndefined();
+    expect(net.heights.undecidedSporkAt(201)).toBeUndefined();
   });
 
   it('is believed at any rate once the store has crossed into it', async () => {
@@ -243,7 +243,7 @@ describe('a spork that the table does not have', () => {
     await clock.advance(2 * MINUTE_MS);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
+    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
   });
 
   it('is not decided on while a node grows towards its root, and that is told', async () => {
@@ -251,7 +251,11 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1'], 1_000);
     await clock.advance(5 * MINUTE_MS);
     expect(net.forHeight(1_000)).toEqual([]);
-    expect(net.undecidedSporkAt(1_000)).toEqual({ rootHeight: 1_000, tellers: ['a:1'], awaited: ['b:1'] });
+    expect(net.heights.undecidedSporkAt(1_000)).toEqual({
+      rootHeight: 1_000,
+      tellers: ['a:1'],
+      awaited: ['b:1'],
+    });
   });
 
   it('that all tell from the first is waited for by nobody', async () => {
@@ -277,10 +281,10 @@ describe('a spork that the table does not have', () => {
     expect(names(net.forHeight(200))).toEqual(['new:1']);
     scripts['old:1'].down = false;
     await clock.advanceUntil(() => net.forHeight(200).length === 0, MINUTE_MS);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     await clock.advance(MINUTE_MS);
     expect(names(net.forHeight(200))).toEqual(['new:1']);
-    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
   });
 
   it('waits a minute for a node that has yet to say who it is, where the store has blocks below the root', async () => {
@@ -296,12 +300,12 @@ describe('a spork that the table does not have', () => {
     const asked = net.whenAllAsked(stop.signal);
     await clock.advance(30_000);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.sporkAt(200)).toBeUndefined();
-    expect(net.undecidedSporkAt(200)?.awaited).toEqual(['old:1']);
+    expect(net.heights.sporkAt(200)).toBeUndefined();
+    expect(net.heights.undecidedSporkAt(200)?.awaited).toEqual(['old:1']);
     await clock.advance(35_000);
     await asked;
     expect(names(net.forHeight(200))).toEqual(['new:1']);
-    expect(net.sporkAt(200)?.rootHeight).toBe(200);
+    expect(net.heights.sporkAt(200)?.rootHeight).toBe(200);
   });
 
   it('is decided on before the start is, or a minute later', async () => {
@@ -314,7 +318,7 @@ describe('a spork that the table does not have', () => {
       const waiting = net.whenAllAsked(stop.signal).then(() => (isAsked = true));
       const ms = await clock.advanceUntil(() => isAsked, 2 * MINUTE_MS);
       await waiting;
-      return [ms, net.liveRoot()];
+      return [ms, net.heights.liveRoot()];
     };
     const [standsMs, standsRoot] = await start(() => ({ height: 499 }));
     expect(standsMs).toBeLessThanOrEqual(40_000);

@@ -32,7 +32,7 @@ class World {
           heldBack: () => this.heldBack,
         },
         store: { coverage: () => this.coverage },
-        network: { whyUnserved: () => [] },
+        network: { heights: { whyUnserved: () => [] } },
         diskWatch: { pause: () => undefined },
         listener: {
           sealedHeight: () => undefined,

@@ -1,4 +1,4 @@
-import type { AccessNetwork } from '../../../access/index.js';
+import type { ServedHeights } from '../../../access/index.js';
 import type { FinalizationListener } from '../../../finality/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { IndexingLine } from '../../line/indexingLine.js';
@@ -7,7 +7,7 @@ import type { HeldUp } from './heldUp.js';
 
 interface Surroundings {
   readonly ediOnly: boolean;
-  readonly network: Pick<AccessNetwork, 'whyUnserved'>;
+  readonly network: { readonly heights: Pick<ServedHeights, 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly diskWatch: { pause(): { readonly message: string } | undefined };
   readonly clock: Clock;
@@ -27,7 +27,10 @@ export function lineHeldUp(
       paused: diskWatch.pause()?.message,
       stage: line.explainer.explain(height).stage,
       commitStartedAtMs: line.indexer.commitStartedAtMs(),
-      block: block?.isUnserved === true ? { ...block, troubles: network.whyUnserved(block.height) } : block,
+      block:
+        block?.isUnserved === true
+          ? { ...block, troubles: network.heights.whyUnserved(block.height) }
+          : block,
       collections: line.explainer.heldUpBy(height),
       executionData: {
         isOnlySource: ediOnly,

@@ -50,7 +50,7 @@ export class StatusReport implements StatusSource {
       version: this.#version,
       instance: this.instance,
       ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
-      lowestServed: parts.network.lowestHeight() ?? null,
+      lowestServed: parts.network.heights.lowestHeight() ?? null,
       lag: this.#state.lag() ?? null,
       headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(parts.listener.lastAnswerAgeMs()),

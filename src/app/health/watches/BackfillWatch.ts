@@ -1,4 +1,4 @@
-import type { AccessNetwork } from '../../../access/index.js';
+import type { ServedHeights } from '../../../access/index.js';
 import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
 import type { FinalizationListener } from '../../../finality/index.js';
 import { EdgeLog, formatDuration, ProgressMeter } from '../../../observability/index.js';
@@ -31,7 +31,7 @@ interface Watched {
 interface BackfillWatchParts {
   readonly backfill: Pick<Backfill, 'state' | 'running' | 'heldBack'>;
   readonly store: Pick<IndexStore, 'coverage'>;
-  readonly network: Pick<AccessNetwork, 'whyUnserved'>;
+  readonly network: { readonly heights: Pick<ServedHeights, 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly diskWatch: Pick<DiskWatch, 'pause'>;
   readonly clock: Clock;

@@ -49,7 +49,7 @@ export class Backfill {
     const { clock, logger, network, queue, random, store } = parts;
     this.#config = config;
     this.#parts = parts;
-    const chain = { borders: () => network.sporkRoots(), served: () => servedBy(network) };
+    const chain = { borders: () => network.heights.sporkRoots(), served: () => servedBy(network) };
     const book = sharedRangesOf(store);
     if (queue !== undefined && book !== undefined) {
       this.#shared = queue.source({ maxRangeHeights }, { book, chain });
@@ -147,7 +147,7 @@ export class Backfill {
 }
 
 function servedBy(network: AccessNetwork): readonly HeightRange[] {
-  return network.servedRanges().map(({ lowest = 0, endExclusive }) => ({
+  return network.heights.servedRanges().map(({ lowest = 0, endExclusive }) => ({
     from: lowest,
     to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
   }));

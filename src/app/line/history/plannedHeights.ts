@@ -6,7 +6,7 @@ import type { HeightRange, IndexStore, SporkRecord } from '../../../storage/inde
 /** What is known about the chain. Without nodes, the spork table alone. */
 export interface KnownChain {
   readonly sporks: SporkTable;
-  readonly network?: Pick<AccessNetwork, 'liveRoot' | 'lowestHeight'> | undefined;
+  readonly network?: Pick<AccessNetwork, 'heights'> | undefined;
 }
 
 /** The heights as numbers. Expected errors: OperatorError `usage`. */
@@ -47,10 +47,10 @@ function lowestOf(
   // Without nodes, the index itself knows the sporks that it holds.
   const lowest =
     from === 'root'
-      ? (network?.liveRoot() ?? recorded.at(-1)?.rootHeight)
+      ? (network?.heights.liveRoot() ?? recorded.at(-1)?.rootHeight)
       : network === undefined
         ? minimum([...sporks, ...recorded].map(({ rootHeight }) => rootHeight))
-        : network.lowestHeight();
+        : network.heights.lowestHeight();
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
   throw usage(

@@ -46,7 +46,7 @@ export async function startRangeLine(
   const { clock, network } = parts;
   const nodes = new HistoryNodes({ nodes: network });
   const rootParents = await parentAbove(range, parts);
-  const isRoot = network.sporkAt(range.from)?.rootHeight === range.from;
+  const isRoot = network.heights.sporkAt(range.from)?.rootHeight === range.from;
   const isBelowKnown = isRoot || store.latestBlock() !== undefined;
   const below = isBelowKnown ? undefined : await blockBelow(range, { nodes, signal });
   await vouchForRootAbove(range, store, parts);
