@@ -7,6 +7,7 @@ import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
 import { storePath } from '../support/storeDump.js';
 import type { Witness } from './Witness.js';
+import { digestOf } from '../support/storeDigest.js';
 
 export const CHAIN_ID = 'flow-localnet';
 export const FIRST_HEIGHT = 1;
@@ -41,7 +42,7 @@ export class Judge {
     await verify(storePath(dataDir));
     const store = await openStore(storePath(dataDir));
     try {
-      const judge = new Judge(await store.digest());
+      const judge = new Judge(await digestOf(store));
       for await (const [key, value] of store.entries()) judge.#entries.set(hex(key), Buffer.from(value));
       demand(store.latestIndexedHeight() === LAST_HEIGHT, 'the run without faults ended early');
       for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
@@ -80,7 +81,7 @@ export class Judge {
     await verify(storePath(dataDir));
     const store = await openStore(storePath(dataDir));
     try {
-      const digest = await store.digest();
+      const digest = await digestOf(store);
       demand(digest === this.#digest, 'the store differs from that of a run without faults');
     } finally {
       await store.close();

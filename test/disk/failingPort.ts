@@ -6,6 +6,7 @@ import { RecordingLogger } from '../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../support/storeDirectory.js';
 import type { Result } from './scenario.js';
+import { digestOf } from '../support/storeDigest.js';
 
 const LAST = 20;
 /** The write that fails. */
@@ -37,7 +38,7 @@ export async function throughPort(fault: string, says: RegExp): Promise<Result> 
     const watermark = again.latestIndexedHeight();
     expect(watermark).toBe(isWritten ? FAILS_AT - 1 : FAILS_AT - 2);
     for (let height = watermark + 1; height <= LAST; height += 1) await commit(again, height);
-    expect(await again.digest()).toBe(await faultless());
+    expect(await digestOf(again)).toBe(await faultless());
   }
   return { outcome: 'stopped, went on', exitCode: 74, wentOnFrom: FAILS_AT - 2, remark: 'at the port' };
 }
@@ -73,5 +74,5 @@ async function faultless(): Promise<string> {
   const store = await opened(new SimulatedDisk(), () => undefined);
   await store.initialise(metaFrom(0));
   for (let height = 0; height <= LAST; height += 1) await commit(store, height);
-  return store.digest();
+  return digestOf(store);
 }

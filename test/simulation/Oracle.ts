@@ -16,6 +16,7 @@ import type { SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase } from './SimulatedDisk.js';
 import type { SimulatedDisk, WriteFate } from './SimulatedDisk.js';
 import type { Trace } from './Trace.js';
+import { digestOf } from '../support/storeDigest.js';
 
 /** Blocks above the end of a spork that its nodes have, at most (catalogue.ts). */
 const MAX_DISCARDED = 5;
@@ -554,7 +555,7 @@ export class Oracle implements CallObserver {
 
   /** Of a stretch of several sporks without the first record, which says how they became known; they are checked apart. */
   async #digestOf(reader: LevelIndexStore): Promise<string> {
-    if (this.#stretch.sporks.length === 1) return reader.digest();
+    if (this.#stretch.sporks.length === 1) return digestOf(reader);
     const { schemaVersion } = reader.meta() ?? {};
     const hash = createHash('sha256').update(`schema ${schemaVersion}`);
     for await (const [key, value] of reader.entries()) {

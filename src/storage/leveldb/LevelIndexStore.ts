@@ -1,15 +1,10 @@
 import { ok as assert } from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import type { Logger } from '../../observability/index.js';
-import { OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { RecordReader } from '../records/RecordReader.js';
 import { OPEN_END } from '../records/accountCoverage.js';
-import { forgetAccounts } from '../accounts/forgetAccounts.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import { DelegatingReader } from '../records/DelegatingReader.js';
 import type { Database } from '../records/Database.js';
-import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
 import type {
   AccountIndex,
   BlockEntry,
@@ -22,46 +17,34 @@ import type {
 } from '../IndexStore.js';
 import { levelReader } from './levelReader.js';
 import { LevelIndexWriter } from './LevelIndexWriter.js';
-import { defaultTuning, openLevelDatabase } from './LevelDatabase.js';
-import type { LevelTuning, OpenDatabase } from './LevelDatabase.js';
-import { loadBook, loadStore } from './openStore.js';
+import { openDirectory } from './openDirectory.js';
+import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './openDirectory.js';
+import { loadStore } from './openStore.js';
 import type { LoadedStore } from './openStore.js';
 import { encodeCoverage } from '../records/codecs.js';
-import { rangesInWords, without } from '../records/heightRanges.js';
-import { beginRewind, finishRewind } from './rewind.js';
-import { COVERAGE_KEY, Prefix, prefixRange, SCHEMA_VERSION, seal } from '../records/schema.js';
-import { coverageOf, coverageOfBook } from '../records/storeState.js';
+import { Removals } from './Removals.js';
+import { COVERAGE_KEY, SCHEMA_VERSION, seal } from '../records/schema.js';
+import { coverageOfBook } from '../records/storeState.js';
 import type { StoreBook, StoreState } from '../records/storeState.js';
 import { BookKeeper } from './BookKeeper.js';
-import { durableHeights, emptyLine, putChanges, rewoundBook, settled, withoutEntries } from './changeBook.js';
+import { emptyLine, putChanges, settled } from './changeBook.js';
 import { LevelRangeBook } from './LevelRangeBook.js';
 import { stateAfter } from '../records/applyCommit.js';
 
-export interface LevelIndexStoreOptions {
-  /** A directory of the store's own, created for its owner alone when it does not exist. */
-  readonly path: string;
+export interface LevelIndexStoreOptions extends OpenDirectoryOptions {
   /** A store of another chain is refused. */
   readonly chainId: string;
-  /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
-  readonly create?: boolean;
   /**
    * Default false. True: a damaged block at or above the watermark does not keep the store from opening, so that it can
    * be rewound away. Only `rewind` may be called then.
    */
   readonly forRewind?: boolean;
-  /** Default false. True: readers on other threads may open it beside this one (`LevelReplica`); they close it first. */
-  readonly isShared?: boolean;
   /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
   readonly accounts?: boolean;
-  /** Overrides of the measured defaults. */
-  readonly tuning?: Partial<LevelTuning>;
 }
 
-export interface LevelIndexStoreDependencies {
-  readonly logger: Logger;
+export interface LevelIndexStoreDependencies extends OpenDirectoryDependencies {
   readonly clock: Clock;
-  /** How the database is opened. Default: LevelDB. */
-  readonly openDatabase?: OpenDatabase;
 }
 
 /**
@@ -71,12 +54,11 @@ export interface LevelIndexStoreDependencies {
 export class LevelIndexStore extends DelegatingReader implements IndexStore {
   readonly reads: RecordReader;
   readonly #database: Database;
-  readonly #logger: Logger;
-  readonly #clock: Clock;
   readonly #writer: LevelIndexWriter;
   readonly #accounts: LevelAccountIndex;
   readonly #keeper: BookKeeper;
   readonly #ranges: LevelRangeBook;
+  readonly #removals: Removals;
   #closing: Promise<void> | undefined;
 
   private constructor(
@@ -87,8 +69,6 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   ) {
     super();
     this.#database = database;
-    this.#logger = logger;
-    this.#clock = clock;
     this.reads = levelReader(database, () => this.coverage());
     this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
     this.#keeper = new BookKeeper(book, { database, writer: this.#writer });
@@ -103,13 +83,9 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
         writeBeside: (action) => this.#writer.beside(action),
       },
     );
-    const lines = {
-      keeper: this.#keeper,
-      writer: this.#writer,
-      reader: this.reads,
-      accounts: this.#accounts,
-    };
-    this.#ranges = new LevelRangeBook({ database, ...lines });
+    const parts = { database, keeper: this.#keeper, writer: this.#writer, accounts: this.#accounts };
+    this.#ranges = new LevelRangeBook({ ...parts, reader: this.reads });
+    this.#removals = new Removals({ ...parts, logger, clock, endRuns: () => this.#ranges.endRuns() });
   }
 
   /**
@@ -122,19 +98,8 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     options: LevelIndexStoreOptions,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const { path, create = true, isShared = false } = options;
-    const { openDatabase = openLevelDatabase } = dependencies;
-    await prepareDirectory(path, create);
-    if (await holdsData(path)) await refuseDamagedFiles(path);
-    const database = await openDatabase(path, { ...defaultTuning, ...options.tuning }, { create, isShared });
+    const database = await openDirectory(options, dependencies);
     try {
-      const dropped = await droppedAtOpen(path);
-      if (dropped.length > 0) {
-        dependencies.logger.warn(
-          { path, details: dropped },
-          'the end of the write-ahead log was torn and has been dropped',
-        );
-      }
       return await LevelIndexStore.over(database, options, dependencies);
     } catch (error) {
       await database.close();
@@ -241,44 +206,16 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   /** Like `IndexStore.rewind`. Logs its progress. Damaged records above the target are removed as well. */
-  async rewind(height: number): Promise<void> {
-    this.#writer.assertIdle();
-    const { live } = this.#keeper.initialised();
-    const rewound = this.#rewound(height);
-    if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && !live.damaged) return;
-    if (rewound.after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
-    const startedAtMs = this.#clock.monotonic();
-    const lastStep = this.#accounts.hold();
-    if (lastStep !== undefined) await lastStep;
-    this.#writer.discardStaged();
-    await this.#writer.alone(async () => {
-      await this.#forgetAbove(height);
-    });
-    this.#logger.info({ height, durationMs: this.#clock.monotonic() - startedAtMs }, 'rewind done');
+  rewind(height: number): Promise<void> {
+    return this.#removals.rewind(height);
   }
 
   /**
    * Removes the account index, whether it is on or was; a store opened with it later rebuilds it. Returns the number of
    * entries removed; `undefined` when there was no index. Rejects like `rewind`.
    */
-  async forgetAccounts(): Promise<number | undefined> {
-    this.#writer.assertIdle();
-    if (!this.#keeper.initialised().hasAccounts) return undefined;
-    await this.#accounts.hold();
-    this.#writer.discardStaged();
-    await this.#keeper.record('live', (book) => ({
-      after: { ...book, open: book.open.map(withoutEntries) },
-    }));
-    let forgotten = 0;
-    await this.#writer.alone(async () => {
-      const { live, ...book } = this.#keeper.initialised();
-      const { entries, meta } = await forgetAccounts(this.#database, live.meta);
-      await this.#database.compact(prefixRange(Prefix.account));
-      this.#keeper.replace({ ...book, hasAccounts: false, live: { ...live, meta } });
-      forgotten = entries;
-    });
-    this.#accounts.release(undefined);
-    return forgotten;
+  forgetAccounts(): Promise<number | undefined> {
+    return this.#removals.forgetAccounts();
   }
 
   close(): Promise<void> {
@@ -291,46 +228,8 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     for await (const page of this.#database.pages({})) yield* page;
   }
 
-  /** SHA-256 over all keys and values in order, each preceded by its length: equal for equal stores. Hex. */
-  async digest(): Promise<string> {
-    const hash = createHash('sha256');
-    const lengths = Buffer.alloc(8);
-    for await (const [key, value] of this.entries()) {
-      lengths.writeUInt32BE(key.length, 0);
-      lengths.writeUInt32BE(value.length, 4);
-      hash.update(lengths).update(key).update(value);
-    }
-    return hash.digest('hex');
-  }
-
   #live(): StoreState | undefined {
     return this.#keeper.book()?.live;
-  }
-
-  /** Expected errors: `OperatorError` (`usage`). */
-  #rewound(height: number): NonNullable<ReturnType<typeof rewoundBook>> {
-    const book = this.#keeper.initialised();
-    const rewound = Number.isSafeInteger(height) ? rewoundBook(book, height) : undefined;
-    if (rewound === undefined) throw new OperatorError('usage', refusalOf(book, height));
-    return rewound;
-  }
-
-  async #forgetAbove(height: number): Promise<void> {
-    const before = this.#keeper.initialised();
-    const { live } = before;
-    const { after, target } = this.#rewound(height);
-    const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
-    const remaining = Math.max(watermarkBefore, ...live.above.keys());
-    const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
-    const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
-    const intent = { target, remaining, watermarkBefore, sweep, covered };
-    await beginRewind(this.#database, { before, after }, intent);
-    this.#logger.info({ height, from: remaining }, 'rewind begins');
-    const coverage = await coverageOf(this.#database, live.meta);
-    await finishRewind(this.#database, intent, { logger: this.#logger, coverage });
-    const book = await loadBook(this.#database, after.live.meta, false);
-    this.#keeper.replace(book);
-    this.#accounts.release(await coverageOf(this.#database, book.live.meta));
   }
 
   async #close(): Promise<void> {
@@ -338,19 +237,4 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     await this.#writer.end();
     await this.#database.close();
   }
-}
-
-function refusalOf(book: StoreBook, height: number): string {
-  const { firstHeight } = book.live.meta;
-  const ranges = coverageOfBook(book);
-  if (book.published.length > 0) {
-    return (
-      `Cannot rewind to height ${height}: this store holds heights ${rangesInWords(ranges)}, and nothing at or below ` +
-      `${height}. Name a height in one of them.`
-    );
-  }
-  return (
-    `Cannot rewind to height ${height}: this store begins at height ${firstHeight}. ` +
-    `The lowest height to rewind to is ${firstHeight - 1}, which forgets every block.`
-  );
 }

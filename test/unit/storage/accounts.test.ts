@@ -10,6 +10,7 @@ import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
 /** More than one step goes through. */
@@ -137,17 +138,17 @@ describe('the account index', () => {
     const built = await openOver(later.database, true);
     expect(built.accounts.coverage()).toEqual({ from: LAST + 1, to: LAST, missingHeights: HEIGHTS });
     expect(await build(built)).toBeGreaterThan(2);
-    expect(await built.digest()).toBe(await along.store.digest());
+    expect(await digestOf(built)).toBe(await digestOf(along.store));
   });
 
   it('changes nothing of a store that does not have it', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST - 3);
     expect(store.accounts.coverage()).toBeUndefined();
-    const before = await store.digest();
+    const before = await digestOf(store);
     const again = await openOver(database, false);
     await again.accounts.extend();
-    expect(await again.digest()).toBe(before);
+    expect(await digestOf(again)).toBe(before);
     for await (const [key] of again.entries()) expect([0x04, 0x23]).not.toContain(key[0]);
   });
 
@@ -164,7 +165,7 @@ describe('the account index', () => {
     await expectTrue(on);
     await build(on);
     await expectTrue(on);
-    expect(await on.digest()).toBe(await builtAlong());
+    expect(await digestOf(on)).toBe(await builtAlong());
   });
 
   it('stops at a damaged block, and reads go on', async () => {
@@ -234,7 +235,7 @@ describe('the account index', () => {
     expect(on.accounts.coverage()).toEqual({ from: FIRST + 100, to: FIRST + 99, missingHeights: 100 });
     await commitUpTo(on, LAST);
     await build(on);
-    expect(await on.digest()).toBe(await builtAlong());
+    expect(await digestOf(on)).toBe(await builtAlong());
   });
 
   it('keeps to a bound of what it remembers, however often it is switched off and on', async () => {
@@ -254,7 +255,7 @@ describe('the account index', () => {
     await commitUpTo(store, LAST);
     await build(store);
     await expectTrue(store);
-    expect(await store.digest()).toBe(await builtAlong());
+    expect(await digestOf(store)).toBe(await builtAlong());
   });
 
   it('builds nothing of a height whose block is gone, or whose body holds no collection', async () => {
@@ -292,7 +293,7 @@ describe('the account index', () => {
     expect(on.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
     await change(bodyKey, body);
     await build(on);
-    expect(await on.digest()).toBe(await builtAlong());
+    expect(await digestOf(on)).toBe(await builtAlong());
   });
 
   it('never serves an entry that leads nowhere', async () => {
@@ -318,7 +319,7 @@ describe('the account index', () => {
   const bare = async (): Promise<string> => {
     const { store } = await begun(false);
     await commitUpTo(store, LAST);
-    return store.digest();
+    return digestOf(store);
   };
 
   it.each([true, false, undefined])('is forgotten without a trace (opened with %s)', async (isOn) => {
@@ -331,12 +332,12 @@ describe('the account index', () => {
     expect(await store.forgetAccounts()).toBe(entries);
     expect(store.accounts.coverage()).toBeUndefined();
     expect(store.latestIndexedHeight()).toBe(LAST);
-    expect(await store.digest()).toBe(await bare());
+    expect(await digestOf(store)).toBe(await bare());
     expect(await store.forgetAccounts()).toBeUndefined();
     const again = await openOver(database, true);
     expect(again.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
     await build(again);
-    expect(await again.digest()).toBe(await builtAlong());
+    expect(await digestOf(again)).toBe(await builtAlong());
   });
 
   it.each([0, 1, 2])(
@@ -354,10 +355,10 @@ describe('the account index', () => {
         await expectTrue(next);
         if (isOn === true) {
           await build(next);
-          expect(await next.digest()).toBe(await builtAlong());
+          expect(await digestOf(next)).toBe(await builtAlong());
         }
         expect(await next.forgetAccounts()).toBeGreaterThanOrEqual(0);
-        expect(await next.digest()).toBe(await bare());
+        expect(await digestOf(next)).toBe(await bare());
       }
     },
   );
@@ -377,7 +378,7 @@ describe('the account index', () => {
     await Promise.all([step, rewinding]);
     await commitUpTo(on, LAST);
     await build(on);
-    expect(await on.digest()).toBe(await builtAlong());
+    expect(await digestOf(on)).toBe(await builtAlong());
   });
 
   it('is the same store whatever happens on the way', { timeout: 120_000 }, async () => {
@@ -444,7 +445,7 @@ describe('the account index', () => {
         if (store.latestIndexedHeight() < LAST) await commitUpTo(store, LAST);
         await build(store);
         await expectTrue(store);
-        expect(await store.digest()).toBe(await builtAlong());
+        expect(await digestOf(store)).toBe(await builtAlong());
       }),
       { numRuns: 15 },
     );
@@ -457,7 +458,7 @@ let along: Promise<string> | undefined;
 function builtAlong(): Promise<string> {
   along ??= begun(true).then(async ({ store }) => {
     await commitUpTo(store, LAST);
-    return store.digest();
+    return digestOf(store);
   });
   return along;
 }

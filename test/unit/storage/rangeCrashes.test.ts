@@ -9,6 +9,7 @@ import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, heal } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { digestOf } from '../../support/storeDigest.js';
 
 const LIVE = 41;
 const LAST = 60;
@@ -88,7 +89,7 @@ class Play {
     await store.ranges.change({ plans: [{ id: 9, from: 1, to: LAST, order: 'oldest', isPaused: false }] });
     await heal(store, chain);
     while ((store.accounts.coverage()?.missingHeights ?? 0) > 0) await store.accounts.extend();
-    return store.digest();
+    return digestOf(store);
   }
 
   async #open(): Promise<LevelIndexStore> {
@@ -194,7 +195,7 @@ async function straightDigest(hasAccounts: boolean): Promise<string> {
   );
   await store.initialise(metaFrom(1));
   await store.commit({ blocks: chain, latestIndexedHeight: LAST });
-  return store.digest();
+  return digestOf(store);
 }
 
 describe('ranges that are written at once, by a process that ends anywhere', () => {

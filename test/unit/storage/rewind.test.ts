@@ -11,6 +11,7 @@ import {
 } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { digestOf } from '../../support/storeDigest.js';
 
 const shared = seededCollection('shared', 2);
 const chain = makeChain(10, [
@@ -33,7 +34,7 @@ describe('rewind', () => {
     const kept = chain.slice(0, height - 9);
     const reference = kept.length > 0 ? await filled(kept) : await open(await freshPath());
     if (kept.length === 0) await reference.initialise(metaFrom(10));
-    expect(await store.digest()).toBe(await reference.digest());
+    expect(await digestOf(store)).toBe(await digestOf(reference));
   });
 
   it('keeps what a kept block shares with a forgotten one', async () => {
@@ -45,10 +46,10 @@ describe('rewind', () => {
 
   it('lets the forgotten heights be indexed again', async () => {
     const store = await filled(chain);
-    const before = await store.digest();
+    const before = await digestOf(store);
     await store.rewind(11);
     await store.commit({ blocks: chain.slice(2), latestIndexedHeight: 14 });
-    expect(await store.digest()).toBe(before);
+    expect(await digestOf(store)).toBe(before);
   });
 
   it('forgets blocks above a gap, and the sporks that begin above', async () => {
@@ -60,15 +61,15 @@ describe('rewind', () => {
     await store.rewind(11);
     expect(store.blocksAboveWatermark()).toEqual([]);
     expect(store.meta()).toEqual(metaFrom(10));
-    expect(await store.digest()).toBe(await (await filled(chain.slice(0, 2))).digest());
+    expect(await digestOf(store)).toBe(await digestOf(await filled(chain.slice(0, 2))));
   });
 
   it('does nothing above the highest height, any number of times', async () => {
     const store = await filled(chain);
-    const before = await store.digest();
+    const before = await digestOf(store);
     await store.rewind(14);
     await store.rewind(1_000_000);
-    expect(await store.digest()).toBe(before);
+    expect(await digestOf(store)).toBe(before);
     expect(store.latestIndexedHeight()).toBe(14);
   });
 
@@ -93,11 +94,11 @@ describe('rewind', () => {
     );
     const store = await filled(long);
     await store.rewind(20);
-    expect(await store.digest()).toBe(await (await filled(long.slice(0, 20))).digest());
+    expect(await digestOf(store)).toBe(await digestOf(await filled(long.slice(0, 20))));
   });
 
   it('that a crash cut short is finished at the next open', async () => {
-    const reference = await (await filled(chain.slice(0, 2))).digest();
+    const reference = await digestOf(await filled(chain.slice(0, 2)));
     const path = await freshPath();
     const store = await filled(chain, path);
     const before: [Buffer, Buffer][] = [];
@@ -117,7 +118,7 @@ describe('rewind', () => {
     const again = await open(path, {}, logger);
     expect(logger.messages()).toContain('finishing an interrupted rewind');
     expect(again.latestIndexedHeight()).toBe(11);
-    expect(await again.digest()).toBe(reference);
+    expect(await digestOf(again)).toBe(reference);
   });
 
   it('of a store with any one byte changed above the target leaves a sound store', async () => {
@@ -128,7 +129,7 @@ describe('rewind', () => {
       if (key[0]! < 0x10) return false;
       return Number(key.readBigUInt64BE(key[0]! < 0x20 ? 1 : 33)) >= 12;
     });
-    const reference = await (await filled(chain.slice(0, 2))).digest();
+    const reference = await digestOf(await filled(chain.slice(0, 2)));
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...above),
@@ -149,7 +150,7 @@ describe('rewind', () => {
           const store = await open(damagedPath, { forRewind: true });
           await store.rewind(11);
           expect(store.latestIndexedHeight()).toBe(11);
-          expect(await store.digest()).toBe(reference);
+          expect(await digestOf(store)).toBe(reference);
           await store.close();
           expect(
             await verifyStore({ path: damagedPath, chainId: TEST_CHAIN }, { logger: new RecordingLogger() }),
