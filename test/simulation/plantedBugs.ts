@@ -110,7 +110,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the root of a spork is written without the record of the spork',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    file: 'collections/indexer/GroupWriter.ts',
     of: 'const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);',
     instead: 'const spork = this.#sporks.lateAt(latestIndexedHeight);',
   },
@@ -212,7 +212,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    file: 'collections/indexer/GroupWriter.ts',
     of: '    this.#ends.moved();\n',
     instead: '',
   },
@@ -307,13 +307,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'watermark jumps over a gap',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    file: 'collections/indexer/GroupWriter.ts',
     of: '    while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
     instead: '    height = Math.max(height, ...this.#writing.map(({ block }) => block.height));',
   },
   {
     name: 'watermark does not pass over what is durable above a gap',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    file: 'collections/indexer/GroupWriter.ts',
     of: 'while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
     instead: 'while (this.#isCommitting(height + 1)) height += 1;',
   },
