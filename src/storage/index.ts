@@ -59,7 +59,8 @@ export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
 export { sharedRangesOf } from './postgres/ranges/SharedRangeBook.js';
 export type { BookTransaction, RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
-export type { PostgresDatabase, Session } from './postgres/connection/PostgresDatabase.js';
+export type { PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
+export type { Session } from './postgres/connection/Session.js';
 export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js';
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */

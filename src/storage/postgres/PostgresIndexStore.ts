@@ -26,7 +26,7 @@ import { prepareDatabase } from './tables/prepareDatabase.js';
 import { Partitions } from './tables/Partitions.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
-import type { Session } from './connection/PostgresDatabase.js';
+import type { Session, WriteSession } from './connection/Session.js';
 import { readAccountPage } from './reading/accountPage.js';
 import { postgresReader } from './reading/postgresReader.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
@@ -240,7 +240,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       line.commit(batch, {
         write: async (session, { latestIndexedHeight, meta }) => {
           if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-          if (latestIndexedHeight > before) await moveWatermark(session, before, latestIndexedHeight);
+          if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
           return meta.sporks;
         },
       }),
@@ -362,11 +362,13 @@ function replacement(): AbortError {
 }
 
 /** The live range ends where this writer has left it, whatever range has joined it from below since. */
-async function moveWatermark(session: Session, before: number, after: number): Promise<void> {
-  const { rowCount } = await session.query({
-    name: 'watermark',
-    text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1',
-    values: [before, after],
-  });
-  assert(rowCount === 1, `no range ends at height ${before}`);
+function moveWatermark(session: WriteSession, before: number, after: number): void {
+  session.later(
+    {
+      name: 'watermark',
+      text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1',
+      values: [before, after],
+    },
+    (rowCount) => assert(rowCount === 1, `no range ends at height ${before}`),
+  );
 }

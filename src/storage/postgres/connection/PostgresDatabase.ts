@@ -1,11 +1,14 @@
-import pg from 'pg';
-import type { Pool, PoolClient, QueryResultRow } from 'pg';
+import type { Pool, PoolClient, QueryResult, QueryResultRow } from 'pg';
 import { AbortError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { StorageError } from '../../StorageError.js';
 import type { DatabasePlace } from './databasePlace.js';
 import { faultOf, isPassing } from './faultOf.js';
+import { endPool, quietPool } from './quietPool.js';
+import { runStatement } from './runStatement.js';
+import type { Rows, Session, Statement, Step, WriteSession } from './Session.js';
+import { Transaction } from './Transaction.js';
 
 /** Connections for reads, and for ranges that are written beside the live one. */
 const MAX_CONNECTIONS = 8;
@@ -20,25 +23,11 @@ const IDLE_TRANSACTION_MS = 20_000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
 
-export interface Statement {
-  /** Given: prepared once per connection. */
-  readonly name?: string;
-  readonly text: string;
-  readonly values?: readonly unknown[];
-  /** Default: that of reads, or of writes. */
-  readonly timeoutMs?: number;
-}
-
-/** The answer to a statement. */
-export interface Rows<Row> {
-  readonly rows: Row[];
-  readonly rowCount: number;
-}
-
-/** What queries run in: a connection, or a transaction on one. */
-export interface Session {
-  query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>>;
-}
+const BEGIN: Step = { name: 'begin', text: 'BEGIN' };
+const BEGIN_SNAPSHOT: Step = {
+  name: 'begin_snapshot',
+  text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+};
 
 export interface PostgresDatabaseDependencies {
   readonly clock: Clock;
@@ -89,7 +78,7 @@ export class PostgresDatabase implements Session {
   /** A read, on a connection of its own. Expected errors: `StorageError`. */
   async query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
     try {
-      return await run<Row>(this.#reads, statement);
+      return await runStatement<Row>(this.#reads, statement);
     } catch (error) {
       throw this.#fault(error, 'read the store');
     }
@@ -97,23 +86,26 @@ export class PostgresDatabase implements Session {
 
   /** Several reads of one moment. Expected errors: `StorageError`; those of `action`. */
   snapshot<T>(action: (session: Session) => Promise<T>): Promise<T> {
-    return this.#inTransaction(this.#reads, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', action);
+    return this.#inTransaction(this.#reads, BEGIN_SNAPSHOT, action);
   }
 
   /** All of it or nothing, durable on return. Expected errors: `StorageError`; those of `action`. */
-  transaction<T>(action: (session: Session) => Promise<T>): Promise<T> {
-    return this.#inTransaction(this.#writes, 'BEGIN', action);
+  transaction<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
+    return this.#inTransaction(this.#writes, BEGIN, action);
   }
 
-  async #inTransaction<T>(pool: Pool, begin: string, action: (session: Session) => Promise<T>): Promise<T> {
+  async #inTransaction<T>(
+    pool: Pool,
+    begin: Step,
+    action: (session: WriteSession) => Promise<T>,
+  ): Promise<T> {
     let client: PoolClient | undefined;
     let failure: Error | undefined;
     try {
       client = await pool.connect();
-      const its = client;
-      await its.query(begin);
-      const result = await action({ query: (statement) => run(its, statement) });
-      await its.query('COMMIT');
+      const transaction = new Transaction(client, begin);
+      const result = await action(transaction);
+      await transaction.commit();
       return result;
     } catch (error) {
       failure = error instanceof Error ? error : new Error(String(error));
@@ -125,7 +117,7 @@ export class PostgresDatabase implements Session {
   }
 
   /** One statement, or several, as other packages want them run: errors are the server's own. */
-  async executeSql(text: string, values?: unknown[]): Promise<pg.QueryResult> {
+  async executeSql(text: string, values?: unknown[]): Promise<QueryResult> {
     return this.#writes.query(text, values);
   }
 
@@ -211,41 +203,4 @@ export class PostgresDatabase implements Session {
       throw error;
     }
   }
-}
-
-async function run<Row extends QueryResultRow>(
-  via: Pool | PoolClient,
-  { name, text, values, timeoutMs }: Statement,
-): Promise<Rows<Row>> {
-  const { rows, rowCount } = await via.query<Row>({
-    ...(name === undefined ? {} : { name }),
-    text,
-    values: [...(values ?? [])],
-    ...(timeoutMs === undefined ? {} : { query_timeout: timeoutMs }),
-  });
-  return { rows, rowCount: rowCount ?? 0 };
-}
-
-/** A broken connection is told to whoever uses it next; an event that nobody listens to would end the process. */
-function quietPool(config: pg.PoolConfig): Pool {
-  const pool = new pg.Pool({ ...config, allowExitOnIdle: true });
-  pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
-  return pool;
-}
-
-/** How long connections may take to say goodbye. */
-const END_TIMEOUT_MS = 2_000;
-
-function endPool(pool: Pool): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, END_TIMEOUT_MS);
-    pool.end().then(
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      () => resolve(),
-    );
-  });
 }

@@ -12,7 +12,7 @@ import type {
 import { RangeLostError } from '../../RangeLostError.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
 import type { BlockLineDependencies, LineState } from '../writing/BlockLine.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session, WriteSession } from '../connection/Session.js';
 import type { RecordReader } from '../../records/RecordReader.js';
 import { bothSporks, checkBorders, publish } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
@@ -119,7 +119,7 @@ export class PostgresRange implements RangeStore {
       this.#line.alone(() =>
         this.#deps.fence().write(async (session) => {
           await deleteBlocks(session, height + 1, to);
-          await this.#writeProgress(session, watermark, this.#sporks);
+          this.#writeProgress(session, watermark, this.#sporks);
           return watermark < from ? [] : readHeads(session, watermark, watermark);
         }),
       ),
@@ -153,7 +153,7 @@ export class PostgresRange implements RangeStore {
       write: async (session, next) => {
         const sporks = this.#ownOf(next.meta);
         if (isAtBorder) await checkBorders(session, this.#range, next.meta);
-        await this.#writeProgress(session, next.latestIndexedHeight, sporks);
+        this.#writeProgress(session, next.latestIndexedHeight, sporks);
         return sporks;
       },
     });
@@ -174,8 +174,8 @@ export class PostgresRange implements RangeStore {
     this.#deps.onPublished(published);
   }
 
-  async #writeProgress(session: Session, watermark: number, sporks: readonly SporkRecord[]): Promise<void> {
-    await session.query({
+  #writeProgress(session: WriteSession, watermark: number, sporks: readonly SporkRecord[]): void {
+    session.later({
       name: 'range_progress',
       text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
       values: [this.#range.from, watermark + 1, JSON.stringify(sporks)],

@@ -7,7 +7,7 @@ import type {
   RangeChange,
   RangeStore,
 } from '../../IndexStore.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 
 /** What the database holds of ranges. */
 export interface RangeFacts {

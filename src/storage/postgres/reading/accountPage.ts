@@ -7,7 +7,7 @@ import type {
   AccountTransaction,
   TransactionPlace,
 } from '../../IndexStore.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 
 /** Entries of other roles that one page of an account skips at most; then the caller has to ask again. */
 const MAX_EXAMINED = 2_000;

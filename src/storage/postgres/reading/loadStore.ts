@@ -1,7 +1,7 @@
 import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
 import { headOf } from '../../records/readRecords.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 import { postgresReader } from './postgresReader.js';
 import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
 

@@ -6,7 +6,7 @@ import { RecordReader } from '../../records/RecordReader.js';
 import type { PointersOf } from '../../records/RecordReader.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 import type { PointerPrefix } from '../../records/schema.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 
 /** Reads what is stored in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked alike. */
 export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {

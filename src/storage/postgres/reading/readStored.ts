@@ -1,5 +1,5 @@
 import type { HeightRange } from '../../IndexStore.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 
 /** The bytes of one height. */
 export interface Stored {

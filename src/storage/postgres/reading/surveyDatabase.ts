@@ -3,7 +3,7 @@ import type { Clock } from '../../../runtime/index.js';
 import type { BackfillPlan, HeightRange, SporkRecord } from '../../IndexStore.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readCoverage, readPlans, readSporks } from '../tables/readState.js';
 

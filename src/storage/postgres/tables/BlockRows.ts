@@ -3,8 +3,8 @@ import type { Timestamp, VerifiedCollection } from '../../../flow/index.js';
 import type { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
 import { parseBodyKey, Prefix } from '../../records/schema.js';
 import type { BlockEntry } from '../../IndexStore.js';
-import type { Statement } from '../connection/PostgresDatabase.js';
-import { RowTable } from './RowTable.js';
+import type { Step } from '../connection/Session.js';
+import { CopyRows } from './CopyRows.js';
 import type { Script, Scripts } from './Scripts.js';
 import { TransactionRows } from './TransactionRows.js';
 
@@ -13,44 +13,15 @@ const EPOCH_2000_SECONDS = 946_684_800n;
 const OLDEST_SECONDS = -62_135_596_800n;
 const NEWEST_SECONDS = 253_402_300_799n;
 
-const blockShape = {
-  name: 'block',
-  columns: {
-    height: 'bigint',
-    id: 'bytea',
-    parent_id: 'bytea',
-    time: 'timestamptz',
-    collections: 'integer',
-    transactions: 'integer',
-    record: 'bytea',
-  },
-} as const;
-const bodyShape = {
-  name: 'body',
-  columns: { height: 'bigint', chunk: 'integer', value: 'bytea' },
-} as const;
-const collectionShape = {
-  name: 'collection',
-  columns: {
-    height: 'bigint',
-    collection_index: 'integer',
-    id: 'bytea',
-    transactions: 'integer',
-    body_offset: 'bigint',
-    bytes: 'integer',
-  },
-} as const;
-const scriptShape = {
-  name: 'script',
-  columns: { hash: 'bytea', body: 'bytea' },
-  suffix: ' ON CONFLICT DO NOTHING',
-} as const;
+const BLOCK_COLUMNS = ['record', 'height', 'id', 'parent_id', 'time', 'collections', 'transactions'];
+const BODY_COLUMNS = ['height', 'chunk', 'value'];
+const COLLECTION_COLUMNS = ['height', 'collection_index', 'id', 'transactions', 'body_offset', 'bytes'];
 
 /** All rows of some blocks, as a commit writes them. `verify` derives its own from what is stored. */
 export class BlockRows {
-  readonly #blocks = new RowTable(blockShape);
-  readonly #bodies = new RowTable(bodyShape);
-  readonly #collections = new RowTable(collectionShape);
+  readonly #blocks = new CopyRows('block', BLOCK_COLUMNS);
+  readonly #bodies = new CopyRows('body', BODY_COLUMNS);
+  readonly #collections = new CopyRows('collection', COLLECTION_COLUMNS);
   readonly #transactions: TransactionRows;
   readonly #writer: BlockEntryWriter;
 
@@ -66,10 +37,10 @@ export class BlockRows {
 
   add({ block, collections }: BlockEntry): void {
     const { height, id, parentId, encoded } = block;
-    const { columns } = this.#blocks;
-    this.#blocks.rows += 1;
+    const rows = this.#blocks;
+    rows.row();
     this.#writer.putBlock({ block, collections }, (key, value) => {
-      if (key[0] === Prefix.block) columns.record.whole(value);
+      if (key[0] === Prefix.block) rows.whole(value);
       else this.#addBody(height, parseBodyKey(key)?.chunk ?? 0, value);
     });
     let bodyOffset = 0;
@@ -81,35 +52,36 @@ export class BlockRows {
       bodyOffset += collection.encoded.length;
       transactions += count;
     }
-    columns.height.int8(height);
-    columns.id.whole(identifierBytes(id));
-    columns.parent_id.whole(identifierBytes(parentId));
-    columns.time.timestamp(microsecondsOf(decodeBlock(encoded).timestamp));
-    columns.collections.int4(collections.length);
-    columns.transactions.int4(transactions);
+    rows.int8(height);
+    rows.whole(identifierBytes(id));
+    rows.whole(identifierBytes(parentId));
+    rows.timestamp(microsecondsOf(decodeBlock(encoded).timestamp));
+    rows.int4(collections.length);
+    rows.int4(transactions);
   }
 
-  /** Scripts that are stored already are left out. */
-  *statements(): Generator<Statement> {
-    const tables = [
-      this.#blocks,
-      this.#bodies,
-      this.#collections,
-      ...this.#transactions.tables,
-      this.#newScripts(),
-    ];
-    for (const table of tables) {
-      const statement = table.statement();
-      if (statement !== undefined) yield statement;
-    }
+  /** What writes them. Scripts that are stored already are left out. */
+  steps(): readonly Step[] {
+    const steps = [...this.#tables.map((table) => table.step()), this.#newScripts()];
+    return steps.filter((step) => step !== undefined);
+  }
+
+  /** Forgets them, once they are stored. */
+  clear(): void {
+    this.#transactions.clear();
+    for (const table of this.#tables) table.clear();
+  }
+
+  get #tables(): readonly CopyRows[] {
+    return [this.#blocks, this.#bodies, this.#collections, ...this.#transactions.tables];
   }
 
   #addBody(height: number, chunk: number, value: Buffer): void {
-    const { columns } = this.#bodies;
-    this.#bodies.rows += 1;
-    columns.height.int8(height);
-    columns.chunk.int4(chunk);
-    columns.value.whole(value);
+    const rows = this.#bodies;
+    rows.row();
+    rows.int8(height);
+    rows.int4(chunk);
+    rows.whole(value);
   }
 
   #addCollection(
@@ -121,27 +93,35 @@ export class BlockRows {
       readonly count: number;
     },
   ): void {
-    const { columns } = this.#collections;
-    this.#collections.rows += 1;
-    columns.height.int8(place.height);
-    columns.collection_index.int4(place.index);
-    columns.id.whole(identifierBytes(id));
-    columns.transactions.int4(place.count);
-    columns.body_offset.int8(place.bodyOffset);
-    columns.bytes.int4(encoded.length);
+    const rows = this.#collections;
+    rows.row();
+    rows.int8(place.height);
+    rows.int4(place.index);
+    rows.whole(identifierBytes(id));
+    rows.int4(place.count);
+    rows.int8(place.bodyOffset);
+    rows.int4(encoded.length);
   }
 
-  /** In one order everywhere: two writers that add the same scripts wait for each other, and never in a circle. */
-  #newScripts(): RowTable<'hash' | 'body'> {
-    const table = new RowTable(scriptShape);
+  /**
+   * COPY cannot pass over those that others have stored. In one order everywhere: two writers that add the same scripts wait
+   * for each other, and never in a circle.
+   */
+  #newScripts(): Step | undefined {
     const unknown = [...this.scripts].filter(({ isStored }) => !isStored);
-    for (const { hash, body } of unknown.sort((left, right) => Buffer.compare(left.hash, right.hash))) {
-      table.rows += 1;
-      table.columns.hash.whole(hash);
-      table.columns.body.whole(body);
-    }
-    return table;
+    if (unknown.length === 0) return undefined;
+    unknown.sort((left, right) => Buffer.compare(left.hash, right.hash));
+    return {
+      name: 'insert_script',
+      text: `INSERT INTO flow_store.script (hash, body)
+        SELECT hash, body FROM unnest($1::bytea[], $2::bytea[]) AS given (hash, body) ON CONFLICT DO NOTHING`,
+      values: [arrayText(unknown.map(({ hash }) => hash)), arrayText(unknown.map(({ body }) => body))],
+    };
   }
+}
+
+function arrayText(values: readonly Buffer[]): string {
+  return `{${values.map((value) => `"\\\\x${value.toString('hex')}"`).join()}}`;
 }
 
 /** `undefined` for what a timestamp of PostgreSQL cannot say. */

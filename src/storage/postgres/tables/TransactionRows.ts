@@ -9,42 +9,19 @@ import {
   TransactionScan,
 } from '../../../flow/index.js';
 import type { VerifiedCollection } from '../../../flow/index.js';
-import { RowTable } from './RowTable.js';
+import { CopyRows } from './CopyRows.js';
 import type { Script, Scripts } from './Scripts.js';
 
 const ID_BYTES = 32;
 /** With more of them a map is used, so that an attack cannot cost their square. */
 const LINEAR_AUTHORIZERS_MAX = 32;
 
-const transactionShape = {
-  name: 'transaction',
-  columns: {
-    height: 'bigint',
-    collection_index: 'integer',
-    transaction_index: 'integer',
-    id: 'bytea',
-    payer: 'bytea',
-    proposer: 'bytea',
-    proposer_key: 'bigint',
-    sequence_number: { cast: 'numeric' },
-    authorizers: { cast: 'bytea[]' },
-    script_hash: 'bytea',
-    reference_block_id: 'bytea',
-    gas_limit: { cast: 'numeric' },
-    body_offset: 'bigint',
-    bytes: 'integer',
-  },
-} as const;
-const accountShape = {
-  name: 'account_transaction',
-  columns: {
-    address: 'bytea',
-    height: 'bigint',
-    collection_index: 'integer',
-    transaction_index: 'integer',
-    roles: 'integer',
-  },
-} as const;
+const TRANSACTION_COLUMNS = [
+  ...['height', 'collection_index', 'transaction_index', 'id', 'body_offset', 'bytes'],
+  ...['payer', 'proposer', 'proposer_key', 'sequence_number', 'reference_block_id', 'gas_limit'],
+  ...['script_hash', 'authorizers'],
+];
+const ACCOUNT_COLUMNS = ['address', 'height', 'collection_index', 'transaction_index', 'roles'];
 
 /** Where a collection lies. */
 interface CollectionPlace {
@@ -57,8 +34,8 @@ interface CollectionPlace {
 /** The rows of transactions and of their accounts, written while the transactions are read. */
 export class TransactionRows {
   readonly scripts = new Set<Script>();
-  readonly #transactions = new RowTable(transactionShape);
-  readonly #accounts = new RowTable(accountShape);
+  readonly #transactions = new CopyRows('transaction', TRANSACTION_COLUMNS);
+  readonly #accounts = new CopyRows('account_transaction', ACCOUNT_COLUMNS);
   readonly #known: Scripts;
   readonly #scan = new TransactionScan();
   /** The accounts of the transaction at hand: where the address of each is, and its roles. */
@@ -74,21 +51,26 @@ export class TransactionRows {
     return [this.#transactions, this.#accounts] as const;
   }
 
+  clear(): void {
+    this.scripts.clear();
+    for (const table of this.tables) table.clear();
+  }
+
   add({ encoded, ranges, transactionIds }: VerifiedCollection, place: CollectionPlace): void {
-    const { columns } = this.#transactions;
+    const rows = this.#transactions;
     const bytes = asBuffer(encoded);
     const ids = asBuffer(transactionIds);
     const count = ranges.length / 2;
-    this.#transactions.rows += count;
     for (let index = 0; index < count; index += 1) {
       const start = ranges[2 * index] as number;
       const length = ranges[2 * index + 1] as number;
-      columns.height.int8(place.height);
-      columns.collection_index.int4(place.collectionIndex);
-      columns.transaction_index.int4(index);
-      columns.id.part(ids, index * ID_BYTES, ID_BYTES);
-      columns.body_offset.int8(place.bodyOffset + start);
-      columns.bytes.int4(length);
+      rows.row();
+      rows.int8(place.height);
+      rows.int4(place.collectionIndex);
+      rows.int4(index);
+      rows.part(ids, index * ID_BYTES, ID_BYTES);
+      rows.int8(place.bodyOffset + start);
+      rows.int4(length);
       if (this.#scan.run(bytes, start, start + length) && this.#isPlain())
         this.#addScanned(bytes, place, index);
       else this.#addDecoded(bytes.subarray(start, start + length), place, index);
@@ -103,24 +85,22 @@ export class TransactionRows {
     return true;
   }
 
-  /** Of what the scan has found; nothing is allocated for it but a few texts. */
+  /** Of what the scan has found; nothing is allocated for it. */
   #addScanned(bytes: Buffer, place: CollectionPlace, index: number): void {
-    const { columns } = this.#transactions;
+    const rows = this.#transactions;
     const scan = this.#scan;
-    columns.payer.part(bytes, scan.payerStart, ADDRESS_BYTES);
-    columns.proposer.part(bytes, scan.proposerStart, ADDRESS_BYTES);
-    columns.proposer_key.int8(scan.proposalKeyId >>> 0);
-    columns.sequence_number.ascii(textOf(scan.sequenceLow, scan.sequenceHigh));
-    columns.reference_block_id.part(bytes, scan.referenceStart, scan.referenceLength);
-    columns.gas_limit.ascii(textOf(scan.gasLow, scan.gasHigh));
+    rows.part(bytes, scan.payerStart, ADDRESS_BYTES);
+    rows.part(bytes, scan.proposerStart, ADDRESS_BYTES);
+    rows.int8(scan.proposalKeyId >>> 0);
+    rows.numeric(scan.sequenceLow, scan.sequenceHigh);
+    rows.part(bytes, scan.referenceStart, scan.referenceLength);
+    rows.numeric(scan.gasLow, scan.gasHigh);
     this.#addScript(this.#known.at(bytes, scan.scriptStart, scan.scriptLength));
     const { authorizerNumbers, authorizers } = scan;
-    let list = '';
+    rows.list(authorizerNumbers / 2, ADDRESS_BYTES);
     for (let at = 0; at < authorizerNumbers; at += 2) {
-      const start = authorizers[at] as number;
-      list += `${list === '' ? '' : ','}"\\\\x${bytes.toString('hex', start, start + ADDRESS_BYTES)}"`;
+      rows.part(bytes, authorizers[at] as number, ADDRESS_BYTES);
     }
-    columns.authorizers.ascii(`{${list}}`);
     this.#addAccounts(bytes, place, index);
   }
 
@@ -153,16 +133,17 @@ export class TransactionRows {
 
   /** Of a transaction that is encoded in some other way than usual. Expected errors: `WireError`. */
   #addDecoded(wire: Buffer, place: CollectionPlace, index: number): void {
-    const { columns } = this.#transactions;
+    const rows = this.#transactions;
     const { authorizers, gasLimit, payer, proposalKey, referenceBlockId, script } = decodeTransaction(wire);
-    columns.payer.whole(addressBytes(toAddress(payer)));
-    columns.proposer.whole(addressBytes(toAddress(proposalKey?.address ?? new Uint8Array())));
-    columns.proposer_key.int8(proposalKey?.keyId ?? 0);
-    columns.sequence_number.ascii(String(proposalKey?.sequenceNumber ?? 0n));
-    columns.reference_block_id.whole(asBuffer(referenceBlockId));
-    columns.gas_limit.ascii(String(gasLimit));
-    columns.authorizers.ascii(`{${authorizers.map((each) => `"\\\\x${toAddress(each)}"`).join()}}`);
+    rows.whole(addressBytes(toAddress(payer)));
+    rows.whole(addressBytes(toAddress(proposalKey?.address ?? new Uint8Array())));
+    rows.int8(proposalKey?.keyId ?? 0);
+    rows.numeric(...halvesOf(proposalKey?.sequenceNumber ?? 0n));
+    rows.whole(asBuffer(referenceBlockId));
+    rows.numeric(...halvesOf(gasLimit));
     this.#addScript(this.#known.at(asBuffer(script), 0, script.length));
+    rows.list(authorizers.length, ADDRESS_BYTES);
+    for (const each of authorizers) rows.whole(addressBytes(toAddress(each)));
     for (const { address, roles } of accountsOf(wire)) {
       this.#addAccount(addressBytes(address), 0, { place, index, roles });
     }
@@ -170,7 +151,7 @@ export class TransactionRows {
 
   #addScript(script: Script): void {
     this.scripts.add(script);
-    this.#transactions.columns.script_hash.whole(script.hash);
+    this.#transactions.whole(script.hash);
   }
 
   #addAccount(
@@ -182,20 +163,19 @@ export class TransactionRows {
       roles,
     }: { readonly place: CollectionPlace; readonly index: number; readonly roles: number },
   ): void {
-    const { columns } = this.#accounts;
-    this.#accounts.rows += 1;
-    columns.address.part(bytes, start, ADDRESS_BYTES);
-    columns.height.int8(place.height);
-    columns.collection_index.int4(place.collectionIndex);
-    columns.transaction_index.int4(index);
-    columns.roles.int4(roles);
+    const rows = this.#accounts;
+    rows.row();
+    rows.part(bytes, start, ADDRESS_BYTES);
+    rows.int8(place.height);
+    rows.int4(place.collectionIndex);
+    rows.int4(index);
+    rows.int2(roles);
   }
 }
 
-/** An unsigned number of two halves, as the scan notes it. */
-function textOf(low: number, high: number): string {
-  if (high === 0) return String(low >>> 0);
-  return String((BigInt(high >>> 0) << 32n) | BigInt(low >>> 0));
+/** The low and the high 32 bits of an unsigned number of 64. */
+function halvesOf(value: bigint): [low: number, high: number] {
+  return [Number(value & 0xffff_ffffn), Number(value >> 32n)];
 }
 
 function isSameAddress(bytes: Buffer, left: number, right: number): boolean {

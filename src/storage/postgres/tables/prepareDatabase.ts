@@ -1,7 +1,8 @@
 import { OperatorError } from '../../../runtime/index.js';
 import { StorageError } from '../../StorageError.js';
 import { faultOf } from '../connection/faultOf.js';
-import type { PostgresDatabase, Session } from '../connection/PostgresDatabase.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: somebody else makes the tables at this moment. */

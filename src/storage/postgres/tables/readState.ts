@@ -3,7 +3,7 @@ import type { Identifier } from '../../../flow/index.js';
 import { parseIdentifier, toIdentifier } from '../../../flow/index.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/storeState.js';
 import { corruptRecord } from '../../StorageError.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 
 /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
 export async function readCoverage(session: Session, lock = ''): Promise<HeightRange[]> {

@@ -13,7 +13,7 @@ import type { StoreBook } from '../../records/storeState.js';
 import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 import { readCoverage, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
 import { Fence } from '../writing/Fence.js';
 import { mendRows, writeMended } from '../writing/mendRows.js';

@@ -6,7 +6,7 @@ import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import type { Writer } from './Fence.js';
 import type { Partitions } from '../tables/Partitions.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session, WriteSession } from '../connection/Session.js';
 import type { Scripts } from '../tables/Scripts.js';
 import { DATA_TABLES } from '../tables/schema.js';
 
@@ -29,7 +29,7 @@ interface Staged {
 
 /** What becomes durable together with the blocks of a commit. */
 export interface Progress<T> {
-  readonly write: (session: Session, next: StoreState) => Promise<T>;
+  readonly write: (session: WriteSession, next: StoreState) => Promise<T>;
   /** See `Fence`. */
   readonly isGone?: (session: Session) => Promise<boolean>;
 }
@@ -40,6 +40,8 @@ export class BlockLine {
   readonly #entryWriter = new BlockEntryWriter();
   #state: LineState;
   #staged: Staged | undefined;
+  /** Of an earlier commit, empty, for the next one. */
+  #spare: BlockRows | undefined;
   #writing: Promise<unknown> | undefined;
   /** The failed write: nothing is written after it. */
   #failure: { readonly error: unknown } | undefined;
@@ -82,15 +84,17 @@ export class BlockLine {
     const next = stateAfter({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
     const rows = this.#takeRows(batch.blocks);
     const { fence, partitions } = this.#deps;
-    const statements = [...rows.statements()];
+    const steps = rows.steps();
     const result = await this.alone(async () => {
       await partitions.make(batch.blocks.map(({ block }) => block.height));
       return fence().write(async (session) => {
-        for (const statement of statements) await session.query(statement);
+        for (const step of steps) session.later(step);
         return write(session, next);
       }, isGone);
     });
     for (const script of rows.scripts) script.isStored = true;
+    rows.clear();
+    this.#spare = rows;
     const { above, latestBlock, latestIndexedHeight } = next;
     this.change({ above, latestBlock, latestIndexedHeight });
     return result;
@@ -124,7 +128,9 @@ export class BlockLine {
   }
 
   #newRows(): BlockRows {
-    return new BlockRows({ scripts: this.#deps.scripts, writer: this.#entryWriter });
+    const spare = this.#spare;
+    this.#spare = undefined;
+    return spare ?? new BlockRows({ scripts: this.#deps.scripts, writer: this.#entryWriter });
   }
 
   #assertIdle(): void {

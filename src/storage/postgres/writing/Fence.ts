@@ -1,6 +1,7 @@
 import { RangeLostError } from '../../RangeLostError.js';
 import { StorageError } from '../../StorageError.js';
-import type { PostgresDatabase, Session } from '../connection/PostgresDatabase.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { Session, Step, WriteSession } from '../connection/Session.js';
 
 /** A row that counts its writers (`epoch`) and their writes (`commits`). */
 export interface FenceRow {
@@ -57,28 +58,38 @@ export class Fence {
    * (`locked`: there is another writer), which is a `RangeLostError` for a range; those of `work`.
    */
   async write<T>(
-    work: (session: Session) => Promise<T>,
+    work: (session: WriteSession) => Promise<T>,
     isGone: (session: Session) => Promise<boolean> = () => Promise.resolve(false),
   ): Promise<T> {
+    const { place } = this.#database;
     let attempted: { readonly result: T } | undefined;
     const result = await this.#database.persist(() =>
       this.#database.transaction(async (session) => {
-        const { table, where, values } = this.#row;
-        const { rowCount } = await session.query({
-          name: `fence_${table}`,
-          text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
-          values: [...values, this.#epoch, this.#commits],
-        });
-        if (rowCount === 1) {
-          attempted = { result: await work(session) };
-          return attempted.result;
+        if (attempted === undefined) {
+          session.later(this.#step(), (rowCount) => {
+            if (rowCount !== 1) throw replaced(this.#row, place);
+          });
+        } else {
+          // A refusal may mean that the attempt before counts: nothing is sent before that is known.
+          const { rowCount } = await session.query(this.#step());
+          if (rowCount !== 1 && (await this.#counts(session, isGone))) return attempted.result;
+          if (rowCount !== 1) throw replaced(this.#row, place);
         }
-        if (attempted !== undefined && (await this.#counts(session, isGone))) return attempted.result;
-        throw replaced(this.#row, this.#database.place);
+        attempted = { result: await work(session) };
+        return attempted.result;
       }),
     );
     this.#commits += 1;
     return result;
+  }
+
+  #step(): Step {
+    const { table, where, values } = this.#row;
+    return {
+      name: `fence_${table}`,
+      text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
+      values: [...values, this.#epoch, this.#commits],
+    };
   }
 
   /** True when the write whose end is not known counts. */

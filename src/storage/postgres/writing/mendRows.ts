@@ -4,7 +4,7 @@ import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
 import { joined, overlap } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import type { StoreBook } from '../../records/storeState.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session, WriteSession } from '../connection/Session.js';
 import { readStored } from '../reading/readStored.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import { writePlans } from '../tables/readState.js';
@@ -16,7 +16,7 @@ import { deleteBlocks } from './BlockLine.js';
  * Makes every row of sound blocks anew from their bytes; `undefined`: those that a script which is another one belongs to.
  * Expected errors: those of the session; `StorageError` (`corrupt`).
  */
-export async function mendRows(session: Session, range: HeightRange | undefined): Promise<void> {
+export async function mendRows(session: WriteSession, range: HeightRange | undefined): Promise<void> {
   const heights = range === undefined ? await withoutTheirScripts(session) : [range];
   for (const each of heights) {
     const entries: BlockEntry[] = [];
@@ -28,7 +28,7 @@ export async function mendRows(session: Session, range: HeightRange | undefined)
       await deleteBlocks(session, entry.block.height, entry.block.height);
       rows.add(entry);
     }
-    for (const statement of rows.statements()) await session.query(statement);
+    for (const step of rows.steps()) session.later(step);
   }
 }
 

@@ -2,7 +2,7 @@ import { BorderError } from '../../BorderError.js';
 import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../../IndexStore.js';
 import { isVouchedRoot } from '../../records/applyCommit.js';
 import { contains, without } from '../../records/heightRanges.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 import {
   readCoverage,
   readHeads,

@@ -3,7 +3,7 @@ import { OperatorError } from '../../../runtime/index.js';
 import type { HeightRange } from '../../IndexStore.js';
 import { rangesInWords, upTo } from '../../records/heightRanges.js';
 import { deleteBlocks } from './BlockLine.js';
-import type { Session } from '../connection/PostgresDatabase.js';
+import type { Session } from '../connection/Session.js';
 import { withHoles } from './publish.js';
 import { readCoverage, readPlans, writePlans } from '../tables/readState.js';
 

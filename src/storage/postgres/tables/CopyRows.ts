@@ -1,0 +1,164 @@
+import type { Step } from '../connection/Session.js';
+
+/** What begins the rows: signature, flags, and a header of no extensions. */
+const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
+/** CopyData: its kind and its length, which counts itself. */
+const DATA = 'd'.charCodeAt(0);
+const KIND_BYTES = 1;
+const HEADER_BYTES = KIND_BYTES + 4 + SIGNATURE.length;
+/** In place of a row. */
+const END_OF_ROWS = -1;
+const END_BYTES = 2;
+/** CopyDone. */
+const DONE = Buffer.from([...Buffer.from('c'), 0, 0, 0, 4]);
+const LENGTH_BYTES = 4;
+/** Length of a null. */
+const NULL = -1;
+const BYTEA_OID = 17;
+const ARRAY_HEADER_BYTES = 20;
+const EMPTY_ARRAY_BYTES = 12;
+const NUMERIC_HEADER_BYTES = 8;
+const NUMERIC_BASE = 10_000;
+const FIRST_BYTES = 16 * 1024;
+/** A longer buffer is not kept for the rows of later commits. */
+const MAX_KEPT_BYTES = 1024 * 1024;
+const TWO_POW_32 = 0x1_0000_0000;
+/** Shorter ones are copied faster byte by byte than by a call. */
+const SHORT_BYTES = 16;
+
+/**
+ * Rows of one table in the binary form of COPY, written field by field, in the order of the columns. The buffer goes to the
+ * socket as it is, and is used again once they are stored: buffers of this size cost more than what is written into them.
+ */
+export class CopyRows {
+  readonly #table: string;
+  readonly #columns: readonly string[];
+  #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  #at = HEADER_BYTES;
+  readonly #digits: number[] = [];
+
+  constructor(table: string, columns: readonly string[]) {
+    this.#table = table;
+    this.#columns = columns;
+  }
+
+  /** Begins a row: each of its fields follows. */
+  row(): void {
+    this.#room(2);
+    this.#at = this.#bytes.writeInt16BE(this.#columns.length, this.#at);
+  }
+
+  int2(value: number): void {
+    const at = this.#field(2);
+    this.#at = this.#bytes.writeInt16BE(value, at);
+  }
+
+  int4(value: number): void {
+    const at = this.#field(4);
+    this.#at = this.#bytes.writeInt32BE(value, at);
+  }
+
+  /** Not negative, and safe. */
+  int8(value: number): void {
+    const at = this.#field(8);
+    this.#bytes.writeUInt32BE(Math.floor(value / TWO_POW_32), at);
+    this.#at = this.#bytes.writeUInt32BE(value % TWO_POW_32, at + 4);
+  }
+
+  /** An unsigned number of two halves, each of 32 bits. */
+  numeric(low: number, high: number): void {
+    const digits = this.#digits;
+    digits.length = 0;
+    let rest = (high >>> 0) * TWO_POW_32 + (low >>> 0);
+    if (!Number.isSafeInteger(rest)) {
+      const exact = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
+      digits.push(Number(exact % BigInt(NUMERIC_BASE)));
+      rest = Number(exact / BigInt(NUMERIC_BASE));
+    }
+    for (; rest > 0; rest = Math.floor(rest / NUMERIC_BASE)) digits.push(rest % NUMERIC_BASE);
+    const count = digits.length;
+    let at = this.#field(NUMERIC_HEADER_BYTES + 2 * count);
+    const bytes = this.#bytes;
+    at = bytes.writeInt16BE(count, at);
+    // The weight of the first digit, that it is not negative, and that there is no fraction.
+    at = bytes.writeInt16BE(Math.max(0, count - 1), at);
+    at = bytes.writeInt32BE(0, at);
+    for (let index = count - 1; index >= 0; index -= 1) at = bytes.writeInt16BE(digits[index] as number, at);
+    this.#at = at;
+  }
+
+  /** Microseconds since 2000; `undefined`: not known. */
+  timestamp(value: bigint | undefined): void {
+    if (value !== undefined) {
+      const at = this.#field(8);
+      this.#at = this.#bytes.writeBigInt64BE(value, at);
+      return;
+    }
+    this.#room(LENGTH_BYTES);
+    this.#at = this.#bytes.writeInt32BE(NULL, this.#at);
+  }
+
+  /** Some bytes of a buffer: `length` of them from `start`. */
+  part(source: Buffer, start: number, length: number): void {
+    const at = this.#field(length);
+    const bytes = this.#bytes;
+    if (length > SHORT_BYTES) source.copy(bytes, at, start, start + length);
+    else for (let index = 0; index < length; index += 1) bytes[at + index] = source[start + index] as number;
+    this.#at = at + length;
+  }
+
+  whole(source: Buffer): void {
+    this.part(source, 0, source.length);
+  }
+
+  /** A field of so many byte strings, all of one length: each follows, by `part` or `whole`. */
+  list(count: number, eachBytes: number): void {
+    if (count === 0) {
+      const at = this.#field(EMPTY_ARRAY_BYTES);
+      this.#bytes.fill(0, at, at + EMPTY_ARRAY_BYTES);
+      this.#at = this.#bytes.writeInt32BE(BYTEA_OID, at + 8);
+      return;
+    }
+    let at = this.#field(ARRAY_HEADER_BYTES + count * (LENGTH_BYTES + eachBytes));
+    // One dimension, no nulls, the type of the elements, how many they are, and the number of the first.
+    for (const word of [1, 0, BYTEA_OID, count, 1]) at = this.#bytes.writeInt32BE(word, at);
+    this.#at = at;
+  }
+
+  /** What sends them; `undefined` without rows. Nothing may be written until `clear`. */
+  step(): Step | undefined {
+    if (this.#at === HEADER_BYTES) return undefined;
+    this.#room(END_BYTES + DONE.length);
+    const bytes = this.#bytes;
+    bytes[0] = DATA;
+    SIGNATURE.copy(bytes, KIND_BYTES + LENGTH_BYTES);
+    const end = bytes.writeInt16BE(END_OF_ROWS, this.#at);
+    bytes.writeInt32BE(end - KIND_BYTES, KIND_BYTES);
+    const name = this.#table;
+    return {
+      name: `copy_${name}`,
+      text: `COPY flow_store.${name} (${this.#columns.join(', ')}) FROM STDIN (FORMAT binary)`,
+      copied: bytes.subarray(0, end + DONE.copy(bytes, end)),
+    };
+  }
+
+  /** Forgets its rows, which have been sent. */
+  clear(): void {
+    this.#at = HEADER_BYTES;
+    if (this.#bytes.length > MAX_KEPT_BYTES) this.#bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  }
+
+  /** Begins a field of so many bytes; returns where they go. The buffer may be another one afterwards. */
+  #field(bytes: number): number {
+    this.#room(LENGTH_BYTES + bytes);
+    return this.#bytes.writeInt32BE(bytes, this.#at);
+  }
+
+  #room(bytes: number): void {
+    const end = this.#at + bytes;
+    if (end <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(end, 2 * this.#bytes.length));
+    this.#bytes.copy(larger, 0, 0, this.#at);
+    this.#bytes = larger;
+  }
+}
