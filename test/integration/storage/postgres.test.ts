@@ -53,6 +53,17 @@ describe('the store on PostgreSQL', () => {
     });
   });
 
+  it('tells a writer that was replaced so, though its rows are there already by the other', async () => {
+    const { url } = await postgres.home();
+    const stale = await begun(url);
+    const other = await postgres.open(url);
+    await other.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
+      kind: 'locked',
+    });
+    expect(await countOf(url, 'block')).toBe(2);
+  });
+
   it('lets a run of a range that was given to another write nothing', async () => {
     const { url } = await postgres.home();
     const store = await postgres.open(url);

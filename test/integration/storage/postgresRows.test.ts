@@ -54,6 +54,14 @@ const transactions: Readonly<Record<string, Uint8Array>> = {
   }),
   'fields in another order': otherOrder(),
   'the usual script again': with_({ payer: carol }),
+  'numbers that end in zeros': with_({
+    gasLimit: 10_000n,
+    proposalKey: { address: bob, keyId: 10_000, sequenceNumber: 1_200_000_000_000n },
+  }),
+  'numbers above what a double holds': with_({
+    gasLimit: 2n ** 53n,
+    proposalKey: { address: bob, keyId: 0, sequenceNumber: 10n ** 19n },
+  }),
   'a large script': with_({ script: Buffer.alloc(300_000, 'x') }),
 };
 

@@ -24,7 +24,7 @@ const FIRST_BYTES = 16 * 1024;
 const MAX_KEPT_BYTES = 1024 * 1024;
 const TWO_POW_32 = 0x1_0000_0000;
 /** Shorter ones are copied faster byte by byte than by a call. */
-const SHORT_BYTES = 16;
+const SHORT_BYTES = 64;
 
 /**
  * Rows of one table in the binary form of COPY, written field by field, in the order of the columns. The buffer goes to the
@@ -35,7 +35,6 @@ export class CopyRows {
   readonly #columns: readonly string[];
   #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
   #at = HEADER_BYTES;
-  readonly #digits: number[] = [];
 
   constructor(table: string, columns: readonly string[]) {
     this.#table = table;
@@ -67,24 +66,26 @@ export class CopyRows {
 
   /** An unsigned number of two halves, each of 32 bits. */
   numeric(low: number, high: number): void {
-    const digits = this.#digits;
-    digits.length = 0;
     let rest = (high >>> 0) * TWO_POW_32 + (low >>> 0);
+    let lowest: number | undefined;
     if (!Number.isSafeInteger(rest)) {
       const exact = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
-      digits.push(Number(exact % BigInt(NUMERIC_BASE)));
+      lowest = Number(exact % BigInt(NUMERIC_BASE));
       rest = Number(exact / BigInt(NUMERIC_BASE));
     }
-    for (; rest > 0; rest = Math.floor(rest / NUMERIC_BASE)) digits.push(rest % NUMERIC_BASE);
-    const count = digits.length;
-    let at = this.#field(NUMERIC_HEADER_BYTES + 2 * count);
+    let digits = lowest === undefined ? 0 : 1;
+    for (let left = rest; left > 0; left = Math.floor(left / NUMERIC_BASE)) digits += 1;
+    const start = this.#field(NUMERIC_HEADER_BYTES + 2 * digits);
     const bytes = this.#bytes;
-    at = bytes.writeInt16BE(count, at);
+    bytes.writeInt16BE(digits, start);
     // The weight of the first digit, that it is not negative, and that there is no fraction.
-    at = bytes.writeInt16BE(Math.max(0, count - 1), at);
-    at = bytes.writeInt32BE(0, at);
-    for (let index = count - 1; index >= 0; index -= 1) at = bytes.writeInt16BE(digits[index] as number, at);
-    this.#at = at;
+    bytes.writeInt16BE(Math.max(0, digits - 1), start + 2);
+    bytes.writeInt32BE(0, start + 4);
+    this.#at = start + NUMERIC_HEADER_BYTES + 2 * digits;
+    let at = this.#at;
+    if (lowest !== undefined) bytes.writeInt16BE(lowest, (at -= 2));
+    for (; rest > 0; rest = Math.floor(rest / NUMERIC_BASE))
+      bytes.writeInt16BE(rest % NUMERIC_BASE, (at -= 2));
   }
 
   /** Microseconds since 2000; `undefined`: not known. */
@@ -121,8 +122,11 @@ export class CopyRows {
     }
     let at = this.#field(ARRAY_HEADER_BYTES + count * (LENGTH_BYTES + eachBytes));
     // One dimension, no nulls, the type of the elements, how many they are, and the number of the first.
-    for (const word of [1, 0, BYTEA_OID, count, 1]) at = this.#bytes.writeInt32BE(word, at);
-    this.#at = at;
+    at = this.#bytes.writeInt32BE(1, at);
+    at = this.#bytes.writeInt32BE(0, at);
+    at = this.#bytes.writeInt32BE(BYTEA_OID, at);
+    at = this.#bytes.writeInt32BE(count, at);
+    this.#at = this.#bytes.writeInt32BE(1, at);
   }
 
   /** What sends them; `undefined` without rows. Nothing may be written until `clear`. */

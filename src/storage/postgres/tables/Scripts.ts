@@ -28,10 +28,9 @@ export class Scripts {
   at(bytes: Buffer, start: number, length: number): Script {
     const view = bytes.subarray(start, start + length);
     const checksum = crc32(view);
-    const isIt = ({ body }: Script): boolean => body.equals(view);
-    const known = this.#young.get(checksum)?.find(isIt);
+    const known = among(this.#young.get(checksum), view);
     if (known !== undefined) return known;
-    const script = this.#old.get(checksum)?.find(isIt) ?? {
+    const script = among(this.#old.get(checksum), view) ?? {
       hash: createHash('sha256').update(view).digest(),
       body: Buffer.from(view),
       isStored: false,
@@ -51,4 +50,10 @@ export class Scripts {
     this.#count += 1;
     this.#bytes += script.body.length;
   }
+}
+
+/** Without a closure: this is asked for every transaction. */
+function among(scripts: readonly Script[] | undefined, bytes: Buffer): Script | undefined {
+  if (scripts !== undefined) for (const script of scripts) if (script.body.equals(bytes)) return script;
+  return undefined;
 }
