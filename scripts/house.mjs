@@ -102,7 +102,7 @@ const subFloors = {
     ['FetchRate.ts', 'requestFailure.ts', 'requestRecord.ts'],
   ],
   'storage/files': [['format']],
-  'storage/postgres': [['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
+  'storage/postgres': [['live'], ['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
 };
 
 /** Sub-rooms with sub-rooms of their own, as `room/sub-room`. */

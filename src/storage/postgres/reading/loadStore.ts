@@ -1,6 +1,7 @@
 import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
 import { headOf } from '../../records/readRecords.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { postgresReader } from './postgresReader.js';
 import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
@@ -40,6 +41,14 @@ export async function loadStore(session: Session, isTolerant: boolean): Promise<
     if (!isTolerant || !isCorruption(error)) throw error;
     return { ...common, latestBlock: undefined, above, isDamaged: true };
   }
+}
+
+/** All of it, of one moment; waits for a database that is away. Expected errors: `StorageError`. */
+export function readStore(
+  database: PostgresDatabase,
+  { isTolerant }: { readonly isTolerant: boolean },
+): Promise<Loaded> {
+  return database.persist(() => database.snapshot((session) => loadStore(session, isTolerant)));
 }
 
 async function readCreator(session: Session): Promise<string> {

@@ -1,15 +1,15 @@
 import { ok as assert } from 'node:assert/strict';
-import type { AccountCoverage, HeightRange, SporkRecord, StoreMeta } from '../IndexStore.js';
-import { SCHEMA_VERSION } from '../records/schema.js';
-import { BlockLine } from './writing/BlockLine.js';
-import type { BlockLineDependencies } from './writing/BlockLine.js';
-import type { Loaded } from './reading/loadStore.js';
-import type { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
-import { bothSporks } from './writing/publish.js';
-import type { Published } from './writing/publish.js';
+import type { AccountCoverage, HeightRange, SporkRecord, StoreMeta } from '../../IndexStore.js';
+import { SCHEMA_VERSION } from '../../records/schema.js';
+import { BlockLine } from '../writing/BlockLine.js';
+import type { BlockLineDependencies } from '../writing/BlockLine.js';
+import type { Loaded } from '../reading/loadStore.js';
+import { bothSporks } from '../writing/publish.js';
+import type { Published } from '../writing/publish.js';
 
 export interface KnownStoreDependencies extends Omit<BlockLineDependencies, 'meta'> {
-  readonly book: () => PostgresRangeBook;
+  /** The plans and open ranges are these; those that are left out are what they were. */
+  readonly onBook: (facts: Partial<Pick<Loaded, 'open' | 'plans'>>) => void;
 }
 
 /** What this process knows of the store, without asking the database. */
@@ -86,7 +86,7 @@ export class KnownStore {
     const live = coverage.at(-1);
     this.#published = coverage.slice(0, -1);
     this.#sporks = sporks;
-    this.#deps.book().load({ open, plans });
+    this.#deps.onBook({ open, plans });
     if (live === undefined) return;
     this.#firstHeight = live.from;
     const state = { latestIndexedHeight: live.to, latestBlock, above };
@@ -101,7 +101,7 @@ export class KnownStore {
     this.#published = coverage.slice(0, -1);
     this.#firstHeight = live.from;
     this.addSporks(sporks);
-    this.#deps.book().load({ open, plans });
+    this.#deps.onBook({ open, plans });
   }
 
   /** A range of this process has become part of the coverage. */
@@ -109,7 +109,7 @@ export class KnownStore {
     this.#published = coverage.slice(0, -1);
     this.#firstHeight = coverage.at(-1)?.from ?? this.#firstHeight;
     this.addSporks(sporks);
-    this.#deps.book().load({ plans });
+    this.#deps.onBook({ plans });
   }
 
   addSporks(sporks: readonly SporkRecord[]): void {

@@ -1,0 +1,43 @@
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import { loadStore, readMark } from '../reading/loadStore.js';
+import type { StoreMark } from '../reading/loadStore.js';
+import type { LeadershipDependencies, Leadership } from './Leadership.js';
+
+/** How often it is looked whether others have changed something, at the cost of one small query. */
+const LOOK_EVERY_MS = 300;
+
+export interface ChangeWatchDependencies extends LeadershipDependencies {
+  readonly leadership: Leadership;
+}
+
+/** Learns what other processes do to the store. */
+export class ChangeWatch {
+  readonly #deps: ChangeWatchDependencies;
+  /** Of what is known here. */
+  #mark: StoreMark | undefined;
+
+  constructor(dependencies: ChangeWatchDependencies) {
+    this.#deps = dependencies;
+  }
+
+  /** Runs until the database is closed. Expected errors: `StorageError`. */
+  run(): Promise<void> {
+    const { database } = this.#deps;
+    return database.watch(() => this.#look(database), LOOK_EVERY_MS);
+  }
+
+  async #look(database: PostgresDatabase): Promise<void> {
+    const { inTurn, known, leadership, onChanged } = this.#deps;
+    const mark = await readMark(database);
+    leadership.heard(mark.epoch);
+    const isKnown = mark.rest === this.#mark?.rest && (leadership.isLeading || mark.live === this.#mark.live);
+    if (isKnown) return;
+    await inTurn(async () => {
+      const loaded = await database.snapshot((session) => loadStore(session, true));
+      if (leadership.isLeading) known.join(loaded);
+      else known.load(loaded);
+      this.#mark = mark;
+    });
+    onChanged();
+  }
+}
