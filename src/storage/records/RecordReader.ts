@@ -31,6 +31,11 @@ export interface RecordReaderDependencies {
   readonly pointers: PointersOf;
   /** The readable heights, at the moment of the call. */
   readonly coverage: () => HeightRanges;
+  /**
+   * Of a store that other processes change: whether a height is readable by what is stored now. It is asked only for one
+   * that ought to be there and is not.
+   */
+  readonly isCovered?: (height: number) => Promise<boolean>;
 }
 
 /**
@@ -41,11 +46,18 @@ export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' |
   readonly #values: Values;
   readonly #pointers: PointersOf;
   readonly #coverage: () => HeightRanges;
+  readonly #isCovered: (height: number) => Promise<boolean>;
 
-  constructor({ values, pointers, coverage }: RecordReaderDependencies) {
+  constructor({
+    values,
+    pointers,
+    coverage,
+    isCovered = () => Promise.resolve(true),
+  }: RecordReaderDependencies) {
     this.#values = values;
     this.#pointers = pointers;
     this.#coverage = coverage;
+    this.#isCovered = isCovered;
   }
 
   async blockByHeight(height: number): Promise<StoredBlock | undefined> {
@@ -75,7 +87,7 @@ export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' |
 
   async wholeBlock(height: number): Promise<WholeBlock | undefined> {
     if (!this.#covers(height)) return undefined;
-    const found = this.#present(height, await readWhole(this.#values, height));
+    const found = await this.#present(height, await readWhole(this.#values, height));
     if (found === undefined) return undefined;
     const { body, read } = found;
     let offset = 0;
@@ -120,9 +132,10 @@ export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' |
     return this.#present(height, await readBlock(this.#values, height));
   }
 
-  #present<T>(height: number, read: T | undefined): T | undefined {
-    // Checked again: a rewind may have intervened.
-    if (read === undefined && this.#covers(height))
+  /** Expected errors: as `#block`. */
+  async #present<T>(height: number, read: T | undefined): Promise<T | undefined> {
+    // Checked again: a rewind may have intervened, here or in another process.
+    if (read === undefined && this.#covers(height) && (await this.#isCovered(height)))
       throw corruptRecord('block record', height, 'it is missing');
     return read;
   }
@@ -141,7 +154,7 @@ export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' |
    * body.
    */
   async #follow({ height, collectionIndex, slice }: ReadPlace) {
-    const found = this.#present(height, await readSlice(this.#values, height, slice));
+    const found = await this.#present(height, await readSlice(this.#values, height, slice));
     if (found === undefined) return undefined;
     const { block } = found.read;
     const collectionId = block.collectionIds[collectionIndex];

@@ -352,6 +352,22 @@ describe('the store on PostgreSQL', () => {
     });
   });
 
+  it('takes for damage only what is not there and ought to be, whatever others have removed meanwhile', async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url);
+    await store.commit({ blocks: [at(11), at(12)], latestIndexedHeight: 12 });
+    // It learns nothing of what comes later, as one that has not heard of it yet.
+    const reader = await postgres.open(url, { isReadOnly: true, create: false });
+    await asAdmin(
+      url,
+      `DELETE FROM flow_store.block WHERE height >= 11;
+        UPDATE flow_store.coverage SET to_height = 11`,
+    );
+    expect(reader.coverage()).toEqual([{ from: 10, to: 12 }]);
+    expect(await reader.blockByHeight(12)).toBeUndefined();
+    await expect(reader.blockByHeight(11)).rejects.toMatchObject({ kind: 'corrupt' });
+  });
+
   it('is read by commands beside the daemon, and written by none of them', async () => {
     const { url } = await postgres.home();
     await begun(url);

@@ -10,8 +10,18 @@ import type { Session } from '../connection/Session.js';
 
 /** Reads what is stored in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked alike. */
 export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {
-  return new RecordReader({ values: postgresValues(session), pointers: postgresPointers(session), coverage });
+  return new RecordReader({
+    ...{ values: postgresValues(session), pointers: postgresPointers(session), coverage },
+    isCovered: async (height) =>
+      (await session.query({ name: 'is_covered', text: IS_COVERED, values: [height] })).rowCount > 0,
+  });
 }
+
+/** What is known here of the coverage is a moment old, and another process may have rewound or repaired since. */
+const IS_COVERED = `
+  SELECT FROM flow_store.coverage WHERE $1 BETWEEN from_height AND to_height
+  UNION ALL
+  SELECT FROM flow_store.open_range WHERE $1 >= from_height AND $1 < next_height`;
 
 function postgresValues(session: Session): Values {
   const getMany = async (keys: Buffer[]): Promise<(Buffer | undefined)[]> => {
