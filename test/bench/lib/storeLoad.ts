@@ -5,6 +5,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, loadPostgres, SCHEMA_VERSION } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, SharedStore } from '../../../src/storage/index.js';
 import { CHAIN_ID, FIRST_HEIGHT } from './blockEntries.js';
+import type { BenchPostgres } from './benchPostgres.js';
 import type { CopyOnlyWriter, CommitRows } from './copyOnly.js';
 import { scratch } from './processes.js';
 
@@ -19,20 +20,26 @@ export function laterCommits(blocks: readonly BlockEntry[]): HeightRange[] {
   return starts.slice(1).map((from) => ({ from, to: from + COMMIT_HEIGHTS - 1 }));
 }
 
-/** Writes all blocks to a new database. Returns blocks per second, and the bytes that a block takes up with its indexes. */
+/** Milliseconds per block: by the clock, and of the processors, for this process and for the server. */
+export interface WriteCost {
+  readonly wallMs: number;
+  readonly ownMs: number;
+  readonly serverMs: number;
+}
+
+/** Writes all blocks to a new database. Returns what each takes, and how many bytes with its indexes. */
 export async function loadDatabase(
+  server: BenchPostgres,
   url: string,
   blocks: readonly BlockEntry[],
-): Promise<{ readonly blocksPerSecond: number; readonly bytesPerBlock: number }> {
+): Promise<WriteCost & { readonly bytesPerBlock: number }> {
   const { shared, store } = await beginDatabase(url, blocks);
   const before = await shared.weigh();
-  const startedAtMs = performance.now();
-  await writeAll(store, blocks.slice(COMMIT_HEIGHTS));
-  const tookMs = performance.now() - startedAtMs;
+  const count = blocks.length - COMMIT_HEIGHTS;
+  const cost = await costOf(server, count, () => writeAll(store, blocks.slice(COMMIT_HEIGHTS)));
   const bytes = (await shared.weigh()) - before;
   await store.close();
-  const count = blocks.length - COMMIT_HEIGHTS;
-  return { blocksPerSecond: (1_000 * count) / tookMs, bytesPerBlock: bytes / count };
+  return { ...cost, bytesPerBlock: bytes / count };
 }
 
 /** Writes the first commit alone, so that tables and partitions are there. */
@@ -41,11 +48,25 @@ export async function prepareDatabase(url: string, blocks: readonly BlockEntry[]
   await store.close();
 }
 
-/** Returns blocks per second. */
-export async function copyAll(writer: CopyOnlyWriter, commits: readonly CommitRows[]): Promise<number> {
-  const startedAtMs = performance.now();
-  for (const commit of commits) await writer.write(commit);
-  return (1_000 * commits.length * COMMIT_HEIGHTS) / (performance.now() - startedAtMs);
+export function copyAll(
+  server: BenchPostgres,
+  writer: CopyOnlyWriter,
+  commits: readonly CommitRows[],
+): Promise<WriteCost> {
+  return costOf(server, commits.length * COMMIT_HEIGHTS, async () => {
+    for (const commit of commits) await writer.write(commit);
+  });
+}
+
+async function costOf(server: BenchPostgres, blocks: number, write: () => Promise<void>): Promise<WriteCost> {
+  const [wallMs, ownMs, serverMs] = [performance.now(), process.cpuUsage(), server.processorMs()];
+  await write();
+  const { user, system } = process.cpuUsage(ownMs);
+  return {
+    wallMs: (performance.now() - wallMs) / blocks,
+    ownMs: (user + system) / 1_000 / blocks,
+    serverMs: (server.processorMs() - serverMs) / blocks,
+  };
 }
 
 /** Writes all blocks to a new directory. Returns the bytes of its files per block. */
