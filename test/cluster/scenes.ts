@@ -206,13 +206,16 @@ export const scenes: readonly Scene[] = [
     play: async (cluster) => {
       await cluster.start('leader', { roles: 'live,api' });
       await cluster.until('the live range has a block', async () => (await cluster.coverage()).length > 0);
-      const lowest = async (): Promise<number> => (await cluster.coverage())[0]?.from ?? Infinity;
-      const before = await lowest();
-      // One range at a time: most of the plan is still to be filled when the first is there.
+      // One range at a time: most of the plan is still to be filled when the first are there.
       await cluster.start('first', { roles: 'backfill', ranges: 1 });
-      await begun(cluster, 1);
-      await cluster.until('a range is published', async () => (await lowest()) < before);
-      const from = await lowest();
+      await cluster.command('backfill', 'plan', '--from', '0');
+      let from = Infinity;
+      await cluster.until(`${LOST_HEIGHTS} heights are published`, async () => {
+        const [lowest] = await cluster.coverage();
+        if (lowest === undefined || lowest.to - lowest.from < LOST_HEIGHTS) return false;
+        ({ from } = lowest);
+        return true;
+      });
       const tables = ['block', 'body', 'collection', 'transaction', 'account_transaction'];
       const where = `BETWEEN ${from} AND ${from + LOST_HEIGHTS - 1}`;
       await asAdmin(
@@ -224,8 +227,7 @@ export const scenes: readonly Scene[] = [
       );
       const [plans] = await cluster.query<{ count: string }>('SELECT count(*) FROM flow_store.plan');
       demand(plans?.count === '1', 'the plan was filled before the range was dropped');
-      await cluster.start('second', { roles: 'backfill' });
-      await cluster.start('third', { roles: 'backfill' });
+      await Promise.all(['second', 'third'].map((name) => cluster.start(name, { roles: 'backfill' })));
       return `heights ${from} to ${from + LOST_HEIGHTS - 1}`;
     },
   },
