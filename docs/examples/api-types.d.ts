@@ -595,10 +595,10 @@ export interface components {
         /** @description Until it is healthy again, unless it fails meanwhile. */
         endsInSeconds: number | null;
         /**
-         * @description historic: from the table of sporks.
+         * @description historic: from the table of sporks; peer: an indexer that feeds this one.
          * @enum {string}
          */
-        origin: 'configured' | 'historic';
+        origin: 'configured' | 'historic' | 'peer';
         /** @description Of its software; null where it does not tell. */
         version: string | null;
         /** @description The first height that it serves. */

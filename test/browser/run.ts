@@ -8,7 +8,9 @@ import { withCleanup } from '../support/cleanup.js';
 import { Chromium, findChromium } from './Chromium.js';
 import { crossOrigin } from './crossOrigin.js';
 import { docs } from './docs.js';
+import { fed } from './fedScene.js';
 import { full } from './fullScene.js';
+import { guarded } from './guardedScene.js';
 import { scenes } from './statusScenes.js';
 import { stayingScenes } from './stayingScenes.js';
 import { workers } from './workersScene.js';
@@ -18,7 +20,7 @@ const { values } = scriptOptions({
   options: { screenshots: { type: 'string' }, only: { type: 'string' }, list: { type: 'boolean' } },
 });
 
-const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, workers, full };
+const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, workers, guarded, fed, full };
 
 if (values.list === true) process.stdout.write(`${Object.keys(all).join('\n')}\n`);
 else await play();

@@ -68,6 +68,11 @@ describe('an indexer that another one feeds', () => {
     expect(won(metrics, 'peer')).toBeGreaterThan(5 * won(metrics, 'requester'));
     expect(metrics.value('collections_received_total', { source: 'peer' })).toBeGreaterThan(0);
     expect(await peerOf(fed)).toMatchObject({ state: 'following', endpoint: source.grpcAddress });
+    const { endpoints } = (await fed.api('/status')).body as StatusDocument;
+    expect(endpoints.map(({ name, origin }) => [name, origin])).toEqual([
+      [devnet.address, 'configured'],
+      [source.grpcAddress, 'peer'],
+    ]);
     expect((await source.scrape()).value('feed_followers', { kind: 'indexed_blocks' })).toBe(1);
 
     for (const daemon of [fed, source]) {

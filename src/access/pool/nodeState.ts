@@ -2,13 +2,15 @@ import type { CallRecord } from '../selection/CallHealth.js';
 import type { MethodLimit } from '../transport/RpcClient.js';
 import type { AccessMethod, NodeHealth } from '../types.js';
 import type { ForeignReason } from './identity/foreignness.js';
+import { isHeard } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 
 /** What is known about one node, for metrics and the status page. */
 export interface NodeState {
   readonly endpoint: string;
   readonly state: NodeHealth;
-  readonly origin: 'configured' | 'historic';
+  /** `peer`: an indexer that feeds us, and nothing else. */
+  readonly origin: 'configured' | 'historic' | 'peer';
   readonly executionData: boolean;
   /** Average of its answered calls; `undefined` until it answered one. */
   readonly latencyMs: number | undefined;
@@ -34,7 +36,7 @@ export function nodeState(member: PoolMember): NodeState {
   return {
     endpoint: node.name,
     state: node.health,
-    origin,
+    origin: isHeard(member) ? origin : 'peer',
     executionData: roles.executionData,
     latencyMs: node.healthRecord.averageLatencyMs,
     callsInFlight: node.inFlight,

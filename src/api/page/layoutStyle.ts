@@ -88,7 +88,7 @@ summary { cursor: pointer; color: var(--link); width: fit-content; }
 details { margin-top: .5rem; }
 
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); gap: .75rem; }
-details .cards { margin-top: .6rem; }
+h3 + .cards, details .cards { margin-top: .6rem; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: .7rem .85rem; min-width: 0; }
 .card .title { display: flex; justify-content: space-between; gap: .75rem; align-items: baseline; }
 .card .dim { font-size: .88rem; overflow-wrap: anywhere; }

@@ -3,14 +3,17 @@ import * as t from '../schema.js';
 
 const endsInSeconds = t.note('Until it is healthy again, unless it fails meanwhile.', t.amount);
 
-/** What is told of one access node. */
+/** What is told of one access node, or of a peer. */
 export const endpointStatus = t.object({
   name: t.note('host:port', t.text),
   state: t.words(...endpointStates),
   reason: t.note("Why it is not healthy, in the node's own words if it gave any.", t.orNull(t.text)),
   sinceSeconds: t.note('Since the first of the faults that made it unhealthy.', t.orNull(t.amount)),
   endsInSeconds: t.orNull(endsInSeconds),
-  origin: t.note('historic: from the table of sporks.', t.words('configured', 'historic')),
+  origin: t.note(
+    'historic: from the table of sporks; peer: an indexer that feeds this one.',
+    t.words('configured', 'historic', 'peer'),
+  ),
   version: t.note('Of its software; null where it does not tell.', t.orNull(t.text)),
   lowestHeight: t.note('The first height that it serves.', t.orNull(t.count)),
   latencySeconds: t.note('Average of its answers; null until there was one.', t.orNull(t.amount)),

@@ -192,10 +192,10 @@ function waiting({ waitingFor }: StatusDocument): string {
   return `${message.replace(/^waiting /, '')} (for ${formatDuration(ageSeconds)})`;
 }
 
-function nodeRows({ name, state, reason, calls }: EndpointStatus): [string, string][] {
+function nodeRows({ name, origin, state, reason, calls }: EndpointStatus): [string, string][] {
   const node = `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`;
   return [
-    ['node', node],
+    [origin === 'peer' ? 'peer' : 'node', node],
     ...calls.map((call): [string, string] => [
       '',
       `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,

@@ -19,27 +19,41 @@ interface NodesPanelProps {
 
 /** Each access node: how it is, and what keeps it from being asked. */
 export function NodesPanel({ status: { endpoints }, elapsed }: NodesPanelProps): VNode {
-  const configured = endpoints.filter(({ origin }) => origin === 'configured');
-  const historic = endpoints.filter(({ origin }) => origin === 'historic');
+  const from = (wanted: Endpoint['origin']): readonly Endpoint[] =>
+    endpoints.filter(({ origin }) => origin === wanted);
+  const [configured, historic, peers] = [from('configured'), from('historic'), from('peer')];
   const healthy = configured.filter(({ state, calls }) => state === 'healthy' && calls.length === 0).length;
   return (
     <Panel title="Access nodes" summary={`${count(healthy)} of ${count(configured.length)} healthy`}>
-      <ul class="cards">
-        {configured.map((node) => (
-          <Node key={node.name} node={node} elapsed={elapsed} />
-        ))}
-      </ul>
+      <Cards nodes={configured} elapsed={elapsed} />
+      {peers.length === 0 ? null : (
+        <>
+          <h3>Peers, which give collections and nothing else</h3>
+          <Cards nodes={peers} elapsed={elapsed} />
+        </>
+      )}
       {historic.length === 0 ? null : (
         <details>
           <summary>{many(historic.length, 'node')} of earlier sporks</summary>
-          <ul class="cards">
-            {historic.map((node) => (
-              <Node key={node.name} node={node} elapsed={elapsed} />
-            ))}
-          </ul>
+          <Cards nodes={historic} elapsed={elapsed} />
         </details>
       )}
     </Panel>
+  );
+}
+
+interface CardsProps {
+  readonly nodes: readonly Endpoint[];
+  readonly elapsed: number;
+}
+
+function Cards({ nodes, elapsed }: CardsProps): VNode {
+  return (
+    <ul class="cards">
+      {nodes.map((node) => (
+        <Node key={node.name} node={node} elapsed={elapsed} />
+      ))}
+    </ul>
   );
 }
 

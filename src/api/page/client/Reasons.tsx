@@ -12,7 +12,8 @@ interface NoAnswerProps {
 
 /** The daemon is gone: since when, and what the page does about it. */
 export function NoAnswer({ trouble, nowMs, hasStatus }: NoAnswerProps): VNode {
-  const { since, isRefusal, message, nextTryAtMs } = trouble;
+  const { since, isRefusal, message, nextTryAtMs, wantsToken } = trouble;
+  if (wantsToken) return <TokenWanted message={message} hasStatus={hasStatus} />;
   const next = Math.max(0, Math.ceil((nextTryAtMs - nowMs) / 1_000));
   return (
     <section class="notice bad" aria-label="No answer">
@@ -26,6 +27,18 @@ export function NoAnswer({ trouble, nowMs, hasStatus }: NoAnswerProps): VNode {
         For {age((Date.now() - since.getTime()) / 1_000)}.{' '}
         {next > 0 ? `The page asks again in ${next} s` : 'The page is asking'}, and goes on by itself once
         there is an answer. {hasStatus ? 'Below is what was known before.' : ''}
+      </p>
+    </section>
+  );
+}
+
+/** Nothing is wrong with the daemon: whoever reads the page must say who they are. */
+function TokenWanted({ message, hasStatus }: Pick<NoAnswerProps, 'hasStatus'> & { message: string }): VNode {
+  return (
+    <section class="notice busy" aria-label="Token wanted">
+      <p role="alert">
+        <strong>This daemon tells its status to those with a bearer token.</strong> {message}{' '}
+        {hasStatus ? 'Below is what was known before.' : ''}
       </p>
     </section>
   );

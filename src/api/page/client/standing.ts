@@ -8,6 +8,7 @@ export interface Standing {
 }
 
 export function standingOf({ status, trouble }: View, codes: Codes): Standing {
+  if (trouble?.wantsToken === true) return { look: 'unknown', words: 'Token wanted' };
   if (trouble !== undefined) return { look: 'bad', words: trouble.isRefusal ? 'No status' : 'No answer' };
   if (status === undefined) return { look: 'unknown', words: 'Connecting' };
   if (status.ready) return { look: 'ok', words: 'Ready' };
