@@ -5,8 +5,13 @@ import type { IndexReader, WholeBlock } from '../../storage/index.js';
 const EVENT_BYTES = 256 * 1024;
 /** The most heights of one event, however small. */
 const EVENT_HEIGHTS = 64;
-/** What is kept of the most recently read blocks: all followers of the tip want the same one. */
+/** What is kept of the most recently read blocks: what is sent next, and the tip, of which all followers want the same. */
 const RECENT_BYTES = 16 * 1024 * 1024;
+/**
+ * Below these newest heights a block is dropped once it was read: nobody else is likely to want it soon, and buffers that
+ * outlive a scavenge cost a source that feeds history more than reading them does.
+ */
+const TIP_HEIGHTS = 64;
 /** Of a block and its bodies; decides how many are read at once. */
 const BLOCK_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: EVENT_BYTES };
 
@@ -38,7 +43,7 @@ export class RecentBodies {
   /** Has what `read` is asked for next at hand. */
   prepare(from: number, to: number): void {
     // Whoever asks for it is told what is wrong.
-    if (from <= to) this.read(from, to).catch(() => undefined);
+    if (from <= to) this.#some(from, to).catch(() => undefined);
   }
 
   /**
@@ -46,12 +51,21 @@ export class RecentBodies {
    * errors: `StorageError`.
    */
   async read(from: number, to: number): Promise<readonly WholeBlock[]> {
-    const expected = Math.floor(EVENT_BYTES / (this.#blockBytes.value ?? EVENT_BYTES));
-    const count = Math.min(to - from + 1, Math.max(1, Math.min(expected, EVENT_HEIGHTS)));
-    const read = await Promise.all(Array.from({ length: count }, (_, index) => this.#block(from + index)));
+    const read = await this.#some(from, to);
     let bytes = 0;
     const fitting = read.findIndex((block) => (bytes += block.bytes) > EVENT_BYTES);
-    return read.slice(0, fitting === -1 ? count : Math.max(1, fitting)).map(({ block }) => block);
+    const blocks = read
+      .slice(0, fitting === -1 ? read.length : Math.max(1, fitting))
+      .map(({ block }) => block);
+    for (const { block } of blocks) if (block.height <= to - TIP_HEIGHTS) this.#forget(block.height);
+    return blocks;
+  }
+
+  /** As many as are expected to fit into one event. */
+  #some(from: number, to: number): Promise<readonly Kept[]> {
+    const expected = Math.floor(EVENT_BYTES / (this.#blockBytes.value ?? EVENT_BYTES));
+    const count = Math.min(to - from + 1, Math.max(1, Math.min(expected, EVENT_HEIGHTS)));
+    return Promise.all(Array.from({ length: count }, (_, index) => this.#block(from + index)));
   }
 
   async #block(height: number): Promise<Kept> {
