@@ -1,6 +1,8 @@
 import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import { digestOf } from '../../../src/api/index.js';
+import type { ApiSecrets } from '../../../src/api/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
@@ -49,9 +51,20 @@ class Forwarded {
     return Forwarded.counted(nodes);
   }
 
-  static async counted(nodes: readonly RawNode[], metrics?: ReaderMetrics): Promise<Forwarded> {
+  static counted(nodes: readonly RawNode[], metrics?: ReaderMetrics): Promise<Forwarded> {
+    return Forwarded.#over(nodes, { metrics });
+  }
+
+  static guarded(nodes: readonly RawNode[], secrets: ApiSecrets): Promise<Forwarded> {
+    return Forwarded.#over(nodes, { secrets });
+  }
+
+  static async #over(
+    nodes: readonly RawNode[],
+    parts: { readonly metrics?: ReaderMetrics | undefined; readonly secrets?: ApiSecrets },
+  ): Promise<Forwarded> {
     const network = await networkOf(nodes);
-    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
+    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
     return new Forwarded(address);
   }
 
@@ -83,8 +96,8 @@ class Forwarded {
     });
   }
 
-  stream(path: string, request: Buffer): ClientReadableStream<Buffer> {
-    const call = this.#client.makeServerStreamRequest(path, asItIs, asItIs, request);
+  stream(path: string, request: Buffer, metadata = new Metadata()): ClientReadableStream<Buffer> {
+    const call = this.#client.makeServerStreamRequest(path, asItIs, asItIs, request, metadata);
     call.on('error', () => undefined);
     return call;
   }
@@ -130,6 +143,30 @@ describe('a forwarded call', () => {
     expect(seen[0]?.request).toEqual(Buffer.from([255, 1, 2]));
     expect(seen[0]?.metadata.get('x-from-client')).toEqual(['yes']);
     expect(seen[0]?.metadata.get('user-agent')[0]).toMatch(/^test\/1/);
+  });
+
+  it('leaves a token of ours behind, and needs it, as a stream does', async () => {
+    const token = 'a-token-of-this-test-0123';
+    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
+    const seen: (string | Buffer)[][] = [];
+    const note: RawHandler = (call, request) => {
+      seen.push(call.metadata.get('authorization'));
+      answer(call, request);
+    };
+    const node = await RawNode.start({ [SCRIPT]: note, [EVENTS]: note });
+    const to = await Forwarded.guarded([node], secrets);
+    expect((await error(to.call(SCRIPT, Buffer.from([1])))).code).toBe(status.UNAUTHENTICATED);
+    expect((await endOf(to.stream(EVENTS, Buffer.from([1])))).code).toBe(status.UNAUTHENTICATED);
+    expect(node.calls).toEqual([]);
+
+    const metadata = new Metadata();
+    metadata.set('authorization', `Bearer ${token}`);
+    await to.call(SCRIPT, Buffer.from([1]), { metadata });
+    const stream = to.stream(EVENTS, Buffer.from([1]), metadata);
+    stream.resume();
+    expect((await endOf(stream)).code).toBe(status.OK);
+    expect(node.calls).toEqual([SCRIPT, EVENTS]);
+    expect(seen).toEqual([[], []]);
   });
 
   it.each([
