@@ -14,6 +14,7 @@ import type {
   CollectionRequests,
   CollectionSink,
   ReceivedCollection,
+  Contradicted,
   StreamGiver,
 } from './ports.js';
 
@@ -161,11 +162,11 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /** The node is not blamed yet, unless the height is complete: then its guarantees are proven. */
-  onContradiction(height: number, by: StreamGiver, detail: string): void {
+  onContradiction(height: number, by: StreamGiver, detail: string, what: Contradicted = 'guarantees'): void {
     const queued = this.#mcq.get(height);
     // A block without collections is complete at once, which proves nothing.
     if (queued === undefined || queued.block.collectionIds.length === 0) return;
-    this.#disputes.contradicted(height, by, detail);
+    this.#disputes.contradicted(height, by, detail, what);
     if (queued.missingCount === 0) this.#disputes.completed(queued);
   }
 

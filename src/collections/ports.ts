@@ -119,6 +119,9 @@ export interface ExecutionDataForecast {
   expects(height: number, withinMs: number): boolean;
 }
 
+/** What a stream contradicts: the guarantees of the block in hand, or that it is this block's turn at all. */
+export type Contradicted = 'guarantees' | 'block';
+
 /** Who streams blocks' collections, and by which call. */
 export interface StreamGiver {
   readonly node: AccessNode;
@@ -135,7 +138,7 @@ export interface CollectionSink {
    * What a node or a peer streams does not match the guarantees of the block. One of the two is false; which one is open
    * until the height is complete.
    */
-  onContradiction(height: number, by: StreamGiver, detail: string): void;
+  onContradiction(height: number, by: StreamGiver, detail: string, what: Contradicted): void;
 }
 
 /** The durable end of the line. */

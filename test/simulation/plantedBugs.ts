@@ -296,7 +296,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'execution data that does not match the guarantees is held against its node at once',
     file: 'collections/executionData/StreamFault.ts',
-    of: '    return { ...refusal, fault: undefined, contradicts: true };',
+    of: '    return { ...refusal, fault: undefined, contradicts };',
     instead: "    return { ...refusal, fault: 'lied' };",
   },
   {

@@ -169,7 +169,7 @@ function buildMiddle(
     onCollection: (received) => processor.onCollection(received),
     onReceivedCollectionsForBlock: (height, collections) =>
       processor.onReceivedCollectionsForBlock(height, collections),
-    onContradiction: (height, by, detail) => processor.onContradiction(height, by, detail),
+    onContradiction: (height, by, detail, what) => processor.onContradiction(height, by, detail, what),
   };
   const streams = { ...common, window, sink };
   const edi = config.edi.enabled

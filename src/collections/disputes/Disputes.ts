@@ -1,7 +1,7 @@
 import type { AccessNodes } from '../../access/index.js';
 import type { Dispute, HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightTable } from '../heights/HeightTable.js';
-import type { BlockVerdict, StreamGiver } from '../ports.js';
+import type { BlockVerdict, Contradicted, StreamGiver } from '../ports.js';
 
 /**
  * Heights at which a stream and the guarantees contradict each other. Either may be false, so at first nobody is
@@ -20,9 +20,9 @@ export class Disputes {
   }
 
   /** The height lacks collections, and what is streamed by this call does not match its guarantees. */
-  contradicted(height: number, by: StreamGiver, detail: string): void {
+  contradicted(height: number, by: StreamGiver, detail: string, what: Contradicted = 'guarantees'): void {
     const record = this.#heights.at(height);
-    if (record !== undefined) disputeOf(record).accused.set(by.node.name, { ...by, detail });
+    if (record !== undefined) disputeOf(record).accused.set(by.node.name, { ...by, detail, what });
   }
 
   /** The nodes were asked again for the block. */
@@ -31,11 +31,14 @@ export class Disputes {
     if (record !== undefined && verdict.kind !== 'gone') disputeOf(record).verdict = verdict;
   }
 
-  /** The height is complete, with the guarantees that were contradicted. */
+  /**
+   * The height is complete, with the guarantees that were contradicted. That says nothing of those who stream another block:
+   * which of the two the chain has shows only in what follows.
+   */
   completed({ dispute }: HeightRecord): void {
     if (dispute === undefined) return;
-    for (const { node, method, detail } of dispute.accused.values())
-      this.#nodes.report(node, 'lied', detail, method);
+    for (const { node, method, detail, what } of dispute.accused.values())
+      if (what === 'guarantees') this.#nodes.report(node, 'lied', detail, method);
     voidWhatWasSaid(dispute);
   }
 

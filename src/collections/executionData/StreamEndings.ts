@@ -94,7 +94,8 @@ export class StreamEndings {
     troubles.ended(node, method, next, end);
     const fault = end.fault ?? this.#faultOf(node, end, next, next === height);
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
-    if (end.contradicts === true) sink.onContradiction(next, { node, method }, end.said);
+    if (end.contradicts !== undefined)
+      sink.onContradiction(next, { node, method }, end.said, end.contradicts);
     if (troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
     const isBusy = end.reason === 'rate_limited';
     const isRefused = isBusy || end.reason === 'unauthenticated';

@@ -1,6 +1,7 @@
 import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
+import type { Contradicted } from '../ports.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
 /** Why we give up a stream. */
@@ -56,8 +57,8 @@ export class StreamFault extends Error {
 export interface StreamEnd extends Fault {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: string;
-  /** Its data contradicts the block's guarantees: either may be the lie. */
-  readonly contradicts?: true;
+  /** Its data contradicts the block's guarantees, or is another block's: either may be the lie. */
+  readonly contradicts?: Contradicted;
   /** Why the data is missing; `undefined` when we left the stream for our own reasons. */
   readonly kind: TroubleKind | undefined;
   /** What went wrong, without the kind of error. */
@@ -84,7 +85,8 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
     const said = `${reason}: ${message}`;
     const refusal = { reason: 'invalid', text: said, refused: reason, kind: 'invalid' as const, said };
     if (reason === 'malformed') return { ...refusal, fault: 'lied' };
-    return { ...refusal, fault: undefined, contradicts: true };
+    const contradicts = reason === 'wrong_block' ? 'block' : 'guarantees';
+    return { ...refusal, fault: undefined, contradicts };
   }
   if (error instanceof UpstreamError) {
     const { kind, message, method } = error;

@@ -1,7 +1,7 @@
 import type { Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { BlockJob } from '../../jobqueue/index.js';
-import type { BlockVerdict, ReceivedCollection, Source, StreamGiver } from '../ports.js';
+import type { BlockVerdict, ReceivedCollection, Source, Contradicted, StreamGiver } from '../ports.js';
 import type { GuaranteeVotes } from './GuaranteeVotes.js';
 import type { WantedCollection } from './WantedCollection.js';
 
@@ -54,7 +54,7 @@ export interface HeightRequests {
 /** Why the guarantees of a block are in doubt, and what the nodes say. */
 export interface Dispute {
   /** Nodes whose execution data does not match, by name, and what differs. */
-  readonly accused: Map<string, StreamGiver & { readonly detail: string }>;
+  readonly accused: Map<string, StreamGiver & { readonly detail: string; readonly what: Contradicted }>;
   /** The result of asking the nodes again for the block, how often that was done, and when it is due again. */
   verdict: BlockVerdict | undefined;
   reviews: number;

@@ -332,6 +332,16 @@ describe('JobProcessor', () => {
       expect(m.store.written.get(1)?.block.collectionIds).toEqual([id('a')]);
     });
 
+    it('is held against nobody where it is of another block: the chain says which of the two it has', () => {
+      const m = meeting();
+      m.run(block(1, ['a']));
+      const by = { node: liar, method: 'SubscribeExecutionData' } as const;
+      m.processor.onContradiction(1, by, 'wrong_block', 'block');
+      expect(m.explainer.explain(1).dispute).toContain('liar:9000');
+      m.answer('a');
+      expect(m.reported).toEqual([]);
+    });
+
     it('proves nothing where a block has no collections', () => {
       const m = meeting();
       m.run(block(1, []));
