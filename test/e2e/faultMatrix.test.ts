@@ -12,6 +12,7 @@ const sample: readonly string[] = [
   'GetFullCollectionByID/INTERNAL/catching-up/hybrid/call',
   'SubscribeExecutionDataFromStartBlockHeight/cut-end/tip/ediOnly/call',
   '*/UNAVAILABLE/tip/hybrid/node',
+  'SubscribeIndexedBlocks/wrong_body/tip/peer/node',
   // Not to be had: the cause.
   'SubscribeBlockDigestsFromLatest/stall/tip/hybrid/none',
   'SubscribeBlocksFromStartHeight/INTERNAL/tip/hybrid/none',

@@ -38,6 +38,7 @@ const ofMode: Readonly<Record<Cell['subject']['mode'], Readonly<Record<string, r
   hybrid: {},
   requester: { 'edi.enabled': ['false'] },
   ediOnly: { ediOnly: ['true'] },
+  peer: { 'edi.enabled': ['false'] },
 };
 
 /** What was seen at one moment. */
@@ -102,7 +103,7 @@ export class CellRun {
   #start(): HousedDaemon {
     return new HousedDaemon({
       network: ['devnet'],
-      accessNodes: this.nodes.map(({ address }) => address),
+      ...this.#upstream(),
       dataDir: [this.#directory],
       startHeight: ['root'],
       window: [String(WINDOW)],
@@ -113,6 +114,14 @@ export class CellRun {
       'log.format': ['json'],
       ...ofMode[this.cell.subject.mode],
     });
+  }
+
+  /** The struck node is a peer, or one of the access nodes. */
+  #upstream(): Readonly<Record<string, readonly string[]>> {
+    const [struck = '', ...honest] = this.nodes.map(({ address }) => address);
+    return this.cell.subject.mode === 'peer'
+      ? { accessNodes: honest, peers: [struck] }
+      : { accessNodes: [struck, ...honest] };
   }
 
   restart(): void {

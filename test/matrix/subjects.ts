@@ -3,8 +3,8 @@ import type { DevnetOptions } from '../../src/devnet/index.js';
 
 /** What the daemon does when the fault comes. `start`: an empty store. `restart`: a filled one. */
 export type Phase = 'catching up' | 'tip' | 'start' | 'restart';
-/** Where collections come from. */
-export type Mode = 'hybrid' | 'requester' | 'ediOnly';
+/** Where collections come from. `peer`: from another indexer, or by request. */
+export type Mode = 'hybrid' | 'requester' | 'ediOnly' | 'peer';
 /** What is left honest: the node's other call or source, another node, or nothing. */
 export type Way = 'call' | 'node' | 'none';
 /** What the struck calls tell, together. */
@@ -13,6 +13,7 @@ export const tells = {
   head: 'the head',
   collections: 'collections',
   'execution data': 'execution data',
+  'indexed blocks': 'what a peer has indexed',
   identity: 'who the node is',
   everything: 'everything',
 } as const;
@@ -21,12 +22,12 @@ export type Told = keyof typeof tells;
 /** One place in which a method can fail. */
 export interface Subject {
   /** The row of the matrix: a method, or `*` for all at once. */
-  readonly method: NodeMethod | '*';
+  readonly method: AccessMethod | '*';
   readonly told: Told;
   readonly mode: Mode;
   readonly way: Way;
-  /** The methods that the fault is put on. */
-  readonly struck: readonly NodeMethod[];
+  /** The methods that the fault is put on. With a peer it is the peer's: whom the access nodes stand beside. */
+  readonly struck: readonly AccessMethod[];
   readonly phases: readonly Phase[];
   /** What makes the node one of which this very method is asked. */
   readonly node: DevnetOptions;
@@ -45,6 +46,7 @@ const LIGHT = 'GetCollectionByID';
 const TRANSACTION = 'GetTransaction';
 const DATA = 'SubscribeExecutionDataFromStartBlockHeight';
 const OLD_DATA = 'SubscribeExecutionData';
+const INDEXED = 'SubscribeIndexedBlocks';
 const PARAMETERS = 'GetNetworkParameters';
 const VERSION = 'GetNodeVersionInfo';
 
@@ -74,13 +76,14 @@ export const upstreamMethods = Object.keys(called) as readonly NodeMethod[];
 
 const withoutStreams: DevnetOptions = { streams: false };
 const withoutFull: DevnetOptions = { fullCollections: false };
+const asPeer: DevnetOptions = { indexedBlocks: true };
 const withoutNewData: DevnetOptions = { executionDataSubscriptions: 'deprecated' };
 
 type Row = Pick<Subject, 'method' | 'told' | 'phases'> & { readonly node?: DevnetOptions };
 
 function of(
   { node = {}, ...row }: Row,
-  ...places: readonly (readonly [Mode, Way, readonly NodeMethod[]])[]
+  ...places: readonly (readonly [Mode, Way, readonly AccessMethod[]])[]
 ): Subject[] {
   return places.map(([mode, way, struck]) => ({ ...row, node, mode, way, struck }));
 }
@@ -162,4 +165,17 @@ export const subjects: readonly Subject[] = [
     ['requester', 'none', upstreamMethods],
     ['ediOnly', 'none', upstreamMethods],
   ),
+  ...([PARAMETERS, VERSION] as const).flatMap((method) =>
+    of({ method, told: 'identity', phases: starting, node: asPeer }, ['peer', 'node', [method]]),
+  ),
+  ...of({ method: INDEXED, told: 'indexed blocks', phases: running, node: asPeer }, [
+    'peer',
+    'node',
+    [INDEXED],
+  ]),
+  ...of({ method: '*', told: 'everything', phases: always, node: asPeer }, [
+    'peer',
+    'node',
+    [INDEXED, PARAMETERS, VERSION],
+  ]),
 ];

@@ -200,7 +200,7 @@ export class Oracle implements CallObserver {
     const key = `${endpoint} ${method}`;
     this.calls.set(key, (this.calls.get(key) ?? 0) + 1);
     const id = request.id?.toString('hex');
-    const asked = request.height ?? request.start_block_height;
+    const asked = request.height ?? request.start_block_height ?? request.start_height;
     this.#trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
     this.#inFlight += 1;
     const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
@@ -219,18 +219,19 @@ export class Oracle implements CallObserver {
 
   onRead(endpoint: string, method: DevnetMethod, request: DevnetRequest, reads: number): void {
     this.#trace.add(`read ${endpoint} ${method} ${reads}`);
-    if (request.start_block_height === undefined || reads === 1) return;
+    const from = request.start_block_height ?? request.start_height;
+    if (from === undefined || reads === 1) return;
     // The root block's execution data may be left out: then the stream begins one higher than asked.
-    const height = Number(request.start_block_height) + reads - 1;
+    const height = Number(from) + reads - 1;
     this.#heightAsked(method, height);
     // Each range of history has a budget of its own.
     const isLive = height > (this.#watched?.store.latestIndexedHeight() ?? 0);
     if (
       isLive &&
-      method.startsWith('SubscribeExecutionData') &&
+      (method.startsWith('SubscribeExecutionData') || method === 'SubscribeIndexedBlocks') &&
       this.#watched?.store.hasHeight(height) === false
     )
-      this.#checkBudget(this.#watched.line, [height], 'execution data');
+      this.#checkBudget(this.#watched.line, [height], 'a stream');
   }
 
   /** Of history: not durable for all that is known, and within the window of its range. */

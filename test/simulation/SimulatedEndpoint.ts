@@ -90,7 +90,7 @@ export class SimulatedEndpoint {
   fate(method: DevnetMethod): MessageFate {
     const { corruptShare, lossShare, twiceShare } = this.link;
     const { subject } = methods[method];
-    const mayBeCorrupt = subject === 'collection' || subject === 'transaction' || subject === 'executionData';
+    const mayBeCorrupt = ['collection', 'transaction', 'executionData', 'indexedBlock'].includes(subject);
     return {
       thereMs: this.#travelMs(),
       backMs: this.#travelMs(),

@@ -494,6 +494,7 @@ export class World {
       const { generator } = chain;
       const options = resolveNodeOptions({
         ...this.#nodeOptions(backend, this.#isLive(index)),
+        indexedBlocks: this.#isPeer(index),
         rootHeight: generator.rootHeight,
         endHeight: generator.endHeight,
         endSealedHeight: lastHeight,
@@ -532,6 +533,12 @@ export class World {
   /** The spork of the nodes behind an endpoint. */
   #sporkOf(index: number): StretchSpork {
     return this.#stretch.sporks[this.#scenario.endpoints[index]!.spork]!;
+  }
+
+  /** It gives blocks, and nobody asks it for anything else. */
+  #isPeer(index: number): boolean {
+    const { config, endpoints } = this.#scenario;
+    return config.peers.includes(endpoints[index]!.name);
   }
 
   #isLive(index: number): boolean {
@@ -602,7 +609,7 @@ export class World {
       case 'other_chain':
         // The first block is the anchor of all others, and is taken on trust.
         if (!hasCrossed) break;
-        this.#hasForeigners = true;
+        this.#hasForeigners ||= !this.#isPeer(event.endpoint);
         this.#mayLie.add(this.#endpoints[event.endpoint]!.name);
         this.#endpoints[event.endpoint]!.reset();
         this.#furnish(event.endpoint, { isOtherChain: true });
@@ -676,7 +683,7 @@ function falseSporkRules(endpoint: number, falseSpork: FalseSpork | undefined): 
 
 /** A block under its right id that names a collection which nobody made. */
 function isForgery({ fault, method }: FaultRule): boolean {
-  return fault === 'wrong_body' && /Block/.test(method);
+  return fault === 'wrong_body' && /^(?:Get|Subscribe)Block/.test(method);
 }
 
 /** As `LevelIndexStore.open` does it. */

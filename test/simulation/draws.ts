@@ -146,6 +146,33 @@ export function faultsOf(dice: Dice, quietAtMs: number, { lieHeights, mayLieOfBl
   });
 }
 
+/** What the stream of a peer can suffer, each within a stretch of time that ends before the quiet. */
+export function peerFaultsOf(dice: Dice, quietAtMs: number): FaultRule[] {
+  const method = 'SubscribeIndexedBlocks';
+  const templates: readonly (() => FaultRule)[] = [
+    ...(
+      ['wrong_body', 'other_body', 'swapped_chunks', 'missing_chunk', 'extra_chunk', 'truncated'] as const
+    ).map((fault) => (): FaultRule => ({ method, fault })),
+    () => ({ method, fault: 'oversized', bytes: MAX_MESSAGE_BYTES + 1000, times: 3 }),
+    () => ({ method, fault: dice.pick(['gap', 'repeat']) }),
+    () => ({ method, fault: 'stall', on: dice.pick(['open', 'message']) }),
+    () => ({ method, fault: 'cut', how: dice.pick(['end', 'reset']) }),
+    () => ({ method, fault: 'latency', delayMs: dice.whole(1, 60_000) }),
+    () => ({
+      ...{ method, fault: 'error' },
+      code: dice.pick(['UNIMPLEMENTED', 'UNAUTHENTICATED', 'RESOURCE_EXHAUSTED', 'NOT_FOUND', 'UNAVAILABLE']),
+    }),
+  ];
+  return Array.from({ length: dice.whole(1, 4) }, () => {
+    const afterMs = dice.chance(0.4) ? 0 : dice.whole(0, quietAtMs);
+    return {
+      ...dice.pick(templates)(),
+      ...{ afterMs, untilMs: dice.whole(afterMs, quietAtMs) },
+      ...(dice.chance(0.2) ? {} : { probability: dice.magnitude(0.02, 1) }),
+    };
+  });
+}
+
 /** Runs through as often as chance has it, mostly never. */
 function severalTimes(dice: Dice, temper: Temper): (share: number, max: number) => readonly undefined[] {
   return (share, max) => Array.from({ length: temper(share) ? dice.whole(1, max) : 0 });

@@ -7,14 +7,16 @@ import {
   diskOf,
   eventsOf,
   faultsOf,
+  interruptionsOf,
   lieHeightsOf,
   linkOf,
   MAX_MESSAGE_BYTES,
   orphanedAtTheEnd,
+  peerFaultsOf,
   temperOf,
 } from './draws.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
-import type { BackendPlan, DiskPlan, EndpointPlan, FalseSpork, Scenario } from './plan.js';
+import type { BackendPlan, DiskPlan, EndpointPlan, FalseSpork, Scenario, TimedEvent } from './plan.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 import { drawEarlierSporks, HISTORIC_CALLS_PER_SECOND, withEarlierSporks } from './sporks.js';
 
@@ -270,6 +272,41 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   };
 }
 
+/** How many of the seeds have a peer beside the nodes. */
+const PEER_SHARE = 0.3;
+
+/** Another indexer, which gives, withholds, and lies as it likes. Drawn apart from everything else, as history is. */
+function withPeer(scenario: Scenario, stretch: Stretch): Scenario {
+  const { config, endpoints, quietAtMs, seed } = scenario;
+  const dice = new Dice(seed, 'peer');
+  if (!dice.chance(PEER_SHARE) || knownBadSeeds.some((each) => each.seed === seed)) return scenario;
+  const temper = temperOf(dice);
+  const endpoint = endpoints.length;
+  const peer: EndpointPlan = {
+    name: 'peer.test:7181',
+    spork: stretch.sporks.length - 1,
+    backends: [backendPlan(dice, temper, false)],
+    link: temper(0.6)
+      ? linkOf(dice, temper, quietAtMs)
+      : { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) },
+    faults: temper(0.7) ? peerFaultsOf(dice, quietAtMs) : [],
+  };
+  const random = (): number => dice.random.next() * quietAtMs;
+  const events: readonly TimedEvent[] = [
+    ...interruptionsOf(dice, temper, { endpoint, quietAtMs }),
+    ...(temper(0.3)
+      ? [{ atMs: random(), event: { kind: 'lag', endpoint, heights: dice.whole(0, 30) } } as const]
+      : []),
+    ...(temper(0.15) ? [{ atMs: random(), event: { kind: 'other_chain', endpoint } } as const] : []),
+  ];
+  return {
+    ...scenario,
+    config: { ...config, peers: [peer.name] },
+    endpoints: [...endpoints, peer],
+    events: [...scenario.events, ...events].sort((left, right) => left.atMs - right.atMs),
+  };
+}
+
 export function scenarioOf(seed: number, stretch: Stretch): Scenario {
   const dice = new Dice(seed, 'scenario');
   const temper = temperOf(dice);
@@ -342,5 +379,6 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     accountsFrom: accountsFromOf(seed),
     history: undefined,
   };
-  return withHistory(withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch)), stretch);
+  const withSporks = withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));
+  return withPeer(withHistory(withSporks, stretch), stretch);
 }

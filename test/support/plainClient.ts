@@ -61,6 +61,7 @@ export interface Refusal {
 export class PlainClient {
   readonly #access: Service;
   readonly #executionData: Service;
+  readonly #index: Service;
 
   constructor(
     address: string,
@@ -75,6 +76,7 @@ export class PlainClient {
       channel,
       channelCredentials,
     );
+    this.#index = connect('flow_collection_indexer.v1.IndexAPI', address, channel, channelCredentials);
   }
 
   call(method: string, request: object = {}, deadlineMs = 10_000): Promise<Message> {
@@ -129,9 +131,11 @@ export class PlainClient {
   close(): void {
     this.#access.close();
     this.#executionData.close();
+    this.#index.close();
   }
 
   #serviceOf(method: string): Service {
+    if (method.includes('Indexed')) return this.#index;
     return method.includes('ExecutionData') ? this.#executionData : this.#access;
   }
 }

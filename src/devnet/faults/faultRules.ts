@@ -123,7 +123,8 @@ const someText: ParameterInfo = { check: (value) => typeof value === 'string', m
 const optional = (parameter: ParameterInfo): ParameterInfo => ({ ...parameter, isOptional: true });
 
 const blockSubjects: readonly Subject[] = ['block', 'header', 'digest'];
-const bodySubjects: readonly Subject[] = [...blockSubjects, 'collection', 'transaction', 'executionData'];
+const chunkSubjects: readonly Subject[] = ['executionData', 'indexedBlock'];
+const bodySubjects: readonly Subject[] = [...blockSubjects, 'collection', 'transaction', ...chunkSubjects];
 const isLatest = (method: DevnetMethod): boolean => method.startsWith('GetLatest');
 const isStream = (method: DevnetMethod): boolean => methods[method].isStream;
 
@@ -141,9 +142,9 @@ const kinds: Readonly<Record<FaultKind, KindInfo>> = {
   other_chain: { subjects: ['network', 'header'], parameters: { chainId: optional(someText) } },
   other_spork: { subjects: ['version'] },
   false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX) } },
-  swapped_chunks: { subjects: ['executionData'] },
-  missing_chunk: { subjects: ['executionData'] },
-  extra_chunk: { subjects: ['executionData'] },
+  swapped_chunks: { subjects: chunkSubjects },
+  missing_chunk: { subjects: chunkSubjects },
+  extra_chunk: { subjects: chunkSubjects },
   head_backwards: { isFor: isLatest, parameters: { blocks: whole(1, HEIGHTS_MAX) } },
   execution_data_lag: {
     subjects: ['executionData'],

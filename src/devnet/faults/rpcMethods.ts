@@ -1,5 +1,6 @@
 const accessService = 'flow.access.AccessAPI';
 const executionDataService = 'flow.executiondata.ExecutionDataAPI';
+const indexService = 'flow_collection_indexer.v1.IndexAPI';
 
 /** What a method's answer is about; decides which faults apply. */
 export type Subject =
@@ -11,7 +12,8 @@ export type Subject =
   | 'digest'
   | 'collection'
   | 'transaction'
-  | 'executionData';
+  | 'executionData'
+  | 'indexedBlock';
 
 export interface MethodInfo {
   readonly service: string;
@@ -30,7 +32,7 @@ const stream = (subject: Subject, service = accessService): MethodInfo => ({
   isStream: true,
 });
 
-/** Every method of the node. Names are unique across both services. */
+/** Every method of the node. Names are unique across its services. */
 export const methods = {
   Ping: unary('none'),
   GetNetworkParameters: unary('network'),
@@ -59,6 +61,7 @@ export const methods = {
   SubscribeExecutionDataFromStartBlockID: stream('executionData', executionDataService),
   SubscribeExecutionDataFromStartBlockHeight: stream('executionData', executionDataService),
   SubscribeExecutionDataFromLatest: stream('executionData', executionDataService),
+  SubscribeIndexedBlocks: stream('indexedBlock', indexService),
 } as const satisfies Record<string, MethodInfo>;
 
 export type DevnetMethod = keyof typeof methods;
@@ -75,6 +78,8 @@ export interface RequestFields {
   readonly start_block_id: Buffer;
   readonly start_block_height: string;
   readonly block_status: string;
+  readonly start_height: string;
+  readonly end_height: string;
 }
 
 export type DevnetRequest = Partial<RequestFields>;

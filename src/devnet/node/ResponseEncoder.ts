@@ -166,13 +166,29 @@ export class ResponseEncoder {
     return finish(encodeExecutionDataAnswer(parts), lie);
   }
 
+  /** `SubscribeIndexedBlocksResponse`. */
+  indexedBlock(block: GeneratedBlock, lie?: Lie): Buffer {
+    const subject = lie?.fault === 'other_body' ? this.#subject(block, lie) : block;
+    const stored = subject.collections.map(({ encoded }) => encoded);
+    const indexed = new WireWriter()
+      .number(1, block.height)
+      .bytes(2, identifierBytes(subject.id))
+      .element(3, this.block(subject, false))
+      .elements(
+        4,
+        lieInChunks(subject, stored, (collection) => collection, lie),
+      )
+      .finish();
+    return finish(new WireWriter().element(1, indexed).finish(), lie);
+  }
+
   #executionData(block: GeneratedBlock, lie?: Lie): ExecutionDataParts {
     if (lie?.fault === 'other_body') {
       const other = this.#subject(block, lie);
       return { ...this.#chain.executionDataParts(other), height: block.height };
     }
     const parts = this.#chain.executionDataParts(block);
-    return { ...parts, chunks: lieInChunks(block, parts.chunks, lie) };
+    return { ...parts, chunks: lieInChunks(block, parts.chunks, chunkOf, lie) };
   }
 
   /** The block in the answer: the one asked for, its orphan, or a neighbour. */
@@ -227,7 +243,17 @@ function lieInBlock(block: GeneratedBlock, lie: Lie): Uint8Array {
   });
 }
 
-function lieInChunks(block: GeneratedBlock, chunks: readonly Uint8Array[], lie?: Lie): readonly Uint8Array[] {
+/** `ChunkExecutionData` of a full collection. */
+function chunkOf(collection: Uint8Array): Uint8Array {
+  return new WireWriter().element(1, collection).finish();
+}
+
+function lieInChunks(
+  block: GeneratedBlock,
+  chunks: readonly Uint8Array[],
+  wrapped: (collection: Uint8Array) => Uint8Array,
+  lie?: Lie,
+): readonly Uint8Array[] {
   const [first, second] = chunks;
   const system = chunks.at(-1);
   switch (lie?.fault) {
@@ -237,13 +263,13 @@ function lieInChunks(block: GeneratedBlock, chunks: readonly Uint8Array[], lie?:
       return chunks.slice(1);
     case 'extra_chunk':
       return system === undefined
-        ? [new WireWriter().element(1, Buffer.alloc(0)).finish()]
+        ? [wrapped(new WireWriter().element(1, Buffer.alloc(0)).finish())]
         : [system, ...chunks];
     case 'wrong_body': {
       const [collection] = block.collections;
       // Without guarantees, only an extra chunk can be wrong.
       const encoded = collection === undefined ? Buffer.alloc(0) : garbledTransactions(collection);
-      const chunk = new WireWriter().element(1, encoded).finish();
+      const chunk = wrapped(encoded);
       return collection === undefined ? [chunk, ...chunks] : [chunk, ...chunks.slice(1)];
     }
     default:

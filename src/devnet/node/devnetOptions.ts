@@ -20,6 +20,7 @@ export interface NodeOptions {
   readonly executionDataAtRoot: boolean;
   readonly streams: boolean;
   readonly fullCollections: boolean;
+  readonly indexedBlocks: boolean;
   readonly nodeVersionInfo: boolean;
   readonly faults: readonly FaultRule[];
 }
@@ -69,6 +70,8 @@ export interface DevnetOptions extends ChainOptions {
   readonly streams?: boolean;
   /** Serve `GetFullCollectionByID`. Default true. */
   readonly fullCollections?: boolean;
+  /** Play an indexer as well: serve `SubscribeIndexedBlocks`, with one block in each message. Default false. */
+  readonly indexedBlocks?: boolean;
   /** Serve `GetNodeVersionInfo`. Default true. */
   readonly nodeVersionInfo?: boolean;
   /** Scripted faults; see `parseFaults`. Default: none. */
@@ -103,6 +106,7 @@ export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
     executionDataAtRoot: options.executionDataAtRoot ?? true,
     streams: options.streams ?? true,
     fullCollections: options.fullCollections ?? true,
+    indexedBlocks: options.indexedBlocks ?? false,
     nodeVersionInfo: options.nodeVersionInfo ?? true,
     faults: options.faults ?? [],
   };

@@ -64,7 +64,8 @@ export class Subscriptions {
     }: { readonly sink: MessageSink; readonly signal: AbortSignal; readonly startHeight: number },
   ): Promise<void> {
     const node = this.#node;
-    for (let height = startHeight; ; height++) {
+    const lastHeight = Number(request.end_height ?? Infinity);
+    for (let height = startHeight; height <= lastHeight; height++) {
       while (height > this.#limit(method, request, height)) await this.#headMoved(signal);
       const effects = node.faults.strike(method, { on: 'message', height, key: '' });
       let lie: Lie | undefined;
@@ -96,6 +97,8 @@ export class Subscriptions {
         return answers.streamed(answers.header(block, lie), lie);
       case 'digest':
         return answers.digest(block, lie);
+      case 'indexedBlock':
+        return answers.indexedBlock(block, lie);
       default:
         return answers.executionDataMessage(block, lie);
     }
@@ -118,7 +121,7 @@ export class Subscriptions {
       );
     }
     const id = request.start_block_id ?? NO_BYTES;
-    const height = Number(request.start_block_height ?? 0);
+    const height = Number(request.start_block_height ?? request.start_height ?? 0);
     const isExecutionData = methods[method].subject === 'executionData';
     let start: number;
     if (method === 'SubscribeExecutionData') {
@@ -130,6 +133,12 @@ export class Subscriptions {
       }
       if (id.length > 0) start = node.locate(id).height;
       else start = height > 0 ? this.#checkedStart(height) : node.head.sealed;
+    } else if (method === 'SubscribeIndexedBlocks') {
+      const { nodeRootHeight } = node.options;
+      if (height < nodeRootHeight)
+        throw notFound(`height ${height} is below the first indexed height ${nodeRootHeight}`);
+      // It need not be there yet.
+      start = height;
     } else if (method.endsWith('Latest')) {
       // The latest sealed block, even for streams of finalized blocks.
       start = node.head.sealed;

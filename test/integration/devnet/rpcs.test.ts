@@ -310,6 +310,38 @@ describe('nodes of earlier times', () => {
   });
 });
 
+it('plays an indexer where it is told to, and is none otherwise', async () => {
+  const range = { start_height: 1_003, end_height: 1_004 };
+  expect((await client.drain('SubscribeIndexedBlocks', range)).end.code).toBe('UNIMPLEMENTED');
+  const indexer = await startDevnet({
+    rootHeight: 1_000,
+    startHead: 1_003,
+    paused: true,
+    indexedBlocks: true,
+  });
+  const plain = new PlainClient(indexer.address);
+  const asked = plain.take('SubscribeIndexedBlocks', range, 2);
+  indexer.node.head.advance(1);
+  expect(await asked).toMatchObject(
+    [1_003, 1_004].map((height) => {
+      const { collections, id } = indexer.chain.block(height);
+      const sizes = collections.map(({ transactions }) => transactions.length);
+      return {
+        blocks: [
+          { height: String(height), block_id: identifierBytes(id), collections: { length: sizes.length } },
+        ],
+      };
+    }),
+  );
+  const below = await plain.drain('SubscribeIndexedBlocks', { start_height: 999 });
+  expect(below.end).toMatchObject({
+    code: 'NOT_FOUND',
+    details: 'not found: height 999 is below the first indexed height 1000',
+  });
+  plain.close();
+  await indexer.close();
+});
+
 describe('the port', () => {
   it('that is in use is refused with a sentence', async () => {
     await expect(startDevnet({ port: devnet.port })).rejects.toMatchObject({
