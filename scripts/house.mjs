@@ -58,7 +58,16 @@ const subFloors = {
     ['commands'],
     ['export', 'follow'],
     ['output'],
-    ['parse.ts', 'help.ts', 'client.ts', 'settings.ts', 'ownValues.ts', 'flags.ts', 'command.ts'],
+    [
+      'parse.ts',
+      'help.ts',
+      'client.ts',
+      'storedPage.ts',
+      'settings.ts',
+      'ownValues.ts',
+      'flags.ts',
+      'command.ts',
+    ],
   ],
   collections: [
     ['executionData'],

@@ -40,11 +40,20 @@ export type { LookupKind } from './documents/lookupDocument.js';
 export { restBlock, restBlockPayload } from './json/block.js';
 export { collectionBody, restCollection } from './json/collection.js';
 export { restTransaction, transactionBody } from './json/transaction.js';
+export { identifierHex } from './json/scalars.js';
 export { selectFields } from './json/selectFields.js';
 export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
-export { exportPage } from './documents/exportPage.js';
-export type { ExportedBlock, ExportedTransaction, ExportRange } from './documents/exportPage.js';
+export {
+  exportedBlock,
+  exportedLines,
+  exportedTransaction,
+  exportPage,
+  lineOf,
+  MAX_PAGE_HEIGHTS,
+  PAGE_BYTES,
+} from './documents/exportPage.js';
+export type { ExportRange } from './documents/exportPage.js';
 export type { StoredLine, StoredSporks } from './documents/storedPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type {

@@ -41,6 +41,7 @@ export {
 export { decodeTransaction, encodeTransaction } from './transaction.js';
 export { TransactionScan } from './ids/TransactionScan.js';
 export { asBuffer } from './wire/bytes.js';
+export { transactionAt } from './transactionAt.js';
 export { transactionId } from './transactionId.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export type {

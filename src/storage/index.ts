@@ -43,6 +43,7 @@ export { LevelReplica } from './leveldb/LevelReplica.js';
 export { holdsData } from './leveldb/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
+export { verifiedBlock } from './records/assembleBlock.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';

@@ -1,5 +1,6 @@
-import { decodeBlock, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
-import type { IndexReader, WholeBlock } from '../../storage/index.js';
+import { decodeBlock, transactionAt, VerificationMemory } from '../../flow/index.js';
+import { verifiedBlock } from '../../storage/index.js';
+import type { BlockEntry, IndexReader, WholeBlock } from '../../storage/index.js';
 import * as t from '../schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
 import { list, parseHeight } from '../view/queryParameters.js';
@@ -8,15 +9,15 @@ import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
 import { rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
-import { countCollections, countedCollections } from './changeDocuments.js';
+import { countedCollections } from './changeDocuments.js';
 
 /** One JSON value per line. */
 export const NDJSON_TYPE = 'application/x-ndjson';
 
 /** Maximum heights per page. */
 export const MAX_PAGE_HEIGHTS = 1_000;
-/** A page ends with the block that brings it to this length; a block is never split. */
-const PAGE_CHARACTERS = 1024 * 1024;
+/** A page ends with the block that brings it to this length, in characters or bytes; a block is never split. */
+export const PAGE_BYTES = 1024 * 1024;
 
 const ofBlock = { height: t.count, block_id: t.identifier, timestamp: t.time };
 
@@ -45,8 +46,8 @@ const transactionLine = t.named(
     transaction: transactionBodySchema,
   }),
 );
-export type ExportedBlock = t.Described<typeof blockLine>;
-export type ExportedTransaction = t.Described<typeof transactionLine>;
+type ExportedBlock = t.Described<typeof blockLine>;
+type ExportedTransaction = t.Described<typeof transactionLine>;
 export const exportLine = t.named('ExportLine', t.oneOf(blockLine, transactionLine));
 
 /** The requested heights, both ends included. */
@@ -57,25 +58,29 @@ export interface ExportRange {
 
 /**
  * The lines of as many whole blocks, from `from` on, as make a page: at most MAX_PAGE_HEIGHTS, none above `to` or the
- * watermark. The bytes depend on the chain alone. Empty when `from` cannot be read. Expected errors: `StorageError`.
+ * watermark. The bytes depend on the chain alone, and every collection is hashed anew. Empty when `from` cannot be read. Expected errors: `StorageError`.
  */
 export async function exportPage(reader: IndexReader, range: ExportRange): Promise<string> {
-  return pageOf(reader, range, (block) => blockLines(block).join(''));
+  const memory = new VerificationMemory();
+  return pageOf(reader, range, ({ block, collections }) => {
+    const bodies = collections.map(({ encoded }) => encoded);
+    return exportedLines(verifiedBlock(block, bodies, memory));
+  });
 }
 
 /** A page of the lines of each block. */
 export async function pageOf(
   reader: IndexReader,
   { from, to }: ExportRange,
-  linesOf: (block: WholeBlock) => string,
+  textOf: (block: WholeBlock) => string,
 ): Promise<string> {
   const blocks: string[] = [];
   let characters = 0;
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
-  for (let height = from; height <= last && characters < PAGE_CHARACTERS; height += 1) {
+  for (let height = from; height <= last && characters < PAGE_BYTES; height += 1) {
     const block = await reader.wholeBlock(height);
     if (block === undefined) break;
-    const lines = linesOf(block);
+    const lines = textOf(block);
     blocks.push(lines);
     characters += lines.length;
   }
@@ -101,25 +106,46 @@ function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
   return height;
 }
 
-function blockLines(whole: WholeBlock): string[] {
-  const { block, collections } = whole;
-  const { height, id: block_id, parentId: parent_id } = block;
-  const timestamp = rfc3339(decodeBlock(block.encoded).timestamp);
-  const transactions = collections.flatMap(({ id: collection_id, encoded }, collection_index) =>
-    splitCollection(encoded).map((wire, transaction_index) =>
-      lineOf({
-        ...({ kind: 'transaction', height, block_id, timestamp } as const),
-        ...{ collection_id, collection_index, transaction_index },
-        transaction: transactionBody(toIdentifier(transactionId(wire)), wire),
-      }),
-    ),
-  );
-  return [
-    lineOf({ kind: 'block', height, block_id, parent_id, timestamp, collections: countCollections(whole) }),
-    ...transactions,
-  ];
+/** The lines of a block: its own, then those of its transactions. */
+export function exportedLines(entry: BlockEntry): string {
+  const block = exportedBlock(entry);
+  const lines = [lineOf(block)];
+  for (const [collection, { ranges }] of entry.collections.entries()) {
+    for (let index = 0; 2 * index < ranges.length; index += 1) {
+      lines.push(lineOf(exportedTransaction(entry, block, { collection, index })));
+    }
+  }
+  return lines.join('');
 }
 
-function lineOf(value: t.Described<typeof exportLine>): string {
+/** What the line of a block says. */
+export function exportedBlock({ block, collections }: BlockEntry): ExportedBlock {
+  return {
+    ...({ kind: 'block', height: block.height, block_id: block.id, parent_id: block.parentId } as const),
+    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
+    collections: collections.map(({ id, ranges }) => ({
+      ...{ collection_id: id, transaction_count: ranges.length / 2 },
+    })),
+  };
+}
+
+/** What the line of a transaction says, which stands in the given collection of the block at the given index. */
+export function exportedTransaction(
+  { collections }: BlockEntry,
+  { height, block_id, timestamp }: ExportedBlock,
+  at: { readonly collection: number; readonly index: number },
+): ExportedTransaction {
+  const found = collections[at.collection];
+  if (found === undefined) throw new RangeError(`block ${block_id} has no collection ${at.collection}`);
+  const { id, wire } = transactionAt(found, at.index);
+  return {
+    ...({ kind: 'transaction', height, block_id, timestamp } as const),
+    ...{ collection_id: found.id, collection_index: at.collection, transaction_index: at.index },
+    transaction: transactionBody(id, wire),
+  };
+}
+
+/** A line of JSON, with its end. */
+export function lineOf(value: t.Described<typeof exportLine>): string {
   return `${JSON.stringify(value)}\n`;
 }

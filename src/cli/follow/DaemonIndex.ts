@@ -1,8 +1,7 @@
 import { resolve } from 'node:path';
-import type { StoredLine, StoredSporks } from '../../api/index.js';
 import { coverageOf } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { decodeBlockMessage, parseIdentifier, WireError } from '../../flow/index.js';
+import { VerificationMemory } from '../../flow/index.js';
 import { SourceTroubleError, verified } from '../../ranges/index.js';
 import type { FollowedSource, MigrationSource } from '../../ranges/index.js';
 import { OperatorError, programVersion } from '../../runtime/index.js';
@@ -10,6 +9,7 @@ import { SCHEMA_VERSION } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, SporkRecord, StoreMeta } from '../../storage/index.js';
 import { daemonAt, findDaemon, noDaemon, refusalOf } from '../client.js';
 import type { FoundDaemon } from '../client.js';
+import { OLDER_DAEMON, storedPageOf } from '../storedPage.js';
 
 interface Page {
   readonly sporks: readonly SporkRecord[];
@@ -25,6 +25,7 @@ export class DaemonIndex implements FollowedSource {
   readonly #find: () => Promise<FoundDaemon | undefined>;
   readonly #chainId: string;
   readonly #signal: AbortSignal;
+  readonly #memory = new VerificationMemory();
 
   private constructor(find: () => Promise<FoundDaemon | undefined>, chainId: string, signal: AbortSignal) {
     this.#find = find;
@@ -98,48 +99,9 @@ export class DaemonIndex implements FollowedSource {
     if (answer.status !== 200) {
       throw new SourceTroubleError(`The daemon refuses height ${from}: ${refusalOf(answer).error.message}`);
     }
-    const [first = '', ...lines] = answer.bytes.toString('utf8').trimEnd().split('\n');
-    return {
-      sporks: sporksOf(first),
-      blocks: lines.map((line, index) => entryOf(from + index, line)),
-    };
+    const page = storedPageOf(answer.bytes);
+    if (page === undefined) throw new SourceTroubleError(OLDER_DAEMON);
+    const blocks = page.blocks.map((given, index) => verified(from + index, given, this.#memory));
+    return { sporks: page.sporks, blocks };
   }
-}
-
-function entryOf(height: number, line: string): BlockEntry {
-  const { block, collections } = parsed<StoredLine>(line, 'stored');
-  try {
-    const bodies = collections.map((each) => Buffer.from(each, 'base64'));
-    return verified(height, { block: decodeBlockMessage(Buffer.from(block, 'base64')), bodies });
-  } catch (error) {
-    if (error instanceof WireError) throw notOurs();
-    throw error;
-  }
-}
-
-function sporksOf(line: string): SporkRecord[] {
-  return parsed<StoredSporks>(line, 'sporks').sporks.map(({ root_height, spork_id, root_parent_id }) => {
-    const rootParentId = root_parent_id === null ? undefined : parseIdentifier(root_parent_id);
-    return {
-      ...{ rootHeight: root_height, sporkId: spork_id },
-      ...(rootParentId === undefined ? {} : { rootParentId }),
-    };
-  });
-}
-
-function parsed<Line extends { readonly kind: string }>(text: string, kind: Line['kind']): Line {
-  try {
-    const line = JSON.parse(text) as Line;
-    if (line.kind === kind) return line;
-  } catch {
-    // Told below.
-  }
-  throw notOurs();
-}
-
-/** An older program ignores what it does not know of a query. */
-function notOurs(): SourceTroubleError {
-  return new SourceTroubleError(
-    'The daemon does not give blocks as they are stored: it is of an older version. Upgrade it first.',
-  );
 }

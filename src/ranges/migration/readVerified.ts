@@ -1,4 +1,5 @@
 import { InvalidCollectionError, splitCollection, verifyCollection, WireError } from '../../flow/index.js';
+import type { VerificationMemory } from '../../flow/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { BlockEntry, BlockHead, IndexReader, SporkRecord } from '../../storage/index.js';
@@ -27,13 +28,17 @@ export async function readVerified(reader: IndexReader, height: number): Promise
 }
 
 /** A block with every collection hashed. Expected errors: OperatorError `damage`, with the height. */
-export function verified(height: number, { block, bodies }: GivenBlock): BlockEntry {
+export function verified(
+  height: number,
+  { block, bodies }: GivenBlock,
+  memory?: VerificationMemory,
+): BlockEntry {
   try {
     if (block.height !== height) throw damaged(height, `the block there is of height ${block.height}`);
     if (bodies.length !== block.collectionIds.length)
       throw damaged(height, `it has ${bodies.length} of ${block.collectionIds.length} collections`);
     const collections = block.collectionIds.map((id, index) =>
-      verifyCollection(id, splitCollection(bodies[index] ?? Buffer.alloc(0))),
+      verifyCollection(id, splitCollection(bodies[index] ?? Buffer.alloc(0)), memory),
     );
     return { block, collections };
   } catch (error) {

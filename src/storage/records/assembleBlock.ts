@@ -1,11 +1,12 @@
 import {
+  asBuffer,
   decodeBlockMessage,
   InvalidCollectionError,
   splitCollection,
   verifyCollection,
   WireError,
 } from '../../flow/index.js';
-import type { Identifier, VerifiedCollection } from '../../flow/index.js';
+import type { FinalizedBlock, Identifier, VerificationMemory, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../IndexStore.js';
 import type { Database } from './Database.js';
 import { openBlockRecord, openBodyChunk } from './readRecords.js';
@@ -52,10 +53,35 @@ function assembleBody(height: number, bodyLength: number, body: BodyValues): Buf
   return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
 }
 
-function recompute(height: number, index: number, id: Identifier, stored: Buffer): VerifiedCollection {
+/**
+ * A block that was read with its bodies, every transaction and collection rehashed. Expected errors: `StorageError`
+ * (`corrupt`).
+ */
+export function verifiedBlock(
+  block: FinalizedBlock,
+  bodies: readonly Uint8Array[],
+  memory: VerificationMemory,
+): BlockEntry {
+  const { height, collectionIds } = block;
+  if (bodies.length !== collectionIds.length) {
+    throw corruptRecord('body', height, `it has ${bodies.length} of ${collectionIds.length} collections`);
+  }
+  const collections = bodies.map((body, index) =>
+    recompute(height, index, collectionIds[index] as Identifier, asBuffer(body), memory),
+  );
+  return { block, collections };
+}
+
+function recompute(
+  height: number,
+  index: number,
+  id: Identifier,
+  stored: Buffer,
+  memory?: VerificationMemory,
+): VerifiedCollection {
   let collection: VerifiedCollection;
   try {
-    collection = verifyCollection(id, splitCollection(stored));
+    collection = verifyCollection(id, splitCollection(stored), memory);
   } catch (error) {
     if (!(error instanceof InvalidCollectionError || error instanceof WireError)) throw error;
     throw corruptRecord(`collection ${index}`, height, error.message, { cause: error });

@@ -1,5 +1,5 @@
-import { accountRoles, parseAddress } from '../../../flow/index.js';
-import type { AccountRole } from '../../../flow/index.js';
+import { accountRoles, accountsOf, parseAddress } from '../../../flow/index.js';
+import type { AccountRole, Address } from '../../../flow/index.js';
 import { OperatorError, quoted } from '../../../runtime/index.js';
 import { DEFAULT_PARTITION } from '../../flags.js';
 import type { Compression, FileFormat } from '../../flags.js';
@@ -7,6 +7,8 @@ import { checkCompression } from '../formats/compression.js';
 import type { Wanted } from '../formats/TableForm.js';
 import { chooseColumns } from '../tables/chooseColumns.js';
 import type { DirectoryWishes } from './exportToDirectory.js';
+
+const ALL_ROLES = accountRoles.payer | accountRoles.proposer | accountRoles.authorizer;
 
 /** The flags that say what files are like; null where not given. */
 export interface FileFlags {
@@ -49,7 +51,7 @@ export function directoryWishes(flags: FileFlags): DirectoryWishes | undefined {
   };
 }
 
-function addressOf(text: string): string {
+function addressOf(text: string): Address {
   const address = parseAddress(text);
   if (address !== undefined) return address;
   throw usage(`invalid address ${quoted(text)}: expected 16 hexadecimal digits, with or without 0x`);
@@ -62,15 +64,10 @@ function roleOf(text: string): AccountRole {
   throw usage(`invalid role ${quoted(text)}: expected one of ${roles.join(', ')}`);
 }
 
-function wantedOf(address: string, role: AccountRole | undefined): Wanted {
-  return ({ line: { transaction } }) => {
-    const { payer, proposal_key, authorizers } = transaction;
-    return (
-      (role !== 'proposer' && role !== 'authorizer' && payer === address) ||
-      (role !== 'payer' && role !== 'authorizer' && proposal_key.address === address) ||
-      (role !== 'payer' && role !== 'proposer' && authorizers.includes(address))
-    );
-  };
+function wantedOf(address: Address, role: AccountRole | undefined): Wanted {
+  const wanted = role === undefined ? ALL_ROLES : accountRoles[role];
+  return ({ wire }) =>
+    accountsOf(wire).some((each) => each.address === address && (each.roles & wanted) !== 0);
 }
 
 function usage(message: string): OperatorError {

@@ -1,4 +1,6 @@
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import type { BlockEntry } from '../../../storage/index.js';
 import type { BlockLine } from '../source/blockLine.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import type { ExportSource } from '../source/exportSource.js';
@@ -6,8 +8,7 @@ import { compressingStream } from '../formats/compression.js';
 import type { Compression } from '../../flags.js';
 import type { GrowingFile, PartitionForm } from '../formats/PartitionForm.js';
 import { checkSame } from '../source/checkSame.js';
-import { blocksOf } from '../tables/blocksOf.js';
-import type { BlockLines } from '../tables/blocksOf.js';
+import { BlockRow } from '../tables/BlockRow.js';
 import type { ManifestFile, Partition } from './manifest.js';
 import { PartFile } from './PartFile.js';
 
@@ -37,8 +38,8 @@ export interface Heights {
 export type BlockBefore = Pick<BlockLine, 'height' | 'id'> | undefined;
 
 /**
- * Writes the files of one partition, which get their names once all of them are whole. While blocks are written, the next
- * page is fetched. Expected errors: those of the source; OperatorError `storage`, and `foreign` where the index does not
+ * Writes the files of one partition, which get their names once all of them are whole. While blocks are made into rows, the
+ * next ones are fetched. Expected errors: those of the source; OperatorError `storage`, and `foreign` where the index does not
  * go on from the block before.
  */
 export async function writePartition(
@@ -51,13 +52,16 @@ export async function writePartition(
   const files: Opened[] = [];
   try {
     for (const file of form.files) files.push(await openFile(file, heights, options));
-    for (let asked = pageOf(source, heights); asked !== undefined;) {
-      const blocks = blocksOf(await asked);
-      const reached = blocks.at(-1)?.block.height ?? heights.to;
-      asked = pageOf(source, { from: reached + 1, to: heights.to });
-      for (const { block, lines } of blocks) {
-        await checkLink({ block, lines }, counted.last, source);
-        form.add(block, lines);
+    for (let asked = blocksFrom(source, heights); asked !== undefined;) {
+      const entries = await asked;
+      const reached = entries.at(-1)?.block.height ?? heights.to;
+      asked = blocksFrom(source, { from: reached + 1, to: heights.to });
+      // A turn of the event loop in which the reads for it begin.
+      await setImmediate();
+      for (const entry of entries) {
+        const block = new BlockRow(entry);
+        await checkLink(block, counted.last, source);
+        form.add(block);
         counted.blocks += 1;
         counted.transactions += block.transactions;
         counted.last = block;
@@ -100,15 +104,15 @@ async function openFile(
 }
 
 /** `undefined` when there is nothing left to fetch. */
-function pageOf(source: ExportSource, { from, to }: Heights): Promise<Buffer> | undefined {
+function blocksFrom(source: ExportSource, { from, to }: Heights): Promise<readonly BlockEntry[]> | undefined {
   if (from > to) return undefined;
-  const page = source.page({ from, to });
-  // It may fail while the page before it is still being written.
-  page.catch(() => undefined);
-  return page;
+  const blocks = source.blocks({ from, to });
+  // They may fail while those before them are still being written.
+  blocks.catch(() => undefined);
+  return blocks;
 }
 
 /** The root block of a spork need not name the block below it; any other that does not, is of another chain. */
-async function checkLink({ block }: BlockLines, before: BlockBefore, source: ExportSource): Promise<void> {
-  if (before !== undefined && block.parentId !== before.id) await checkSame(before, source);
+async function checkLink({ parentId }: BlockRow, before: BlockBefore, source: ExportSource): Promise<void> {
+  if (before !== undefined && parentId !== before.id) await checkSame(before, source);
 }

@@ -1,27 +1,29 @@
 import type { Cell, ColumnShape } from '../tables/column.js';
-import { plainCell } from './plainCell.js';
-import type { Plain } from './plainCell.js';
+import { plainOf } from './plainOf.js';
+import type { Plain } from './plainOf.js';
 import type { TableSink } from './TableForm.js';
 import { TextFile } from './TextFile.js';
 
-/** What must stand between quotes, so that no reader takes it for something else. */
-const NEEDS_QUOTES = /[",\r\n]|^\s|\s$|^$/;
+const MARKS = /[",\r\n]/;
 
 /**
  * CSV as RFC 4180 has it, with a head, but for lines that end in a line feed. Nothing at all between two commas is
  * null, two quotes are an empty text; lists are JSON.
  */
 export class CsvFile extends TextFile implements TableSink {
-  readonly #columns: readonly ColumnShape[];
+  readonly #plain: readonly ((cell: Cell) => Plain)[];
 
   constructor(table: string, columns: readonly ColumnShape[]) {
     super(table, `${columns.map(({ name }) => name).join(',')}\n`);
-    this.#columns = columns;
+    this.#plain = columns.map(plainOf);
   }
 
   add(cells: readonly Cell[]): void {
-    const fields = this.#columns.map(({ type }, index) => field(plainCell(type, cells[index] ?? null)));
-    this.addText(`${fields.join(',')}\n`);
+    let line = '';
+    for (let index = 0; index < cells.length; index += 1) {
+      line += (index === 0 ? '' : ',') + field(this.#plain[index]?.(cells[index] ?? null) ?? null);
+    }
+    this.addText(`${line}\n`);
   }
 }
 
@@ -29,5 +31,10 @@ function field(value: Plain): string {
   if (value === null) return '';
   if (typeof value === 'number') return String(value);
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return needsQuotes(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** What a reader would take for something else. */
+function needsQuotes(text: string): boolean {
+  return text === '' || MARKS.test(text) || text.trim().length < text.length;
 }

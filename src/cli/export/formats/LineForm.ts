@@ -1,9 +1,9 @@
-import type { ExportedTransaction } from '../../../api/index.js';
+import { exportedBlock, exportedTransaction, lineOf } from '../../../api/index.js';
 import type { BlockRow } from '../tables/BlockRow.js';
 import { ScriptMemory, TransactionRow } from '../tables/TransactionRow.js';
-import { PIECE_BYTES } from './PartitionForm.js';
-import type { GrowingFile, PartitionForm } from './PartitionForm.js';
+import type { PartitionForm } from './PartitionForm.js';
 import type { Wanted } from './TableForm.js';
+import { TextFile } from './TextFile.js';
 
 export const LINES = 'lines';
 
@@ -13,54 +13,33 @@ export interface LineOptions {
   readonly scripts: boolean;
 }
 
-/** The lines of `export`, as they come or with something left out. */
-export class LineForm implements PartitionForm, GrowingFile {
-  readonly table = LINES;
-  readonly files = [this];
-  rows = 0;
+/** The lines of `export`, all of them or with something left out. */
+export class LineForm implements PartitionForm {
+  readonly files: readonly TextFile[];
+  readonly #file = new TextFile(LINES);
   readonly #options: LineOptions;
   readonly #scripts = new ScriptMemory();
-  #lines: Buffer[] = [];
-  #bytes = 0;
 
   constructor(options: LineOptions) {
     this.#options = options;
+    this.files = [this.#file];
   }
 
-  add(block: BlockRow, lines: readonly Buffer[]): void {
+  add({ entry, collections }: BlockRow): void {
     const { wanted, scripts } = this.#options;
-    if (wanted === undefined && scripts) {
-      for (const line of lines) this.#put(line);
-      return;
+    const block = exportedBlock(entry);
+    if (wanted === undefined) this.#file.addText(lineOf(block));
+    for (const row of collections) {
+      for (let index = 0; index < row.transactions; index += 1) {
+        if (wanted?.(new TransactionRow(row, index, this.#scripts)) === false) continue;
+        const line = exportedTransaction(entry, block, { collection: row.index, index });
+        this.#file.addText(scripts ? lineOf(line) : withoutScript(line));
+      }
     }
-    const [first, ...rest] = lines;
-    if (wanted === undefined && first !== undefined) this.#put(first);
-    for (const line of rest) {
-      const parsed = JSON.parse(line.toString()) as ExportedTransaction;
-      if (wanted?.(new TransactionRow(block, parsed, this.#scripts)) !== false)
-        this.#put(scripts ? line : withoutScript(parsed));
-    }
-  }
-
-  take(): Uint8Array | undefined {
-    return this.#bytes < PIECE_BYTES ? undefined : this.finish();
-  }
-
-  finish(): Uint8Array {
-    const bytes = Buffer.concat(this.#lines);
-    this.#lines = [];
-    this.#bytes = 0;
-    return bytes;
-  }
-
-  #put(line: Buffer): void {
-    this.#lines.push(line);
-    this.#bytes += line.length;
-    this.rows += 1;
   }
 }
 
-function withoutScript(line: ExportedTransaction): Buffer {
+function withoutScript(line: ReturnType<typeof exportedTransaction>): string {
   const transaction = { ...line.transaction, script: undefined };
-  return Buffer.from(`${JSON.stringify({ ...line, transaction })}\n`);
+  return `${JSON.stringify({ ...line, transaction })}\n`;
 }

@@ -6,8 +6,8 @@ export interface GrowingFile {
   /** Rows so far. */
   readonly rows: number;
   /**
-   * The bytes that are ready, once there are enough to be written; call it after every block. They are valid until the
-   * next call of anything here.
+   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
+   * afterwards.
    */
   take(): Uint8Array | undefined;
   /** The rest of the file. */
@@ -17,8 +17,7 @@ export interface GrowingFile {
 /** The files that the blocks of a partition are made into. Their bytes depend on the blocks alone. */
 export interface PartitionForm {
   readonly files: readonly GrowingFile[];
-  /** The line of a block, and those of its transactions, with their line ends. */
-  add(block: BlockRow, lines: readonly Buffer[]): void;
+  add(block: BlockRow): void;
 }
 
 /** Text and lines are handed on in pieces of about this length. */

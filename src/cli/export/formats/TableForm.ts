@@ -1,4 +1,3 @@
-import type { ExportedTransaction } from '../../../api/index.js';
 import type { Cell, Column } from '../tables/column.js';
 import type { BlockRow } from '../tables/BlockRow.js';
 import { ScriptMemory, TransactionRow } from '../tables/TransactionRow.js';
@@ -39,7 +38,7 @@ export class TableForm implements PartitionForm {
     this.#sinks = sinks;
   }
 
-  add(block: BlockRow, [, ...lines]: readonly Buffer[]): void {
+  add(block: BlockRow): void {
     const { blocks, collections, transactions } = this.#sinks;
     const columns = this.#columns;
     const cells = this.#cells;
@@ -50,10 +49,11 @@ export class TableForm implements PartitionForm {
       }
     }
     if (transactions === undefined) return;
-    for (const line of lines) {
-      const parsed = JSON.parse(line.toString()) as ExportedTransaction;
-      const row = new TransactionRow(block, parsed, this.#scripts);
-      if (this.#wanted(row)) transactions.add(cellsOf(row, columns.transactions, cells.transactions));
+    for (const collection of block.collections) {
+      for (let index = 0; index < collection.transactions; index += 1) {
+        const row = new TransactionRow(collection, index, this.#scripts);
+        if (this.#wanted(row)) transactions.add(cellsOf(row, columns.transactions, cells.transactions));
+      }
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { ColumnShape } from '../tables/column.js';
 import type { TableName } from '../tables/tableColumns.js';
-import { plainCell } from './plainCell.js';
+import { plainOf } from './plainOf.js';
 import type { TableSink } from './TableForm.js';
 import type { TextFile } from './TextFile.js';
 
@@ -8,10 +8,17 @@ const kinds = { blocks: 'block', collections: 'collection', transactions: 'trans
 
 /** A line of JSON for a row: its kind, then its columns. */
 export function flatSink(file: TextFile, table: TableName, columns: readonly ColumnShape[]): TableSink {
+  const members = columns.map(({ name, type }) => ({
+    key: `,${JSON.stringify(name)}:`,
+    plain: plainOf({ type }),
+  }));
   return {
     add: (cells) => {
-      const members = columns.map(({ name, type }, index) => [name, plainCell(type, cells[index] ?? null)]);
-      file.addText(`${JSON.stringify({ kind: kinds[table], ...Object.fromEntries(members) })}\n`);
+      let line = `{"kind":"${kinds[table]}"`;
+      for (const [index, { key, plain }] of members.entries()) {
+        line += key + JSON.stringify(plain(cells[index] ?? null));
+      }
+      file.addText(`${line}}\n`);
     },
   };
 }

@@ -1,3 +1,4 @@
+import { exportedLines } from '../../../api/index.js';
 import {
   abortReason,
   childOf,
@@ -7,9 +8,8 @@ import {
   systemClock,
   wasAborted,
 } from '../../../runtime/index.js';
+import type { BlockEntry } from '../../../storage/index.js';
 import { checkSame } from '../source/checkSame.js';
-import { blocksOf } from '../tables/blocksOf.js';
-import type { BlockLines } from '../tables/blocksOf.js';
 import type { FeedParts, FeedPlan } from './feedProgram.js';
 import { Ladder } from './Ladder.js';
 import type { Rung } from './Ladder.js';
@@ -132,16 +132,15 @@ export class Feeding {
         await sleep(systemClock, LOOK_MS, over).catch(() => undefined);
         continue;
       }
-      const page = await this.#page(next, Math.min(to, latest));
-      if (page === undefined) {
+      const blocks = await this.#blocks(next, Math.min(to, latest));
+      if (blocks === undefined) {
         await sleep(systemClock, LOOK_MS, over).catch(() => undefined);
         continue;
       }
-      const blocks = blocksOf(page);
-      for (const each of blocks) {
-        if (!(await this.#isLinked(each, latest, program))) break;
-        await this.#give({ rung: rungOf(each), lines: each.lines.length, isRewind: false }, over);
-        await program.write(Buffer.concat(each.lines));
+      for (const entry of blocks) {
+        if (!(await this.#isLinked(entry, latest, program))) break;
+        await this.#give({ rung: rungOf(entry), lines: linesIn(entry), isRewind: false }, over);
+        await program.write(Buffer.from(exportedLines(entry)));
       }
     }
     while (this.#given.length > 0) await this.#acknowledged(over);
@@ -150,9 +149,9 @@ export class Feeding {
   }
 
   /** `undefined` where the height is not there now: it was rewound, or is in a hole, which is told. */
-  async #page(from: number, to: number): Promise<Buffer | undefined> {
+  async #blocks(from: number, to: number): Promise<readonly BlockEntry[] | undefined> {
     try {
-      return await this.#parts.source.page({ from, to });
+      return await this.#parts.source.blocks({ from, to });
     } catch (error) {
       if (!(error instanceof OperatorError) || error.exit !== 'not_found') throw error;
       if (this.#told !== error.message) this.#parts.say(`Held up: ${error.message}`);
@@ -181,7 +180,7 @@ export class Feeding {
   }
 
   /** The root of a spork need not name the block below it; any other block that does not, has replaced it. */
-  async #isLinked({ block }: BlockLines, latest: number, program: SinkProgram): Promise<boolean> {
+  async #isLinked({ block }: BlockEntry, latest: number, program: SinkProgram): Promise<boolean> {
     const last = this.#ladder.newest;
     if (last === undefined || block.parentId === last.block_id) return true;
     if (await this.#isStill(last)) return true;
@@ -245,6 +244,11 @@ export class Feeding {
   }
 }
 
-function rungOf({ block }: BlockLines): Rung {
+function rungOf({ block }: BlockEntry): Rung {
   return { height: block.height, block_id: block.id };
+}
+
+/** That of the block, and those of its transactions. */
+function linesIn({ collections }: BlockEntry): number {
+  return collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 1);
 }

@@ -1,21 +1,26 @@
-import { exportPage } from '../../../api/index.js';
+import { exportPage, MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../../api/index.js';
 import type { ExportRange } from '../../../api/index.js';
 import { openStoreReadOnly, placeOfStore } from '../../../app/index.js';
 import type { LoadedConfig } from '../../../config/index.js';
+import { VerificationMemory } from '../../../flow/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../../runtime/index.js';
-import type { HeightRange } from '../../../storage/index.js';
+import { verifiedBlock } from '../../../storage/index.js';
+import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../../storage/index.js';
 import { findDaemon, noDaemon, refusalOf } from '../../client.js';
 import type { FoundDaemon } from '../../client.js';
 import { PROGRAM } from '../../parse.js';
 import { namesDaemonAddress } from '../../settings.js';
+import { OLDER_DAEMON, storedPageOf } from '../../storedPage.js';
 import type { ExportProgress } from './exportProgress.js';
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that has gone. */
 const LOOK_AGAIN_MS = 500;
 /** Before asking a busy daemon again. */
 const BUSY_MS = 1_000;
+/** Heights that are read from a store at once. */
+const READ_HEIGHTS = 16;
 
-/** Where the lines come from. They are the same from every source. */
+/** Where blocks, and their lines, come from. They are the same from every source. */
 export interface ExportSource {
   /** For people. */
   readonly name: string;
@@ -26,6 +31,8 @@ export interface ExportSource {
   range(): Promise<ReadableHeights>;
   /** Whole blocks from `from` on, none above `to`. */
   page(range: ExportRange): Promise<Buffer>;
+  /** The same with all their bytes, every collection hashed here. */
+  blocks(range: ExportRange): Promise<readonly BlockEntry[]>;
   close(): Promise<void>;
 }
 
@@ -71,6 +78,25 @@ function daemonSource(
     progress.answers(daemon !== undefined);
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
+  const read = async ({ from, to }: ExportRange, form: string): Promise<Buffer> => {
+    for (;;) {
+      daemon ??= await findDaemon(loaded);
+      const answer = daemon && (await daemon.read(`/export?from=${from}&to=${to}&form=${form}`, signal));
+      if (signal.aborted) throw abortReason(signal);
+      if (answer === undefined) {
+        daemon = undefined;
+        await lookAgain(noDaemon(loaded));
+        continue;
+      }
+      progress.answers(true);
+      if (answer.status === 200) return answer.bytes;
+      const { reason, error } = refusalOf(answer);
+      if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
+      else if (reason === 'not_yet_indexed') await lookAgain(error);
+      else throw error;
+    }
+  };
+  const memory = new VerificationMemory();
   return {
     name: 'the running daemon',
     chainId: first.status.chainId,
@@ -87,23 +113,11 @@ function daemonSource(
         daemon = await findDaemon(loaded);
       }
     },
-    page: async ({ from, to }) => {
-      for (;;) {
-        daemon ??= await findDaemon(loaded);
-        const answer = daemon && (await daemon.read(`/export?from=${from}&to=${to}`, signal));
-        if (signal.aborted) throw abortReason(signal);
-        if (answer === undefined) {
-          daemon = undefined;
-          await lookAgain(noDaemon(loaded));
-          continue;
-        }
-        progress.answers(true);
-        if (answer.status === 200) return answer.bytes;
-        const { reason, error } = refusalOf(answer);
-        if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
-        else if (reason === 'not_yet_indexed') await lookAgain(error);
-        else throw error;
-      }
+    page: (range) => read(range, 'documents'),
+    blocks: async (range) => {
+      const page = storedPageOf(await read(range, 'stored'));
+      if (page === undefined) throw new OperatorError('no_daemon', OLDER_DAEMON);
+      return page.blocks.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
     },
     close: () => Promise.resolve(),
   };
@@ -111,6 +125,7 @@ function daemonSource(
 
 async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOptions): Promise<ExportSource> {
   const store = await openStoreReadOnly(config);
+  const memory = new VerificationMemory();
   return {
     name: `the store ${placeOfStore(config)}`,
     chainId: config.chainId,
@@ -126,10 +141,39 @@ async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOpt
       await sleep(systemClock, 0, signal);
       const lines = await exportPage(store, range);
       if (lines !== '') return Buffer.from(lines);
-      throw new OperatorError('not_found', `Height ${range.from} is not indexed.`);
+      throw notIndexed(range.from);
+    },
+    blocks: async ({ from, to }) => {
+      const entries: BlockEntry[] = [];
+      const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
+      for (let bytes = 0; bytes < PAGE_BYTES;) {
+        const next = from + entries.length;
+        const found = await wholeBlocks(store, { from: next, to: Math.min(last, next + READ_HEIGHTS - 1) });
+        if (signal.aborted) throw abortReason(signal);
+        if (found.length === 0) break;
+        for (const { block, collections } of found) {
+          const bodies = collections.map(({ encoded }) => encoded);
+          entries.push(verifiedBlock(block, bodies, memory));
+          bytes += bodies.reduce((sum, { length }) => sum + length, 0);
+        }
+      }
+      if (entries.length === 0) throw notIndexed(from);
+      return entries;
     },
     close: () => store.close(),
   };
+}
+
+/** At once, up to the first that is not there. */
+async function wholeBlocks(reader: IndexReader, { from, to }: ExportRange): Promise<WholeBlock[]> {
+  const heights = Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index);
+  const blocks = await Promise.all(heights.map((height) => reader.wholeBlock(height)));
+  const end = blocks.indexOf(undefined);
+  return blocks.slice(0, end === -1 ? blocks.length : end).filter((block) => block !== undefined);
+}
+
+function notIndexed(height: number): OperatorError {
+  return new OperatorError('not_found', `Height ${height} is not indexed.`);
 }
 
 function oneRange(first: number, latest: number): ReadableHeights {

@@ -1,4 +1,6 @@
-import type { ExportedBlock } from '../../../api/index.js';
+import { decodeBlock } from '../../../flow/index.js';
+import type { VerifiedCollection } from '../../../flow/index.js';
+import type { BlockEntry } from '../../../storage/index.js';
 import { timeOf } from './timeOf.js';
 import type { Time } from './timeOf.js';
 
@@ -8,10 +10,12 @@ export interface CollectionRow {
   readonly index: number;
   readonly id: string;
   readonly transactions: number;
+  readonly verified: VerifiedCollection;
 }
 
-/** What the line of a block says. */
+/** A block as tables show it. */
 export class BlockRow {
+  readonly entry: BlockEntry;
   readonly height: number;
   readonly id: string;
   readonly parentId: string;
@@ -19,13 +23,15 @@ export class BlockRow {
   readonly collections: readonly CollectionRow[];
   readonly transactions: number;
 
-  constructor(line: ExportedBlock) {
-    this.height = line.height;
-    this.id = line.block_id;
-    this.parentId = line.parent_id;
-    this.time = timeOf(line.timestamp);
-    this.collections = line.collections.map(({ collection_id: id, transaction_count }, index) => ({
-      ...{ block: this, index, id, transactions: transaction_count },
+  constructor(entry: BlockEntry) {
+    const { block } = entry;
+    this.entry = entry;
+    this.height = block.height;
+    this.id = block.id;
+    this.parentId = block.parentId;
+    this.time = timeOf(decodeBlock(block.encoded).timestamp);
+    this.collections = entry.collections.map((verified, index) => ({
+      ...{ block: this, index, id: verified.id, transactions: verified.ranges.length / 2, verified },
     }));
     this.transactions = this.collections.reduce((sum, { transactions }) => sum + transactions, 0);
   }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
-import type { ExportedTransaction } from '../../../api/index.js';
-import type { BlockRow } from './BlockRow.js';
+import { asBuffer, decodeTransaction, toAddress, transactionAt } from '../../../flow/index.js';
+import type { Address, Transaction, TransactionSignature } from '../../../flow/index.js';
+import type { CollectionRow } from './BlockRow.js';
 import type { SignatureCell } from './column.js';
 
 /** A script in the forms that columns want. */
@@ -14,74 +15,88 @@ interface Script {
 /** Most transactions run one of a few scripts. Rough bound of what is kept: this, times the length of a script. */
 const MAX_SCRIPTS = 1_000;
 
-/** The scripts met last, by what lines say of them. */
+const NO_ADDRESS = toAddress(new Uint8Array());
+
+/** The scripts met last, by their bytes as characters. */
 export class ScriptMemory {
   readonly #scripts = new Map<string, Script>();
 
-  of(encoded: string): Script {
-    const known = this.#scripts.get(encoded);
+  of(script: Uint8Array): Script {
+    const key = asBuffer(script).toString('latin1');
+    const known = this.#scripts.get(key);
     if (known !== undefined) return known;
-    const bytes = fromBase64(encoded);
-    const script = { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') };
+    const bytes = Buffer.from(script);
+    const made = { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') };
     if (this.#scripts.size >= MAX_SCRIPTS) this.#scripts.clear();
-    this.#scripts.set(encoded, script);
-    return script;
+    this.#scripts.set(key, made);
+    return made;
   }
 }
 
 /** A transaction at its place. What is costly is worked out when a column first asks for it. */
 export class TransactionRow {
-  readonly block: BlockRow;
-  readonly line: ExportedTransaction;
+  readonly collection: CollectionRow;
+  readonly index: number;
+  readonly id: string;
+  /** Valid as long as the row: a view of its collection. */
+  readonly wire: Buffer;
   readonly #scripts: ScriptMemory;
+  #transaction: Transaction | undefined;
   #script: Script | undefined;
-  #arguments: readonly Buffer[] | undefined;
   #argumentTexts: readonly string[] | null | undefined;
 
-  constructor(block: BlockRow, line: ExportedTransaction, scripts: ScriptMemory) {
-    this.block = block;
-    this.line = line;
+  constructor(collection: CollectionRow, index: number, scripts: ScriptMemory) {
+    this.collection = collection;
+    this.index = index;
+    const { id, wire } = transactionAt(collection.verified, index);
+    this.id = id;
+    this.wire = wire;
     this.#scripts = scripts;
   }
 
-  get script(): Script {
-    return (this.#script ??= this.#scripts.of(this.line.transaction.script));
+  get transaction(): Transaction {
+    return (this.#transaction ??= decodeTransaction(this.wire));
   }
 
-  get arguments(): readonly Buffer[] {
-    return (this.#arguments ??= this.line.transaction.arguments.map(fromBase64));
+  get proposer(): Address {
+    const { proposalKey } = this.transaction;
+    return proposalKey === undefined ? NO_ADDRESS : toAddress(proposalKey.address);
+  }
+
+  get script(): Script {
+    return (this.#script ??= this.#scripts.of(this.transaction.script));
   }
 
   /** Null where one of them is no text. */
   get argumentTexts(): readonly string[] | null {
     return this.#argumentTexts === undefined
-      ? (this.#argumentTexts = textsOf(this.arguments))
+      ? (this.#argumentTexts = textsOf(this.transaction.arguments))
       : this.#argumentTexts;
   }
 }
 
-type Signature = ExportedTransaction['transaction']['payload_signatures'][number];
-
-export function signatureCell({ address, key_index, signature, extension_data }: Signature): SignatureCell {
+export function signatureCell({
+  address,
+  keyId,
+  signature,
+  extensionData,
+}: TransactionSignature): SignatureCell {
   return {
-    ...{ address, key_index: Number(key_index), signature: fromBase64(signature) },
-    extension_data: extension_data === undefined ? null : fromBase64(extension_data),
+    ...{ address: toAddress(address), key_index: keyId, signature: Buffer.from(signature) },
+    extension_data: extensionData.length === 0 ? null : Buffer.from(extensionData),
   };
 }
 
-function fromBase64(text: string): Buffer {
-  return Buffer.from(text, 'base64');
-}
-
 /** Null where bytes are no UTF-8, or hold a zero byte, which databases and readers of CSV do not take in a text. */
-function textOf(bytes: Buffer): string | null {
-  const text = bytes.toString('utf8');
+function textOf(bytes: Uint8Array): string | null {
+  const buffer = asBuffer(bytes);
+  const text = buffer.toString('utf8');
   // What is no UTF-8 decodes to U+FFFD, and hardly any script has one.
-  if (text.includes('\uFFFD') && !Buffer.from(text, 'utf8').equals(bytes)) return null;
-  return bytes.includes(0) ? null : text;
+  if (text.includes('\uFFFD') && !Buffer.from(text, 'utf8').equals(buffer)) return null;
+  return text.includes('\0') ? null : text;
 }
 
-function textsOf(all: readonly Buffer[]): readonly string[] | null {
+function textsOf(all: readonly Uint8Array[]): readonly string[] | null {
   const texts = all.map(textOf);
   return texts.every((text) => text !== null) ? texts : null;
 }

@@ -1,5 +1,8 @@
 import type { Cell, Column, ColumnShape, ColumnType } from './column.js';
 import type { BlockRow, CollectionRow } from './BlockRow.js';
+import { identifierHex } from '../../../api/index.js';
+import { toAddress } from '../../../flow/index.js';
+import type { Transaction, TransactionSignature } from '../../../flow/index.js';
 import { signatureCell } from './TransactionRow.js';
 import type { TransactionRow } from './TransactionRow.js';
 
@@ -31,23 +34,23 @@ export const tableColumns: TableColumns = {
   ],
   collections: [
     column('id', 'text', ({ id }) => id, scattered),
-    ...ofBlock<CollectionRow>(),
+    ...ofBlock<CollectionRow>(({ block }) => block),
     column('collection_index', 'small', ({ index }) => index),
     column('transaction_count', 'small', ({ transactions }) => transactions),
   ],
   transactions: [
-    body('id', 'text', ({ id }) => id, scattered),
-    ...ofBlock<TransactionRow>(),
-    column('collection_id', 'text', ({ line }) => line.collection_id),
-    column('collection_index', 'small', ({ line }) => line.collection_index),
-    column('transaction_index', 'small', ({ line }) => line.transaction_index),
-    body('payer', 'text', ({ payer }) => payer),
-    body('proposer', 'text', ({ proposal_key }) => proposal_key.address),
-    body('proposer_key_index', 'integer', ({ proposal_key }) => Number(proposal_key.key_index)),
-    body('proposer_sequence_number', 'unsigned', ({ proposal_key }) => BigInt(proposal_key.sequence_number)),
-    body('authorizers', 'texts', ({ authorizers }) => authorizers),
-    body('reference_block_id', 'text', ({ reference_block_id }) => reference_block_id),
-    body('gas_limit', 'unsigned', ({ gas_limit }) => BigInt(gas_limit)),
+    column('id', 'text', ({ id }) => id, scattered),
+    ...ofBlock<TransactionRow>(({ collection }) => collection.block),
+    column('collection_id', 'text', ({ collection }) => collection.id),
+    column('collection_index', 'small', ({ collection }) => collection.index),
+    column('transaction_index', 'small', ({ index }) => index),
+    body('payer', 'text', ({ payer }) => toAddress(payer)),
+    column('proposer', 'text', ({ proposer }) => proposer),
+    body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
+    body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
+    body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
+    body('reference_block_id', 'text', ({ referenceBlockId }) => identifierHex(referenceBlockId)),
+    body('gas_limit', 'unsigned', ({ gasLimit }) => gasLimit),
     column('script', 'text', ({ script }) => script.text, nullable),
     column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
     column('script_sha256', 'text', ({ script }) => script.sha256),
@@ -55,11 +58,11 @@ export const tableColumns: TableColumns = {
     column(
       'arguments_binary',
       'binaries',
-      (row) => (row.argumentTexts === null ? row.arguments : null),
+      (row) => (row.argumentTexts === null ? row.transaction.arguments.map(copyOf) : null),
       nullable,
     ),
-    signatures('payload_signatures'),
-    signatures('envelope_signatures'),
+    signatures('payload_signatures', ({ payloadSignatures }) => payloadSignatures),
+    signatures('envelope_signatures', ({ envelopeSignatures }) => envelopeSignatures),
   ],
 };
 
@@ -78,20 +81,28 @@ function timestamp({ time }: Pick<BlockRow, 'time'>): bigint | null {
   return time?.microseconds ?? null;
 }
 
-function ofBlock<Row extends { readonly block: BlockRow }>(): Column<Row>[] {
+function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
   return [
-    column('height', 'integer', ({ block }) => block.height),
-    column('block_id', 'text', ({ block }) => block.id),
-    column('timestamp', 'time', ({ block }) => timestamp(block), nullable),
+    column('height', 'integer', (row) => blockOf(row).height),
+    column('block_id', 'text', (row) => blockOf(row).id),
+    column('timestamp', 'time', (row) => timestamp(blockOf(row)), nullable),
   ];
 }
 
-type Body = TransactionRow['line']['transaction'];
-
-function body(name: string, type: ColumnType, of: (body: Body) => Cell, traits: Traits = {}) {
-  return column<TransactionRow>(name, type, ({ line }) => of(line.transaction), traits);
+function body(name: string, type: ColumnType, of: (transaction: Transaction) => Cell) {
+  return column<TransactionRow>(name, type, ({ transaction }) => of(transaction));
 }
 
-function signatures(name: 'payload_signatures' | 'envelope_signatures') {
-  return body(name, 'signatures', (of) => of[name].map(signatureCell), scattered);
+function signatures(name: string, of: (transaction: Transaction) => readonly TransactionSignature[]) {
+  return column<TransactionRow>(
+    name,
+    'signatures',
+    ({ transaction }) => of(transaction).map(signatureCell),
+    scattered,
+  );
+}
+
+/** A view would keep its whole collection in memory. */
+function copyOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes);
 }

@@ -1,3 +1,5 @@
+import type { Timestamp } from '../../../flow/index.js';
+
 /** A moment, to the microsecond, which is what databases keep, and what is below that. */
 export interface Time {
   /** Since the Unix epoch. */
@@ -7,18 +9,17 @@ export interface Time {
 }
 
 const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
-/** How a block without a timestamp is written. */
-const NO_TIME = '0001-01-01T00:00:00Z';
+/** The first second of the year 1: how Go writes that a block has no timestamp. */
+const NO_TIME_SECONDS = -62_135_596_800n;
 
-/** Reads RFC 3339 in UTC, with any number of digits up to nine; null where a block has no timestamp. */
-export function timeOf(rfc3339: string): Time | null {
-  if (rfc3339 === NO_TIME) return null;
-  const whole = rfc3339.slice(0, SECONDS_LENGTH);
-  const digits = rfc3339.slice(SECONDS_LENGTH + 1, -1).padEnd(9, '0');
-  const micros = digits.slice(0, 6);
+/** Null where a block has no timestamp. */
+export function timeOf(timestamp: Timestamp | undefined): Time | null {
+  if (timestamp === undefined) return null;
+  const { seconds, nanos } = timestamp;
+  if (seconds === NO_TIME_SECONDS && nanos === 0) return null;
   return {
-    microseconds: BigInt(Date.parse(`${whole}Z`)) * 1_000n + BigInt(micros),
-    nanoseconds: Number(digits.slice(6)),
+    microseconds: seconds * 1_000_000n + BigInt(Math.floor(nanos / 1_000)),
+    nanoseconds: nanos % 1_000,
   };
 }
 

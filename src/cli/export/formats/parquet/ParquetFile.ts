@@ -1,18 +1,16 @@
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ColumnSource } from 'hyparquet-writer';
-import type { Cell, ColumnShape, ColumnType, SignatureCell } from '../../tables/column.js';
+import type { Cell, ColumnShape } from '../../tables/column.js';
 import { pageCompressor } from '../compression.js';
 import type { Compression } from '../../../flags.js';
 import type { GrowingFile } from '../PartitionForm.js';
 import type { TableSink } from '../TableForm.js';
 import { parquetSchema } from './parquetSchema.js';
+import { physicalOf, sizeOf } from './physicalCells.js';
 
 /** A row group ends with the row that reaches one of these: what is held in memory is a small multiple of the bytes. */
 const GROUP_ROWS = 50_000;
 const GROUP_BYTES = 32 * 1024 * 1024;
-/** A cell without a length of its own. */
-const CELL_BYTES = 8;
-
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 
 export interface ParquetOptions {
@@ -28,6 +26,7 @@ export class ParquetFile implements GrowingFile, TableSink {
   readonly table: string;
   rows = 0;
   readonly #columns: readonly ColumnShape[];
+  readonly #physical: readonly ((cell: Cell) => unknown)[];
   readonly #bytes = new ByteWriter();
   readonly #writer: ParquetWriter;
   #cells: unknown[][];
@@ -39,6 +38,7 @@ export class ParquetFile implements GrowingFile, TableSink {
     const codec = codecs[compression];
     const compress = pageCompressor(compression);
     this.#columns = columns;
+    this.#physical = columns.map(physicalOf);
     this.#cells = columns.map(() => []);
     this.#writer = new ParquetWriter({
       ...{ writer: this.#bytes, schema: parquetSchema(columns), codec, createdBy: program },
@@ -47,11 +47,10 @@ export class ParquetFile implements GrowingFile, TableSink {
   }
 
   add(cells: readonly Cell[]): void {
-    let index = 0;
-    for (const cell of cells) {
-      this.#cells[index]?.push(physical(this.#columns[index]?.type, cell));
+    for (let index = 0; index < cells.length; index += 1) {
+      const cell = cells[index] ?? null;
+      this.#cells[index]?.push(this.#physical[index]?.(cell));
       this.#heldBytes += sizeOf(cell);
-      index += 1;
     }
     this.#held += 1;
     this.rows += 1;
@@ -88,24 +87,4 @@ export class ParquetFile implements GrowingFile, TableSink {
     this.#bytes.index = 0;
     return bytes;
   }
-}
-
-/** The library takes integers of 64 bits as bigint alone. */
-function physical(type: ColumnType | undefined, cell: Cell): unknown {
-  if (type === 'integer' && typeof cell === 'number') return BigInt(cell);
-  if (type !== 'signatures' || !Array.isArray(cell)) return cell;
-  const signatures = cell as readonly SignatureCell[];
-  return signatures.map((signature) => ({ ...signature, key_index: BigInt(signature.key_index) }));
-}
-
-function sizeOf(cell: Cell): number {
-  if (typeof cell === 'string' || Buffer.isBuffer(cell)) return cell.length;
-  if (!Array.isArray(cell)) return CELL_BYTES;
-  const items = cell as readonly (string | Buffer | SignatureCell)[];
-  return items.reduce((sum, item) => sum + itemSize(item), CELL_BYTES);
-}
-
-function itemSize(item: string | Buffer | SignatureCell): number {
-  if (typeof item === 'string' || Buffer.isBuffer(item)) return item.length;
-  return CELL_BYTES + item.address.length + item.signature.length + (item.extension_data?.length ?? 0);
 }
