@@ -1,12 +1,17 @@
 import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { BlockEntry } from '../../src/storage/index.js';
+import { atEnd } from '../support/cleanup.js';
 import { duckdb } from '../support/duckdb.js';
 import { ODD_PAYER, oddTransactions, writeStore } from '../support/oddTransactions.js';
 import { scratchDirectory } from '../support/program.js';
+import { ServedChain } from '../support/servedChain.js';
 import { storeFlags } from '../support/storeDump.js';
 import { runInProcess } from '../support/terminal.js';
 
@@ -370,4 +375,70 @@ describe('a directory', () => {
     const elsewhere = flags.map((flag) => (flag === 'x' ? join(scratchDirectory(), 'x') : flag));
     expect(await refused(...elsewhere)).toMatch(message);
   });
+});
+
+describe('what files are made of', () => {
+  const exportAt = (port: number, directory: string, ...flags: string[]) =>
+    runInProcess(['export', '--api-port', String(port), '--output', directory, '--quiet', ...flags]);
+
+  it.each([['--format', 'parquet'], ['--format', 'csv', '--account', ODD_PAYER], ['--no-scripts']])(
+    'is the same from a daemon as from its store: %s %s',
+    async (...flags) => {
+      const fromStore = await exported(...flags, '--partition', '7');
+      const served = await ServedChain.start(blocks, { sealed: null });
+      const directory = join(scratchDirectory(), 'files');
+      const ran = await exportAt(served.port, directory, ...flags, '--partition', '7');
+      expect(ran).toMatchObject({ exit: 'done', message: '' });
+      expect(manifestIn(directory).sha256).toBe(fromStore.manifest.sha256);
+    },
+  );
+
+  it('does not come from a daemon that does not know how to give blocks as they are stored', async () => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    const older = createServer((request, response) => {
+      void fetch(`${served.url}${request.url?.replace(/&form=\w+/, '') ?? ''}`).then(async (answer) => {
+        response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+        response.end(await answer.text());
+      });
+    });
+    await new Promise<void>((resolve) => older.listen(0, '127.0.0.1', resolve));
+    atEnd(() => void older.close());
+    const { port } = older.address() as AddressInfo;
+    expect(await exportAt(port, join(scratchDirectory(), 'files'), '--format', 'csv')).toMatchObject({
+      exit: 'no_daemon',
+      message: expect.stringContaining('it is of an older version. Upgrade it first.') as string,
+    });
+  });
+
+  it('is hashed: a collection that is not what its block guarantees is no row of any file', async () => {
+    const damaged = mkdtempSync(join(scratchDirectory(), 'damaged-'));
+    const at = blocks.findIndex(({ collections }) => collections.length > 1);
+    const changed = blocks.map(({ block, collections }, index) =>
+      index === at
+        ? { block, collections: collections.map((each, place) => swapped(each, place)) }
+        : { block, collections },
+    );
+    await writeStore(damaged, changed);
+    for (const flags of [
+      ['--format', 'parquet'],
+      ['--compress', 'gzip'],
+    ]) {
+      const directory = join(scratchDirectory(), 'files');
+      const ran = await runInProcess(['export', ...storeFlags(damaged), '--output', directory, ...flags]);
+      expect(ran).toMatchObject({
+        exit: 'storage',
+        message: expect.stringContaining(`collection 1 of height ${FIRST + at}`) as string,
+      });
+      expect(manifestIn(directory).partitions).toEqual([]);
+    }
+  });
+
+  /** The second collection has one bit of its bytes changed, within its first transaction's script. */
+  function swapped(collection: BlockEntry['collections'][number], place: number) {
+    if (place !== 1) return collection;
+    const encoded = Buffer.from(collection.encoded);
+    const at = (collection.ranges[0] ?? 0) + 4;
+    encoded.writeUInt8(encoded.readUInt8(at) ^ 1, at);
+    return { ...collection, encoded };
+  }
 });

@@ -19,6 +19,8 @@ export class PartFile {
   /** What came out of the stream and is not written yet. */
   readonly #squeezed: Buffer[] = [];
   readonly #sha256 = createHash('sha256');
+  /** The last piece, while it is compressed and written: meanwhile the next one is made. */
+  #inHand: Promise<void> = Promise.resolve();
   #bytes = 0;
   #isOpen = true;
 
@@ -34,17 +36,17 @@ export class PartFile {
     return explained(path, async () => new PartFile(path, await open(unfinishedName(path), 'w'), stream));
   }
 
+  /** Takes bytes, which must not change any more, and resolves when those before are written, or rejects if they could not be. */
   async write(bytes: Uint8Array): Promise<void> {
-    const stream = this.#stream;
-    if (stream === undefined) return this.#put(bytes);
-    await new Promise<void>((resolve, reject) => {
-      stream.write(bytes, (error) => (error ? reject(error) : resolve()));
-    });
-    return this.#putSqueezed();
+    await this.#inHand;
+    this.#inHand = this.#squeeze(bytes);
+    // The next call tells.
+    this.#inHand.catch(() => undefined);
   }
 
   /** Resolves when everything is on disk, under the unfinished name. */
   async finish(): Promise<{ readonly bytes: number; readonly sha256: string }> {
+    await this.#inHand;
     const stream = this.#stream;
     if (stream !== undefined) {
       await new Promise<void>((resolve, reject) => {
@@ -65,8 +67,18 @@ export class PartFile {
   /** Removes what is not finished. */
   async discard(): Promise<void> {
     this.#stream?.destroy();
+    await this.#inHand.catch(() => undefined);
     await this.#close();
     await rm(unfinishedName(this.#path), { force: true });
+  }
+
+  async #squeeze(bytes: Uint8Array): Promise<void> {
+    const stream = this.#stream;
+    if (stream === undefined) return this.#put(bytes);
+    await new Promise<void>((resolve, reject) => {
+      stream.write(bytes, (error) => (error ? reject(error) : resolve()));
+    });
+    return this.#putSqueezed();
   }
 
   async #putSqueezed(): Promise<void> {
