@@ -108,8 +108,8 @@ export class ConfigReload {
 
 /** Puts the settings that may change into effect, in both threads. The log's level is `ConfigReload`'s own. */
 function apply({ api, disk, log, ready }: LoadedConfig['config'], parts: Reloadable): void {
-  const { corsOrigins, ratePerSecondPerAddress } = api;
-  parts.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
+  const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
+  parts.readers?.change({ logLevel: log.level, corsOrigins, maxConnections, ratePerSecondPerAddress });
   parts.diskWatch.setMinFreeBytes(disk.minFreeBytes);
   parts.health.setLimits(ready);
 }

@@ -65,6 +65,8 @@ export interface DaemonConfig {
     /** `*` allows all. */
     readonly corsOrigins: readonly string[];
     readonly ratePerSecondPerAddress: number;
+    /** To each of the two ports. */
+    readonly maxConnections: number;
     /** Files in PEM. Without a certificate, the ports speak plain text. */
     readonly tls: {
       readonly certificateFile: string | undefined;
@@ -166,6 +168,7 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       forwardRest: values['api.forwardRest'] ?? undefined,
       corsOrigins: values['api.corsOrigins'],
       ratePerSecondPerAddress: values['api.ratePerSecondPerAddress'],
+      maxConnections: values['api.maxConnections'],
       tls: Object.freeze({
         certificateFile: values['api.tls.certificateFile'] ?? undefined,
         keyFile: values['api.tls.keyFile'] ?? undefined,

@@ -299,6 +299,13 @@ export const daemonSettings = {
     default: 0,
     isReloadable: true,
   }),
+  'api.maxConnections': setting({
+    doc: 'Connections at once to each port of the read API, HTTP and gRPC. On the HTTP port further ones are closed; on the gRPC port they take the place of idle ones, if there are any. Each needs an open file (docs/operations.md, Files that may be open). When it is lowered, open connections stay.',
+    value: 'connections',
+    format: integer(1, 65_535),
+    default: 512,
+    isReloadable: true,
+  }),
   'api.tls.certificateFile': setting<string | null>({
     doc: 'Certificate of both ports of the read API, in PEM, with the chain below it: then they speak TLS alone. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',

@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
@@ -44,6 +47,19 @@ async function statuses(daemon: RunningDaemon, count: number): Promise<readonly 
   return (await Promise.all(answers)).map(({ status }) => status);
 }
 
+const GET = 'GET /v1/blocks?height=5 HTTP/1.1\r\nhost: x\r\n\r\n';
+/** How HTTP/2 begins: with an empty frame of settings. */
+const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u0004\0\0\0\0\0';
+
+/** A connection that was answered; `undefined` when it was closed instead. */
+function served(port: number, hello: string): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(hello));
+    socket.on('error', () => undefined);
+    socket.once('data', () => resolve(socket)).once('close', () => resolve(undefined));
+  });
+}
+
 async function allowedOrigin(daemon: RunningDaemon): Promise<string | null> {
   const response = await fetch(`${daemon.apiUrl}/v1/blocks?height=5`, {
     headers: { origin: 'https://a.example' },
@@ -80,6 +96,38 @@ describe('SIGHUP', () => {
     await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? undefined : true));
     expect(await allowedOrigin(daemon)).toBe('https://a.example');
     expect(await daemon.program.stop('SIGTERM')).toBe(0);
+  });
+
+  it('changes how many connections each port takes; open ones stay', async () => {
+    const { daemon, reload, write } = await world({ api: { maxConnections: 2 } });
+    const httpPort = Number(new URL(daemon.apiUrl).port);
+    const grpcPort = Number(daemon.grpcAddress.split(':')[1]);
+    const change = async (from: number, to: number): Promise<void> => {
+      write({ api: { maxConnections: to } });
+      const line = (await reload(RELOADED)).find(({ msg }) => msg === RELOADED);
+      expect(line?.['changed']).toEqual([`api.maxConnections: ${from} → ${to}`]);
+    };
+    const open = [await served(httpPort, GET), await served(httpPort, GET)];
+    expect(await served(httpPort, GET)).toBeUndefined();
+    const calling = [await served(grpcPort, PREFACE), await served(grpcPort, PREFACE)];
+
+    await change(2, 3);
+    open.push(await eventually(() => served(httpPort, GET)));
+    calling.push(await served(grpcPort, PREFACE));
+    expect(calling.map((socket) => socket?.destroyed)).toEqual([false, false, false]);
+    // On the gRPC port, one that rests makes room.
+    const left = once(calling[0] as Socket, 'close');
+    await served(grpcPort, PREFACE);
+    await left;
+
+    await change(3, 1);
+    await eventually(async () => {
+      const socket = await served(httpPort, GET);
+      socket?.destroy();
+      return socket === undefined ? true : undefined;
+    });
+    expect(open.map((socket) => socket?.destroyed)).toEqual([false, false, false]);
+    for (const socket of [...open, ...calling]) socket?.destroy();
   });
 
   it('names what needs a restart, and changes the rest', async () => {

@@ -134,6 +134,7 @@ function configOf(
       forward: false,
       forwardRest: undefined,
       corsOrigins: [],
+      maxConnections: 512,
       ratePerSecondPerAddress: 0,
       tls: { certificateFile: undefined, keyFile: undefined, clientCaFile: undefined },
       tokensFile: undefined,

@@ -5,6 +5,7 @@ import { ApiError } from '../view/ApiError.js';
 
 /** From the first byte of a call to the last of its response. Then the call is ended, and at the next look its connection. */
 const CALL_LIMIT_MS = 120_000;
+/** Where nobody says otherwise. */
 export const MAX_CONNECTIONS = 512;
 /**
  * When all of those are taken, a connection with open calls that was silent this long is dropped for a new one: its
@@ -83,23 +84,33 @@ export class Connections {
   readonly #connections = new Map<string, Connection>();
   /** Connections without an open call, longest idle first. */
   readonly #resting = new Set<Connection>();
+  #maxConnections: number;
   #checks = 0;
   #timer: Timer | undefined;
 
-  constructor(dependencies: {
-    readonly clock: Clock;
-    /** Absent: nothing is counted. */
-    readonly metrics?: ConnectionMetrics | undefined;
-  }) {
+  constructor(
+    options: { readonly maxConnections: number },
+    dependencies: {
+      readonly clock: Clock;
+      /** Absent: nothing is counted. */
+      readonly metrics?: ConnectionMetrics | undefined;
+    },
+  ) {
+    this.#maxConnections = options.maxConnections;
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#metrics?.grpcConnections.set(0);
     for (const reason of cutReasons) this.#metrics?.grpcConnectionsCut.inc({ reason }, 0);
   }
 
+  /** From now on; open ones stay. */
+  setLimit(maxConnections: number): void {
+    this.#maxConnections = maxConnections;
+  }
+
   /** Admits a connection. False: there is no room for it, and it has been closed. */
   add(socket: Socket): boolean {
-    if (this.#connections.size >= MAX_CONNECTIONS && !this.#makeRoom()) {
+    if (this.#connections.size >= this.#maxConnections && !this.#makeRoom()) {
       this.#metrics?.grpcConnectionsCut.inc({ reason: 'no_room' });
       socket.destroy();
       return false;

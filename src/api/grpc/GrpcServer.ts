@@ -55,6 +55,8 @@ export interface GrpcServerOptions extends GuardOptions {
   readonly port: number;
   /** Calls per second per address; 0, the default, = unlimited. */
   readonly ratePerSecondPerAddress?: number;
+  /** Default: 512. */
+  readonly maxConnections?: number;
   /** Total of large responses that callers have not taken yet. Default: 256 MiB. */
   readonly maxHeldBytes?: number;
 }
@@ -89,7 +91,8 @@ export class GrpcServer {
   ) {
     const { clock, calls, forwarder, metrics } = dependencies;
     const { host, port, ratePerSecondPerAddress: ratePerSecond = 0 } = options;
-    this.#connections = new Connections({ clock, metrics });
+    const { maxConnections = MAX_CONNECTIONS } = options;
+    this.#connections = new Connections({ maxConnections }, { clock, metrics });
     this.#held = new HeldBytes(options);
     this.#requests = new ApiRequests({ interface: 'grpc' }, { clock, metrics });
     this.#limiter = new AddressLimiter({ ratePerSecond }, { clock });
@@ -116,6 +119,7 @@ export class GrpcServer {
       if (this.#connections.add(socket)) injector.injectConnection(socket);
     });
     this.#tcp = tcp;
+    this.#boundHandshakes(maxConnections);
     const sockets = new SocketSet({ server: tcp });
     const ends = {
       socket: tcp,
@@ -151,7 +155,9 @@ export class GrpcServer {
   }
 
   /** What changes while it runs. */
-  setLimits(limits: { readonly ratePerSecondPerAddress: number }): void {
+  setLimits(limits: { readonly maxConnections: number; readonly ratePerSecondPerAddress: number }): void {
+    this.#connections.setLimit(limits.maxConnections);
+    this.#boundHandshakes(limits.maxConnections);
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 
@@ -164,6 +170,11 @@ export class GrpcServer {
   /** Like `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
   close(): Promise<void> {
     return this.#life.close();
+  }
+
+  /** Of TLS; a connection counts once its handshake is behind it. */
+  #boundHandshakes(maxConnections: number): void {
+    if (this.#tcp instanceof TlsServer) this.#tcp.maxConnections = maxConnections + MAX_HANDSHAKES;
   }
 
   async #stop(tcp: TcpServer): Promise<void> {
@@ -291,7 +302,6 @@ function listener(tls: TlsIdentity | undefined, onConnection: (socket: Socket) =
   const server = createTlsServer(options, onConnection);
   // A handshake that failed concerns nobody but its caller.
   server.on('tlsClientError', (_error, socket) => socket.destroy());
-  server.maxConnections = MAX_CONNECTIONS + MAX_HANDSHAKES;
   return server;
 }
 

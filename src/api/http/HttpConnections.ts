@@ -4,6 +4,7 @@ import { Server as TlsServer } from 'node:tls';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 
+/** Where nobody says otherwise. */
 const MAX_CONNECTIONS = 512;
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;
@@ -26,12 +27,17 @@ interface Connection {
  */
 export class HttpConnections {
   readonly #clock: Clock;
+  readonly #server: Server;
   readonly #connections = new Map<Socket, Connection>();
   #timer: Timer | undefined;
 
-  constructor(options: { readonly server: Server }, dependencies: { readonly clock: Clock }) {
+  constructor(
+    options: { readonly server: Server; readonly maxConnections?: number | undefined },
+    dependencies: { readonly clock: Clock },
+  ) {
     this.#clock = dependencies.clock;
-    options.server.maxConnections = MAX_CONNECTIONS;
+    this.#server = options.server;
+    this.setLimit(options.maxConnections ?? MAX_CONNECTIONS);
     // With TLS, those that have shaken hands; the others are few, and do not last.
     const event = options.server instanceof TlsServer ? 'secureConnection' : 'connection';
     options.server.on(event, (socket: Socket) => {
@@ -42,6 +48,11 @@ export class HttpConnections {
       socket.setMaxListeners(2 * MAX_PIPELINED);
       socket.once('close', () => this.#connections.delete(socket));
     });
+  }
+
+  /** From now on, further ones are closed; open ones stay. */
+  setLimit(maxConnections: number): void {
+    this.#server.maxConnections = maxConnections;
   }
 
   /** Starts checking. */

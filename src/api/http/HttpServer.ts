@@ -55,6 +55,8 @@ export interface HttpServerOptions extends GuardOptions {
   readonly settings: 'api' | 'metrics';
   /** Requests per second per address; 0, the default, = unlimited. */
   readonly ratePerSecondPerAddress?: number;
+  /** Default: 512. Further ones are closed. */
+  readonly maxConnections?: number;
   /** Origins whose pages may read responses; `*` among them: all. Default: none. */
   readonly corsOrigins?: readonly string[];
   /** For a request to arrive completely. Default: REQUEST_TIMEOUT_MS. */
@@ -66,7 +68,9 @@ export interface HttpServerOptions extends GuardOptions {
 }
 
 /** See `HttpServerOptions`. */
-export type HttpLimits = Required<Pick<HttpServerOptions, 'corsOrigins' | 'ratePerSecondPerAddress'>>;
+export type HttpLimits = Required<
+  Pick<HttpServerOptions, 'corsOrigins' | 'maxConnections' | 'ratePerSecondPerAddress'>
+>;
 
 export interface HttpServerDependencies extends ServerLifeDependencies {
   /** Absent: requests are not counted. */
@@ -100,6 +104,7 @@ export class HttpServer {
       port,
       settings,
       corsOrigins = [],
+      maxConnections,
       ratePerSecondPerAddress: ratePerSecond = 0,
       requestTimeoutMs = REQUEST_TIMEOUT_MS,
       connectionTimeoutMs = CONNECTION_TIMEOUT_MS,
@@ -145,7 +150,7 @@ export class HttpServer {
     });
     this.#app = app;
     const sockets = new SocketSet({ server: app.server });
-    this.#connections = new HttpConnections({ server: app.server }, dependencies);
+    this.#connections = new HttpConnections({ server: app.server, maxConnections }, dependencies);
     const ends = {
       socket: app.server,
       listen: async () => {
@@ -189,6 +194,7 @@ export class HttpServer {
   /** What changes while it runs; connections that are open already stay. */
   setLimits(limits: HttpLimits): void {
     this.#corsOrigins = limits.corsOrigins;
+    this.#connections.setLimit(limits.maxConnections);
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 

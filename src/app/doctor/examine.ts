@@ -44,7 +44,7 @@ export async function examine(
     }
   };
   await check('machine', () => checkMachine(config, thisMachine()));
-  await check('limits', async () => checkLimits(await openFilesLimit()));
+  await check('limits', async () => checkLimits(await openFilesLimit(), config.api.maxConnections));
   let facts: StoreFacts = { kind: 'none' };
   await check('store', async () => {
     facts = await factsOfStore(config, clock);

@@ -4,7 +4,6 @@ import type { Finding } from './verdicts.js';
 
 /** Below this, the daemon ends when a few dozen readers connect (docs/operations.md, Files that may be open). */
 const FEW_FILES = 256;
-const ENOUGH_FILES = 1024;
 const GOOD_FILES = 4096;
 
 const LIMITS_PATH = '/proc/self/limits';
@@ -21,11 +20,16 @@ export async function openFilesLimit(): Promise<number | undefined> {
   }
 }
 
-/** Limits that the system sets to the process. Node.js has raised the soft ones to the hard ones already. */
-export function checkLimits(files: number | undefined): Finding[] {
+/**
+ * Limits that the system sets to the process. Node.js has raised the soft ones to the hard ones already.
+ * `maxConnections`: to each of the two ports of the read API.
+ */
+export function checkLimits(files: number | undefined, maxConnections: number): Finding[] {
+  const enough = 2 * maxConnections;
+  const good = Math.max(GOOD_FILES, 2 * enough);
   if (files === undefined)
-    return [ok('The system does not tell how many files may be open; 4096 are plenty.')];
-  const mend = `raise it to ${GOOD_FILES} (ulimit -n ${GOOD_FILES}, or LimitNOFILE=${GOOD_FILES} of the systemd unit).`;
+    return [ok(`The system does not tell how many files may be open; ${good} are plenty.`)];
+  const mend = `raise it to ${good} (ulimit -n ${good}, or LimitNOFILE=${good} of the systemd unit).`;
   if (files < FEW_FILES) {
     return [
       problem(
@@ -34,7 +38,6 @@ export function checkLimits(files: number | undefined): Finding[] {
       ),
     ];
   }
-  if (files < ENOUGH_FILES)
-    return [warning(`${files} files may be open, which many readers can use up: ${mend}`)];
+  if (files < enough) return [warning(`${files} files may be open, which many readers can use up: ${mend}`)];
   return [ok(`${files === Infinity ? 'Any number of' : files} files may be open.`)];
 }

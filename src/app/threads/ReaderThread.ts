@@ -92,8 +92,8 @@ export class ReaderThread {
 
   /** Changes this thread and every one that follows it. */
   change(settings: ReaderSettings): void {
-    const { corsOrigins, logLevel, ratePerSecondPerAddress } = settings;
-    const api = { ...this.#options.api, corsOrigins, ratePerSecondPerAddress };
+    const { logLevel, ...limits } = settings;
+    const api = { ...this.#options.api, ...limits };
     this.#options = { ...this.#options, api, logLevel };
     this.#life?.post({ kind: 'settings', settings });
   }

@@ -34,6 +34,7 @@ export interface ReaderSettings {
   readonly logLevel: LogLevel;
   readonly corsOrigins: readonly string[];
   readonly ratePerSecondPerAddress: number;
+  readonly maxConnections: number;
 }
 
 export interface ReaderAddresses {

@@ -166,12 +166,15 @@ async function openServers(
         { clock, metrics, nodes: () => link.forwardingNodes(), desk: link },
       )
     : undefined;
-  const { grpcPort, host, ratePerSecondPerAddress } = config;
+  const { grpcPort, host, maxConnections, ratePerSecondPerAddress } = config;
   const grpc =
     grpcPort === 'off'
       ? undefined
       : new GrpcApiServer(
-          { host, port: grpcPort, ratePerSecondPerAddress, secrets, accessNodes, chainId, version },
+          {
+            ...{ host, port: grpcPort, maxConnections, ratePerSecondPerAddress },
+            ...{ secrets, accessNodes, chainId, version },
+          },
           { ...common, feed, forwarder, store: replica, status: link, health: link },
         );
   const close = async (): Promise<void> => {
