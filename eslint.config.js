@@ -63,12 +63,17 @@ const roomBlocks = rooms.flatMap((room) => [
 
 /** A later block replaces the rule of an earlier one, so each repeats what holds for the rooms around it. */
 const nestedBlocks = nestedRooms.flatMap((nested) => {
-  const [room, name] = nested.split('/');
-  const around = partsOf(room).find((part) => part.name === name);
+  const names = nested.split('/');
+  const [room, ...inside] = names;
+  const around = inside.map((name, index) => {
+    const outer = names.slice(0, index + 1).join('/');
+    const part = partsOf(outer).find((each) => each.name === name);
+    return partPattern(outer, part, names.length - index);
+  });
   return partsOf(nested).map((part) =>
     importRule([`src/${nested}/${part.name}/*.{ts,tsx}`], room, [
       ...roomPatterns(room),
-      partPattern(room, around, 2),
+      ...around,
       partPattern(nested, part, 1),
     ]),
   );

@@ -98,6 +98,8 @@ const subFloors = {
   'api/grpc': [['calls']],
   'api/http': [['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
+  'api/page/client': [['panels'], ['parts'], ['daemon'], ['format.ts', 'sentence.ts', 'types.ts']],
+  'app/doctor': [['checks'], ['facts'], ['verdicts.ts', 'words.ts']],
   'app/health': [['status'], ['DaemonState.ts'], ['watches'], ['causes']],
   'app/line': [
     ['history'],
@@ -114,7 +116,7 @@ const subFloors = {
   'storage/postgres': [['live'], ['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
 };
 
-/** Sub-rooms with sub-rooms of their own, as `room/sub-room`. */
+/** Sub-rooms with sub-rooms of their own, as `room/sub-room`, to any depth. */
 export const nestedRooms = Object.keys(subFloors).filter((name) => name.includes('/'));
 
 /** The named parts of a room or nested room, each with the parts of the room that it may import besides itself. */

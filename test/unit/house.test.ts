@@ -51,6 +51,12 @@ describe('the floors of the house', () => {
     ],
     ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
     ['takes a file of the server into the browser', 'src/api/page/client/x.ts', "import '../PageFiles.js';"],
+    [
+      'takes a file of the server into a room of the browser',
+      'src/api/page/client/parts/x.ts',
+      "import '../../PageFiles.js';",
+    ],
+    ['climbs inside the browser', 'src/api/page/client/parts/x.ts', "import '../panels/Search.js';"],
     ['imports main', 'src/cli/x.ts', "import '../main.js';"],
     ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
     ['uses gRPC outside its rooms', 'src/collections/x.ts', "import '@grpc/grpc-js';"],
@@ -68,6 +74,7 @@ describe('the floors of the house', () => {
     ['stands on the ground of a room', 'src/collections/requester/x.ts', "import '../ports.js';"],
     ['goes down inside a sub-room', 'src/storage/postgres/ranges/x.ts', "import '../tables/schema.js';"],
     ['goes down from a nested room', 'src/storage/postgres/tables/x.ts', "import '../../records/schema.js';"],
+    ['goes down inside the browser', 'src/api/page/client/panels/x.ts', "import '../parts/Panel.js';"],
     ['stays in its sub-room', 'src/api/rest/x.ts', "import './FlowRest.js';"],
     ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
   ])('accepts an import that %s', async (_name, path, code) => {

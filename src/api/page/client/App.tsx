@@ -1,20 +1,20 @@
 import type { VNode } from 'preact';
 import { useEffect } from 'preact/hooks';
-import type { Codes } from './codes.js';
-import { CommitsPanel } from './CommitsPanel.js';
-import { CoveragePanel } from './CoveragePanel.js';
-import { Figures } from './Figures.js';
+import type { Codes } from './daemon/codes.js';
+import { CommitsPanel } from './panels/CommitsPanel.js';
+import { CoveragePanel } from './panels/CoveragePanel.js';
+import { Figures } from './panels/Figures.js';
 import { duration } from './format.js';
-import { NodesPanel } from './NodesPanel.js';
-import { NoAnswer, Reasons } from './Reasons.js';
-import { RacePanel } from './RacePanel.js';
-import { Search } from './Search.js';
-import { standingOf, tellTab } from './standing.js';
-import { TokenForm } from './TokenForm.js';
+import { NodesPanel } from './panels/NodesPanel.js';
+import { NoAnswer, Reasons } from './panels/Reasons.js';
+import { RacePanel } from './panels/RacePanel.js';
+import { Search } from './panels/Search.js';
+import { standingOf, tellTab } from './daemon/standing.js';
+import { TokenForm } from './panels/TokenForm.js';
 import type { Status, View } from './types.js';
-import { useNow } from './useNow.js';
-import { WindowPanel } from './WindowPanel.js';
-import { WorkersPanel } from './WorkersPanel.js';
+import { useNow } from './parts/useNow.js';
+import { WindowPanel } from './panels/WindowPanel.js';
+import { WorkersPanel } from './panels/WorkersPanel.js';
 
 /** The whole page. */
 export function App({

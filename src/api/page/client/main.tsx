@@ -1,7 +1,7 @@
 import { render } from 'preact';
 import { App } from './App.js';
-import { readCodes } from './codes.js';
-import { Connection } from './Connection.js';
+import { readCodes } from './daemon/codes.js';
+import { Connection } from './daemon/Connection.js';
 import type { View } from './types.js';
 
 const root = document.getElementById('page');

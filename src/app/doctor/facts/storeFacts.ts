@@ -1,18 +1,18 @@
-import type { StatusDocument } from '../../api/index.js';
-import type { DaemonConfig } from '../../config/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { loadPostgres, lockHolder, surveyStore } from '../../storage/index.js';
+import type { StatusDocument } from '../../../api/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { OperatorError } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { loadPostgres, lockHolder, surveyStore } from '../../../storage/index.js';
 import type {
   BackfillPlan,
   DatabaseSurvey,
   HeightRange,
   SporkRecord,
   StoreSurvey,
-} from '../../storage/index.js';
-import { daemonRequest } from '../guard/daemonRequest.js';
-import { isAlive, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
-import type { DaemonRecord } from '../lifecycle/daemonRecord.js';
+} from '../../../storage/index.js';
+import { daemonRequest } from '../../guard/daemonRequest.js';
+import { isAlive, readDaemonRecord, storePathOf } from '../../lifecycle/daemonRecord.js';
+import type { DaemonRecord } from '../../lifecycle/daemonRecord.js';
 
 /** How long a running daemon may take to answer. */
 const ASK_MS = 3_000;

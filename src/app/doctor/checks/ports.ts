@@ -1,11 +1,11 @@
 import { createServer } from 'node:net';
-import { listenError } from '../../api/index.js';
-import type { DaemonConfig } from '../../config/index.js';
-import { messageOf, OperatorError } from '../../runtime/index.js';
-import { portHolder } from './portHolder.js';
-import type { StoreFacts } from './storeFacts.js';
-import { ok, problem } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { listenError } from '../../../api/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { messageOf, OperatorError } from '../../../runtime/index.js';
+import { portHolder } from '../facts/portHolder.js';
+import type { StoreFacts } from '../facts/storeFacts.js';
+import { ok, problem } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 interface Listener {
   readonly name: string;

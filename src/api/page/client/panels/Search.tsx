@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { messageOf } from './Connection.js';
-import { cleaned, find, findHref, keyOfAddress } from './find.js';
-import type { Found } from './find.js';
+import { messageOf } from '../daemon/Connection.js';
+import { cleaned, find, findHref, keyOfAddress } from '../daemon/find.js';
+import type { Found } from '../daemon/find.js';
 import { Finding } from './Finding.js';
 
 type Result = Found | { readonly key: string; readonly failure: string };

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
-import { amount, bytes, duration, many } from './format.js';
-import { MinuteStrip } from './MinuteStrip.js';
-import { Facts, Panel } from './Panel.js';
-import type { Minute, Status } from './types.js';
+import { amount, bytes, duration, many } from '../format.js';
+import { MinuteStrip } from '../parts/MinuteStrip.js';
+import { Facts, Panel } from '../parts/Panel.js';
+import type { Minute, Status } from '../types.js';
 
 /** What is written: how much, in what portions, and how long that takes. */
 export function CommitsPanel({ status }: { readonly status: Status }): VNode {

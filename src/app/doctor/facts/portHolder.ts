@@ -1,6 +1,6 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { quoted, withoutCredentials } from '../../runtime/index.js';
+import { quoted, withoutCredentials } from '../../../runtime/index.js';
 
 /** In the tables of `/proc/net`: a socket that listens. */
 const LISTENING = '0A';

@@ -1,6 +1,6 @@
-import type { LoadedConfig } from '../../config/index.js';
-import { ok, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import type { LoadedConfig } from '../../../config/index.js';
+import { ok, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 /** What the configuration gives away, and what it leaves undone. */
 export function checkConfiguration({ config, effective, origins }: LoadedConfig): Finding[] {

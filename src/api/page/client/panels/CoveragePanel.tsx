@@ -1,11 +1,11 @@
 import type { VNode } from 'preact';
-import { count, duration, heights, many, percent, amount } from './format.js';
-import { Legend, Panel } from './Panel.js';
-import { sentence } from './sentence.js';
+import { count, duration, heights, many, percent, amount } from '../format.js';
+import { Legend, Panel } from '../parts/Panel.js';
+import { sentence } from '../sentence.js';
 import { chainOf, segmentKinds, segmentsOf } from './segments.js';
 import type { Segment, SegmentKind } from './segments.js';
-import { Strip } from './Strip.js';
-import type { FilledRange, Status } from './types.js';
+import { Strip } from '../parts/Strip.js';
+import type { FilledRange, Status } from '../types.js';
 
 const NAMES: Readonly<Record<SegmentKind, string>> = {
   indexed: 'indexed',

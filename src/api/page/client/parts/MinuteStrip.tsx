@@ -1,7 +1,7 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { timeOf } from './format.js';
+import { timeOf } from '../format.js';
 import { Strip } from './Strip.js';
-import type { Minute } from './types.js';
+import type { Minute } from '../types.js';
 
 export interface MinuteStripProps {
   readonly label: string;

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
-import type { Codes } from './codes.js';
-import { age, timeOf } from './format.js';
-import { sentence } from './sentence.js';
-import type { Status, Trouble } from './types.js';
+import type { Codes } from '../daemon/codes.js';
+import { age, timeOf } from '../format.js';
+import { sentence } from '../sentence.js';
+import type { Status, Trouble } from '../types.js';
 
 interface NoAnswerProps {
   readonly trouble: Trouble;

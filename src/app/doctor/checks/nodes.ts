@@ -1,8 +1,8 @@
-import type { CallSurvey, NodeSurvey } from '../../access/index.js';
-import type { DaemonConfig } from '../../config/index.js';
-import type { StoredHeights } from './storeFacts.js';
-import { ok, problem, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import type { CallSurvey, NodeSurvey } from '../../../access/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import type { StoredHeights } from '../facts/storeFacts.js';
+import { ok, problem, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 /** A node that takes longer for the middle one of its calls makes everything slow. */
 const SLOW_MS = 1_000;

@@ -1,5 +1,5 @@
 import { messageOf, readJson, RefusedError } from './Connection.js';
-import type { Explanation } from './types.js';
+import type { Explanation } from '../types.js';
 
 /** The part of the address that says what was looked for. */
 const FIND = '#find=';

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
-import { age, amount, count, duration, many, momentIn, percent } from './format.js';
-import { Facts, Panel } from './Panel.js';
-import { sentence } from './sentence.js';
-import type { Endpoint, Status } from './types.js';
+import { age, amount, count, duration, many, momentIn, percent } from '../format.js';
+import { Facts, Panel } from '../parts/Panel.js';
+import { sentence } from '../sentence.js';
+import type { Endpoint, Status } from '../types.js';
 
 const STATES: Readonly<Record<Endpoint['state'], readonly [words: string, look: string]>> = {
   healthy: ['healthy', 'ok'],

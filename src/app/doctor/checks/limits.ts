@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { ok, problem, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { ok, problem, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 /** Below this, the daemon ends when a few dozen readers connect (docs/operations.md, Files that may be open). */
 const FEW_FILES = 256;

@@ -1,10 +1,10 @@
 import type { VNode } from 'preact';
-import { findHref } from './find.js';
-import type { Found } from './find.js';
-import { age, count, many } from './format.js';
-import { Facts } from './Panel.js';
-import { sentence } from './sentence.js';
-import type { Explanation } from './types.js';
+import { findHref } from '../daemon/find.js';
+import type { Found } from '../daemon/find.js';
+import { age, count, many } from '../format.js';
+import { Facts } from '../parts/Panel.js';
+import { sentence } from '../sentence.js';
+import type { Explanation } from '../types.js';
 
 type Work = NonNullable<Explanation['work']>;
 

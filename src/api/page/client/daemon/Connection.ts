@@ -1,6 +1,6 @@
 import { openEvents } from './eventFeed.js';
 import { ownHeaders } from './token.js';
-import type { NewestBlock, Refusal, Status, View } from './types.js';
+import type { NewestBlock, Refusal, Status, View } from '../types.js';
 
 /** Between two looks at the status. */
 const POLL_MS = 2_000;

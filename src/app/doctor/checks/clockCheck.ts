@@ -1,7 +1,7 @@
-import type { NodeSurvey } from '../../access/index.js';
-import { formatDuration } from '../../observability/index.js';
-import { ok, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import type { NodeSurvey } from '../../../access/index.js';
+import { formatDuration } from '../../../observability/index.js';
+import { ok, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 /** A block of the future: its time is set by its proposer, whose clock may be off by as much. */
 const AHEAD_MS = 3_000;

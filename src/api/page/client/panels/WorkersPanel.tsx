@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
-import { age, count, heights } from './format.js';
-import { Panel } from './Panel.js';
-import type { Status, Worker } from './types.js';
+import { age, count, heights } from '../format.js';
+import { Panel } from '../parts/Panel.js';
+import type { Status, Worker } from '../types.js';
 
 interface WorkersPanelProps {
   readonly cluster: NonNullable<Status['cluster']>;

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
-import { age, amount, count, duration, many, momentIn } from './format.js';
-import { Facts } from './Panel.js';
-import type { Status, View } from './types.js';
+import { age, amount, count, duration, many, momentIn } from '../format.js';
+import { Facts } from '../parts/Panel.js';
+import type { Status, View } from '../types.js';
 
 interface FiguresProps {
   readonly view: View;

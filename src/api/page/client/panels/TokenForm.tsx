@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { keepToken } from './token.js';
+import { keepToken } from '../daemon/token.js';
 
 /** Asks for the bearer token that the daemon wants. */
 export function TokenForm({ onToken }: { readonly onToken: () => void }): VNode {

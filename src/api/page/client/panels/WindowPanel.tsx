@@ -1,11 +1,11 @@
 import type { VNode } from 'preact';
-import { age, bytes, count, heights, many } from './format.js';
-import { findHref } from './find.js';
-import { Legend, Panel } from './Panel.js';
-import { sentence } from './sentence.js';
-import { Strip } from './Strip.js';
-import type { StripItem } from './Strip.js';
-import type { Cell, Status } from './types.js';
+import { age, bytes, count, heights, many } from '../format.js';
+import { findHref } from '../daemon/find.js';
+import { Legend, Panel } from '../parts/Panel.js';
+import { sentence } from '../sentence.js';
+import { Strip } from '../parts/Strip.js';
+import type { StripItem } from '../parts/Strip.js';
+import type { Cell, Status } from '../types.js';
 
 /** Squares of the strip: of a larger window, each stands for several heights. */
 const MAX_SQUARES = 512;

@@ -1,9 +1,9 @@
 import type { VNode } from 'preact';
-import { count, many, percent } from './format.js';
-import { MinuteStrip } from './MinuteStrip.js';
-import { Legend, Panel } from './Panel.js';
-import { sentence } from './sentence.js';
-import type { Minute, Status } from './types.js';
+import { count, many, percent } from '../format.js';
+import { MinuteStrip } from '../parts/MinuteStrip.js';
+import { Legend, Panel } from '../parts/Panel.js';
+import { sentence } from '../sentence.js';
+import type { Minute, Status } from '../types.js';
 
 /** The race of the sources: who delivered collections first, minute by minute. */
 export function RacePanel({ status }: { readonly status: Status }): VNode {

@@ -1,12 +1,12 @@
-import type { DaemonConfig } from '../../config/index.js';
-import { formatSize } from '../../observability/index.js';
-import { RANGES_SCHEMA_VERSION } from '../../storage/index.js';
-import type { StoreSurvey } from '../../storage/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { formatSize } from '../../../observability/index.js';
+import { RANGES_SCHEMA_VERSION } from '../../../storage/index.js';
+import type { StoreSurvey } from '../../../storage/index.js';
 import { checkDatabase } from './database.js';
-import type { StoreFacts } from './storeFacts.js';
-import { ok, problem, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
-import { heightsInWords, otherChain } from './words.js';
+import type { StoreFacts } from '../facts/storeFacts.js';
+import { ok, problem, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
+import { heightsInWords, otherChain } from '../words.js';
 
 type StoreConfig = Pick<DaemonConfig, 'chainId' | 'dataDir' | 'network' | 'startHeight' | 'store'>;
 

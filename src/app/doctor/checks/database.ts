@@ -1,10 +1,10 @@
-import type { DaemonConfig } from '../../config/index.js';
-import { formatSize } from '../../observability/index.js';
-import type { DatabaseSurvey } from '../../storage/index.js';
-import type { StoreFacts } from './storeFacts.js';
-import { ok, problem, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
-import { heightsInWords, otherChain } from './words.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { formatSize } from '../../../observability/index.js';
+import type { DatabaseSurvey } from '../../../storage/index.js';
+import type { StoreFacts } from '../facts/storeFacts.js';
+import { ok, problem, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
+import { heightsInWords, otherChain } from '../words.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
 const CONNECTIONS_SHARE = 0.8;

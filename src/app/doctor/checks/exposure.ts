@@ -1,15 +1,15 @@
 import type { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
-import { parseEndpoint } from '../../access/index.js';
-import { isLoopback } from '../../api/index.js';
-import type { DaemonConfig } from '../../config/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { expiryOf, readCertificate } from '../guard/certificate.js';
-import { readPeerToken, readTokens } from '../guard/tokens.js';
-import { ok, problem, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { parseEndpoint } from '../../../access/index.js';
+import { isLoopback } from '../../../api/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { OperatorError } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { expiryOf, readCertificate } from '../../guard/certificate.js';
+import { readPeerToken, readTokens } from '../../guard/tokens.js';
+import { ok, problem, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 const DAY_MS = 86_400_000;
 /** A certificate that lasts no longer should have been renewed by now. */

@@ -1,13 +1,13 @@
 import { open, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { DaemonConfig } from '../../config/index.js';
-import { formatCount, formatSize } from '../../observability/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { storageErrorFrom } from '../../storage/index.js';
-import { storePathOf } from '../lifecycle/daemonRecord.js';
-import type { StoredHeights } from './storeFacts.js';
-import { ok, problem, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { formatCount, formatSize } from '../../../observability/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { storageErrorFrom } from '../../../storage/index.js';
+import { storePathOf } from '../../lifecycle/daemonRecord.js';
+import type { StoredHeights } from '../facts/storeFacts.js';
+import { ok, problem, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 /** Writes that are synced, one after the other, each of a page. */
 const SYNCS = 8;

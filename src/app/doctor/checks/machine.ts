@@ -1,10 +1,10 @@
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
-import type { DaemonConfig } from '../../config/index.js';
-import { formatSize } from '../../observability/index.js';
-import { hasSoundHttp2 } from '../../runtime/index.js';
-import { ok, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { formatSize } from '../../../observability/index.js';
+import { hasSoundHttp2 } from '../../../runtime/index.js';
+import { ok, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
 
 const MIB = 1024 ** 2;
 /** What the daemon takes besides the bytes in flight, with room to spare (docs/performance.md: 190 MiB at work). */

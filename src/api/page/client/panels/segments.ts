@@ -1,4 +1,4 @@
-import type { Status } from './types.js';
+import type { Status } from '../types.js';
 
 /** What is known of a stretch of the chain; of several, the first that holds. */
 export const segmentKinds = [

@@ -1,4 +1,4 @@
-import type { CodeInfo } from './types.js';
+import type { CodeInfo } from '../types.js';
 
 /** Readiness codes: what each means, and what to do. */
 export type Codes = Readonly<Record<string, CodeInfo>>;

@@ -1,5 +1,5 @@
 import type { Codes } from './codes.js';
-import type { View } from './types.js';
+import type { View } from '../types.js';
 
 /** How the daemon is, in a word or two. */
 export interface Standing {
