@@ -39,11 +39,10 @@ function follower(
 const FROM_ROOT = ['--start-height', 'root'];
 
 /** Calls by which a collection can be had. */
+const collectionMethods = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
+
 function collectionCalls({ node }: DevnetHandle): number {
-  return ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'].reduce(
-    (sum, method) => sum + node.requests.count(method),
-    0,
-  );
+  return collectionMethods.reduce((sum, method) => sum + node.requests.count(method), 0);
 }
 
 const won = (metrics: ScrapedMetrics, source: string): number =>
@@ -145,7 +144,10 @@ describe('a peer that wants a token', () => {
     async (tokensFor) => {
       const devnet = await nodeWith();
       const { endpoint, source } = await guardedSource(devnet, tokensFor);
-      devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 6_000 }]);
+      // No other way to a collection before the token is read again.
+      devnet.node.setFaults(
+        collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),
+      );
       const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
       const own = new TestSecrets('another-token-0123456789\n');
       const without = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags), trusting);
@@ -231,7 +233,9 @@ describe('a peer that lies', () => {
       giving((block) => (isLie(block) ? Buffer.alloc(5 * 1024 * 1024) : message(block))),
     ],
   ])('%s is refused, counted and named, and the index is right', async (_, reason, stream) => {
-    const [devnet, peer] = [await nodeWith(), await peerThat(stream)];
+    // Slow enough for the lie to come first.
+    const slow = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 300 } as const;
+    const [devnet, peer] = [await nodeWith({ faults: [slow] }), await peerThat(stream)];
     const dataDir = scratchDirectory();
     const daemon = await follower(
       devnet,
@@ -265,7 +269,7 @@ describe('a peer that lies', () => {
     ],
   ])('%s: the nodes are asked instead, and the status says why', async (_, stream, words) => {
     const [devnet, peer] = [await nodeWith(), await peerThat(stream)];
-    devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 6_000 }]);
+    devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 30_000 }]);
     const flags = ['--no-edi', '--start-height', String(TOP - 12)];
     const daemon = await follower(devnet, scratchDirectory(), peer.endpoint, ...flags);
     await eventually(async () => words.test((await peerOf(daemon)).reason ?? '') || undefined);
