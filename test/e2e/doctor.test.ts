@@ -172,6 +172,40 @@ describe('doctor', () => {
     expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
   });
 
+  it('tells which peers give blocks, and what keeps others from it', async () => {
+    const devnet = await node();
+    const indexing = ['--start-height', 'root', '--no-edi'];
+    const source = await startDaemon(startArguments(devnet, scratchDirectory(), ...indexing));
+    await source.reaches(HEAD);
+    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
+    const tokens = ['--api-tokens-file', secrets.tokensFile];
+    const guarded = await startDaemon(startArguments(devnet, scratchDirectory(), ...indexing, ...tokens));
+    await guarded.reaches(HEAD);
+    const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
+    const peers = [source.grpcAddress, guarded.grpcAddress, devnet.address, emulator.address, '127.0.0.1:1'];
+    const flags = peers.flatMap((peer) => ['--peer', peer]);
+    const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+    expect(code, 'peers are no condition').toBe(0);
+    expect(saying('nodes', 'ok')).toContain(
+      `Peer ${source.grpcAddress} (flow-localnet, in the clear) gives its blocks.`,
+    );
+    const said = saying('nodes', 'warning');
+    expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--peer-token-file FILE`));
+    expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is no indexer`);
+    expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
+    expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
+
+    const known = ['--peer', guarded.grpcAddress, '--peer-token-file', secrets.tokensFile];
+    const fed = await examined(startArguments(devnet, scratchDirectory(), ...known));
+    expect(fed.saying('nodes', 'ok')).toContain(`Peer ${guarded.grpcAddress}`);
+    chmodSync(secrets.tokensFile, 0o644);
+    const far = ['--peer', '192.0.2.1:7181', '--peer-token-file', secrets.tokensFile];
+    const open = await examined(startArguments(devnet, scratchDirectory(), ...far));
+    expect(open.saying('exposure', 'warning')).toMatch(
+      /token for peers.*chmod 600[^]*write grpcs:\/\/192\.0\.2\.1:7181/,
+    );
+  });
+
   it('names who has a port, and ports that are given twice', async () => {
     const devnet = await node();
     const server = createServer();

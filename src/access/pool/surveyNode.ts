@@ -6,6 +6,7 @@ import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { loadMethodStubs } from '../transport/methodStubs.js';
 import type { Endpoint } from '../transport/endpoint.js';
+import type { PeerToken } from '../transport/RpcClient.js';
 import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -47,6 +48,8 @@ export interface SurveyOptions {
   /** Of each call, and of the wait for a stream's first message. */
   readonly timeoutMs: number;
   readonly asksExecutionData: boolean;
+  /** Present: it is another indexer, which is asked for its blocks from this height on. */
+  readonly peer?: { readonly token: PeerToken; readonly fromHeight: number };
 }
 
 /**
@@ -57,7 +60,7 @@ export async function surveyNode(
   options: SurveyOptions,
   dependencies: { readonly clock: Clock },
 ): Promise<NodeSurvey> {
-  const { endpoint, maxMessageBytes, timeoutMs } = options;
+  const { endpoint, maxMessageBytes, peer, timeoutMs } = options;
   const { clock } = dependencies;
   const node = new GrpcAccessNode(
     {
@@ -66,6 +69,7 @@ export async function surveyNode(
     },
     {
       clock,
+      peerToken: peer?.token,
       stubs: loadMethodStubs(),
       healthRecord: new NodeHealthRecord({ clock }),
       metrics: createMetrics({ version: programVersion(), node: process.version }),
@@ -92,14 +96,20 @@ class Survey {
 
   async run(): Promise<NodeSurvey> {
     const node = this.#node;
-    const { endpoint } = this.#options;
+    const { endpoint, peer } = this.#options;
     const parameters = await this.#ask('GetNetworkParameters', () => node.getNetworkParameters());
     const isReached = parameters !== undefined || !this.#isUnreachable();
-    const version = isReached
+    const asksNode = isReached && peer === undefined;
+    if (isReached && peer !== undefined) {
+      await this.#open('SubscribeIndexedBlocks', (signal) =>
+        node.subscribeIndexedBlocks(peer.fromHeight, { signal }),
+      );
+    }
+    const version = asksNode
       ? await this.#ask('GetNodeVersionInfo', () => node.getNodeVersionInfo())
       : undefined;
     const beganAtMs = this.#clock.now();
-    const head = isReached
+    const head = asksNode
       ? await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(false))
       : undefined;
     const headAskedAtMs = (beganAtMs + this.#clock.now()) / 2;

@@ -6,6 +6,7 @@ import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import { packageRoot } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { missingIn } from '../../storage/index.js';
+import { readPeerToken } from '../guard/tokens.js';
 import { checkClock } from './checks/clockCheck.js';
 import { checkConfiguration } from './checks/configuration.js';
 import { checkDisk } from './checks/disk.js';
@@ -13,6 +14,7 @@ import { checkExposure } from './checks/exposure.js';
 import { checkLimits, openFilesLimit } from './checks/limits.js';
 import { checkMachine, thisMachine } from './checks/machine.js';
 import { checkNodes } from './checks/nodes.js';
+import { checkPeers } from './checks/peers.js';
 import { checkPorts } from './checks/ports.js';
 import { checkStore } from './checks/store.js';
 import { factsOfStore, heightsIn } from './facts/storeFacts.js';
@@ -57,7 +59,10 @@ export async function examine(
     if (config.roles.every((role) => role === 'api'))
       return [ok('This process asks no node: it only serves readers.')];
     surveys = await surveyNodes(config, clock);
-    return checkNodes(config, { surveys, stored });
+    const heads = surveys.flatMap(({ head }) => head?.height ?? []);
+    const fromHeight = stored.coverage.at(-1)?.to ?? Math.max(0, ...heads);
+    const peers = await surveyPeers(config, fromHeight, clock);
+    return [...checkNodes(config, { surveys, stored }), ...checkPeers(config, peers)];
   });
   await check('clock', () => checkClock(surveys, { isPublic: PUBLIC.includes(config.network) }));
   await check('disk', async () => {
@@ -104,6 +109,27 @@ function surveyNodes(
         {
           ...{ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
           asksExecutionData: feeds.has(endpoint.name),
+        },
+        { clock },
+      ),
+    ),
+  );
+}
+
+async function surveyPeers(
+  { access, peers, peerTokenFile }: DaemonConfig,
+  fromHeight: number,
+  clock: Clock,
+): Promise<readonly NodeSurvey[]> {
+  // A file without a token is told of among what is exposed.
+  const token = peerTokenFile && (await readPeerToken(peerTokenFile).catch(() => undefined));
+  const { maxMessageBytes } = access;
+  return Promise.all(
+    peers.map((peer) =>
+      surveyNode(
+        {
+          ...{ endpoint: parseEndpoint(peer), maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
+          ...{ asksExecutionData: false, peer: { token: () => token, fromHeight } },
         },
         { clock },
       ),

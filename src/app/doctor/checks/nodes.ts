@@ -7,11 +7,11 @@ import type { Finding } from '../verdicts.js';
 /** A node that takes longer for the middle one of its calls makes everything slow. */
 const SLOW_MS = 1_000;
 
-/** What a node said is foreign text, of any length. */
 const MAX_SAID = 240;
 
-function brief(text: string): string {
-  return text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)}…` : text;
+/** What a node said is foreign text, of any length. */
+export function brief(text: string, maxLength = MAX_SAID): string {
+  return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
 
 type Method = CallSurvey['method'];
@@ -95,11 +95,13 @@ function checkNode(
   return found;
 }
 
-function whyOf({ calls }: NodeSurvey): string {
+/** What a node said that gave nothing. */
+export function whyOf({ calls }: NodeSurvey): string {
   return brief(calls.find(({ said }) => said !== undefined)?.said ?? 'it said nothing');
 }
 
-function mendOf(survey: NodeSurvey): string {
+/** What to do about a node that does not answer, which that flag names. */
+export function mendOf(survey: NodeSurvey, flag = '--access-node'): string {
   const { endpoint, speaks } = survey;
   if (speaks === 'tls') return `it speaks TLS: write grpcs://${endpoint.name}`;
   const why = survey.calls.map(({ said = '' }) => said).join(' ');
@@ -108,7 +110,7 @@ function mendOf(survey: NodeSurvey): string {
   if (endpoint.tls && /certificate|self.signed|altnames|issuer/i.test(why)) {
     return 'its certificate is not trusted here: name its authority in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH';
   }
-  return 'see that it runs and can be reached from here (address, port, firewall), or name another --access-node';
+  return `see that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
 }
 
 /** Why it is of another chain, or spork, than the configuration or the store; `undefined`: it is not. */

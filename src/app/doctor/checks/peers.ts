@@ -1,0 +1,37 @@
+import type { NodeSurvey } from '../../../access/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { ok, warning } from '../verdicts.js';
+import type { Finding } from '../verdicts.js';
+import { brief, mendOf, whyOf } from './nodes.js';
+
+/** A refusal ends with what to do about it. */
+const MAX_REFUSAL = 600;
+
+/** Whether the peers can be reached, are of the chain, and give their blocks. Without them the daemon asks the nodes. */
+export function checkPeers(
+  { chainId, network }: Pick<DaemonConfig, 'chainId' | 'network'>,
+  surveys: readonly NodeSurvey[],
+): Finding[] {
+  return surveys.map((survey) => {
+    const { endpoint } = survey;
+    const peer = `Peer ${endpoint.name}`;
+    if (!survey.isAnswering)
+      return warning(`${peer} does not answer: ${whyOf(survey)}; ${mendOf(survey, '--peer')}.`);
+    const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
+    if (refusal !== undefined)
+      return warning(`${peer} refuses us: ${brief(refusal.said ?? '', MAX_REFUSAL)}.`);
+    if (survey.chainId !== undefined && survey.chainId !== chainId)
+      return warning(`${peer} serves ${survey.chainId}, not ${chainId}; name an indexer of ${network}.`);
+    const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
+    if (stream?.outcome === 'unimplemented') {
+      return warning(
+        `${peer} has no stream of indexed blocks: it is no indexer, or one of an older version; name the gRPC port of one, or upgrade it.`,
+      );
+    }
+    // One that has nothing newer yet says nothing.
+    if (stream?.outcome !== 'served' && stream?.outcome !== 'quiet')
+      return warning(`${peer} gave no block just now: ${brief(stream?.said ?? '')}; see its log.`);
+    const secrecy = endpoint.tls ? 'TLS' : 'in the clear';
+    return ok(`${peer} (${survey.chainId ?? 'chain unknown'}, ${secrecy}) gives its blocks.`);
+  });
+}
