@@ -32,13 +32,14 @@ export class Disputes {
   }
 
   /**
-   * The height is complete, with the guarantees that were contradicted. That says nothing of those who stream another block:
-   * which of the two the chain has shows only in what follows.
+   * The height is complete, with the guarantees that were contradicted. That proves nothing against those who stream another
+   * block, unless the next one follows ours: which of the two the chain has shows in what follows.
    */
-  completed({ dispute }: HeightRecord): void {
+  completed({ block, dispute, height }: HeightRecord): void {
     if (dispute === undefined) return;
+    const hasFollower = this.#heights.at(height + 1)?.block.parentId === block.id;
     for (const { node, method, detail, what } of dispute.accused.values())
-      if (what === 'guarantees') this.#nodes.report(node, 'lied', detail, method);
+      if (what === 'guarantees' || hasFollower) this.#nodes.report(node, 'lied', detail, method);
     voidWhatWasSaid(dispute);
   }
 

@@ -332,14 +332,21 @@ describe('JobProcessor', () => {
       expect(m.store.written.get(1)?.block.collectionIds).toEqual([id('a')]);
     });
 
-    it('is held against nobody where it is of another block: the chain says which of the two it has', () => {
-      const m = meeting();
-      m.run(block(1, ['a']));
+    it('is held against its node where it is of another block, if the next block follows ours', () => {
       const by = { node: liar, method: 'SubscribeExecutionData' } as const;
-      m.processor.onContradiction(1, by, 'wrong_block', 'block');
-      expect(m.explainer.explain(1).dispute).toContain('liar:9000');
-      m.answer('a');
-      expect(m.reported).toEqual([]);
+      const alone = meeting();
+      alone.run(block(1, ['a']));
+      alone.processor.onContradiction(1, by, 'wrong_block', 'block');
+      expect(alone.explainer.explain(1).dispute).toContain('liar:9000');
+      alone.answer('a');
+      expect(alone.reported, 'ours may be the one that the chain does not have').toEqual([]);
+
+      const followed = meeting();
+      followed.run(block(1, ['a']));
+      followed.run(block(2, ['b']));
+      followed.processor.onContradiction(1, by, 'wrong_block', 'block');
+      followed.answer('a');
+      expect(followed.reported).toEqual(['liar:9000 lied']);
     });
 
     it('proves nothing where a block has no collections', () => {
