@@ -4,9 +4,9 @@ import { defineConfig } from 'vitest/config';
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
   test: {
-    // Files beside each other, two more than there are processors, as most end-to-end tests mostly wait: no test asserts a
+    // Files beside each other, four more than there are processors, as most end-to-end tests mostly wait: no test asserts a
     // speed, or takes a port that another one may be given (test/support/lastingPort.ts).
-    maxWorkers: availableParallelism() + 2,
+    maxWorkers: availableParallelism() + 4,
     projects: [
       {
         test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false },
