@@ -110,7 +110,10 @@ describe('AccessNetwork over gRPC', () => {
     await network.whenIdentified(stop.signal);
     expect(network.heights.liveRoot()).toBe(500);
     expect(network.heights.lowestHeight()).toBe(10);
-    expect(network.heights.sporkAt(600)).toEqual({ rootHeight: 500, sporkId: testId(500, 1).toString('hex') });
+    expect(network.heights.sporkAt(600)).toEqual({
+      rootHeight: 500,
+      sporkId: testId(500, 1).toString('hex'),
+    });
 
     await until(() => network.forHeight(42).length > 0);
     const [node] = network.forHeight(42);
