@@ -18,6 +18,8 @@ export {
 export { VerificationMemory } from './VerificationMemory.js';
 export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
+export { serviceMethods } from './wire/serviceMethods.js';
+export type { FlowService } from './wire/serviceMethods.js';
 export { WireError } from './WireError.js';
 export { InvalidCollectionError } from './InvalidCollectionError.js';
 export type { InvalidCollectionReason } from './InvalidCollectionError.js';

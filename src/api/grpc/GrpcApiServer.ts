@@ -1,4 +1,3 @@
-import { loadDescriptors } from '../../flow/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { accessCalls } from './calls/accessCalls.js';
 import type { AccessCallsDependencies, AccessCallsOptions } from './calls/accessCalls.js';
@@ -36,7 +35,6 @@ export class GrpcApiServer extends GrpcServer {
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
     const { feed } = dependencies;
     const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
-    const files = loadDescriptors();
     const accounts = byPath(INDEX_API, accountCalls(dependencies));
     const unary = {
       ...byPath(ACCESS_API, accessCalls(options, dependencies)),
@@ -50,12 +48,9 @@ export class GrpcApiServer extends GrpcServer {
       ...byPath(INDEX_API, indexStreams({ feed })),
       ...health.streams(),
     };
-    const conversations = new ReflectionService({ files }).conversations();
+    const conversations = new ReflectionService().conversations();
     const { accessNodes } = options;
-    const refused = notServed(
-      { accessApi: ACCESS_API, accessNodes },
-      { files, served: { ...unary, ...streams } },
-    );
+    const refused = notServed({ accessApi: ACCESS_API, accessNodes }, { served: { ...unary, ...streams } });
     super(options, { ...dependencies, calls: { unary, streams, conversations, refused, open, bulk } });
     this.#health = health;
   }

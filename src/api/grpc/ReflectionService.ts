@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { WireWriter } from '../../flow/index.js';
+import { loadDescriptors, WireWriter } from '../../flow/index.js';
 import type { DescriptorFile } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { fieldsOf } from './calls/calls.js';
@@ -12,24 +12,30 @@ const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alph
 const REQUEST = { host: 1, file: 3, symbol: 4, extension: 5, extensionsOf: 6, services: 7 } as const;
 const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, error: 7 } as const;
 
-/**
- * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
- * messages. None of these has extensions.
- */
-export class ReflectionService {
-  readonly #byName = new Map<string, DescriptorFile>();
-  readonly #bySymbol = new Map<string, DescriptorFile>();
-  readonly #services: Buffer;
+/** Every file under `proto/`, by what it is asked for. */
+class DescribedFiles {
+  readonly byName = new Map<string, DescriptorFile>();
+  readonly bySymbol = new Map<string, DescriptorFile>();
+  /** `ListServiceResponse`. */
+  readonly services: Buffer;
 
-  constructor({ files }: { readonly files: readonly DescriptorFile[] }) {
+  constructor(files: readonly DescriptorFile[]) {
     for (const file of files) {
-      this.#byName.set(file.name, file);
-      for (const symbol of file.symbols) this.#bySymbol.set(symbol, file);
+      this.byName.set(file.name, file);
+      for (const symbol of file.symbols) this.bySymbol.set(symbol, file);
     }
     const services = files.flatMap((file) => file.services).sort();
     const entries = services.map((name) => new WireWriter().text(1, name).finish());
-    this.#services = new WireWriter().elements(1, entries).finish();
+    this.services = new WireWriter().elements(1, entries).finish();
   }
+}
+
+/**
+ * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
+ * messages. None of these has extensions. The files are read for the first who asks.
+ */
+export class ReflectionService {
+  #files: DescribedFiles | undefined;
 
   conversations(): Readonly<Record<string, Conversation>> {
     const respond: Conversation = (request) => this.#respond(request);
@@ -39,28 +45,34 @@ export class ReflectionService {
   /** Expected errors: ApiError (bad_request). "Not found" is a response, and the call goes on. */
   #respond(request: Buffer): Buffer {
     const requested = fieldsOf(request);
+    const { byName, bySymbol, services } = this.#described();
     const response = new WireWriter()
       .text(RESPONSE.host, requested.text(REQUEST.host))
       .element(RESPONSE.request, request);
-    if (requested.has(REQUEST.services)) return response.element(RESPONSE.services, this.#services).finish();
+    if (requested.has(REQUEST.services)) return response.element(RESPONSE.services, services).finish();
     if (requested.has(REQUEST.file)) {
       const name = requested.text(REQUEST.file);
-      return this.#files(response, this.#byName.get(name), `file ${quoted(name)}`);
+      return this.#filesIn(response, byName.get(name), `file ${quoted(name)}`);
     }
     if (requested.has(REQUEST.symbol)) {
       const name = requested.text(REQUEST.symbol);
-      return this.#files(response, this.#bySymbol.get(name), `symbol ${quoted(name)}`);
+      return this.#filesIn(response, bySymbol.get(name), `symbol ${quoted(name)}`);
     }
     const type = requested.text(REQUEST.extensionsOf);
-    if (this.#bySymbol.has(type)) {
+    if (bySymbol.has(type)) {
       return response.element(RESPONSE.extensions, new WireWriter().text(1, type).finish()).finish();
     }
-    if (requested.has(REQUEST.extensionsOf)) return this.#files(response, undefined, `type ${quoted(type)}`);
-    if (requested.has(REQUEST.extension)) return this.#files(response, undefined, 'such extension');
+    if (requested.has(REQUEST.extensionsOf))
+      return this.#filesIn(response, undefined, `type ${quoted(type)}`);
+    if (requested.has(REQUEST.extension)) return this.#filesIn(response, undefined, 'such extension');
     return error(response, status.INVALID_ARGUMENT, 'unknown kind of request');
   }
 
-  #files(response: WireWriter, file: DescriptorFile | undefined, what: string): Buffer {
+  #described(): DescribedFiles {
+    return (this.#files ??= new DescribedFiles(loadDescriptors()));
+  }
+
+  #filesIn(response: WireWriter, file: DescriptorFile | undefined, what: string): Buffer {
     if (file === undefined) return error(response, status.NOT_FOUND, `there is no ${what} here`);
     const files = this.#withImports(file).map(({ encoded }) => encoded);
     return response.element(RESPONSE.files, new WireWriter().elements(1, files).finish()).finish();
@@ -71,7 +83,7 @@ export class ReflectionService {
     const found = new Set([file]);
     for (const { imports } of found) {
       for (const name of imports) {
-        const imported = this.#byName.get(name);
+        const imported = this.#described().byName.get(name);
         if (imported !== undefined) found.add(imported);
       }
     }

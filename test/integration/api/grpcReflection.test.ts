@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MessageTypeDefinition, MethodDefinition } from '@grpc/proto-loader';
 import { describe, expect, it } from 'vitest';
-import { loadDescriptors } from '../../../src/flow/index.js';
+import { loadDescriptors, serviceMethods } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { decodeFile, descriptorFaults } from '../../support/descriptorCheck.js';
 import type { FileShape, MessageShape } from '../../support/descriptorCheck.js';
@@ -229,6 +229,15 @@ describe('the descriptors', () => {
     expect(createHash('sha256').update(lines.join('\n')).digest('hex'), lines.join('\n')).toBe(
       '9c4044c7edaeb1fb0955adacd64b4708a650c31f19b95c3f728ef17e1c649e84',
     );
+  });
+
+  it('have the methods that the text of a service names', () => {
+    for (const service of ['flow.access.AccessAPI', 'flow.executiondata.ExecutionDataAPI'] as const) {
+      const symbols = loadDescriptors().flatMap((file) => file.symbols);
+      const methods = symbols.filter((symbol) => symbol.startsWith(`${service}.`));
+      expect(methods.length).toBeGreaterThan(0);
+      expect(serviceMethods(service).map((method) => `${service}.${method}`)).toEqual(methods);
+    }
   });
 
   it('stand up to a strict client', () => {

@@ -1,7 +1,8 @@
-import type { DescriptorFile } from '../../../flow/index.js';
+import { serviceMethods } from '../../../flow/index.js';
+import type { FlowService } from '../../../flow/index.js';
 import { ApiError } from '../../view/ApiError.js';
 
-const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
+const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
 
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
@@ -18,27 +19,21 @@ const reasons: readonly (readonly [method: RegExp, why: string])[] = [
 
 /** By path: why each of Flow's calls that is missing here is not served, and whom to ask instead. */
 export function notServed(
-  options: { readonly accessApi: string; readonly accessNodes: readonly string[] },
-  {
-    files,
-    served,
-  }: { readonly files: readonly DescriptorFile[]; readonly served: Readonly<Record<string, unknown>> },
+  options: { readonly accessApi: FlowService; readonly accessNodes: readonly string[] },
+  { served }: { readonly served: Readonly<Record<string, unknown>> },
 ): Readonly<Record<string, ApiError>> {
   const { accessApi, accessNodes } = options;
   const [first] = accessNodes;
   const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
-  const methodsOf = (service: string): readonly string[] =>
-    files.flatMap(({ symbols }) => symbols.filter((symbol) => symbol.startsWith(`${service}.`)));
-  return Object.fromEntries(
-    [...methodsOf(accessApi), ...methodsOf(EXECUTION_DATA_API)].flatMap((symbol) => {
-      const [, service = '', method = ''] = /^(.*)\.(\w+)$/.exec(symbol) ?? [];
+  const refusals = [accessApi, EXECUTION_DATA_API].flatMap((service) =>
+    serviceMethods(service).map((method): [path: string, refusal: ApiError] => {
       const why =
         service === EXECUTION_DATA_API
           ? 'this index does not keep execution data'
           : (reasons.find(([pattern]) => pattern.test(method))?.[1] ?? 'this index does not have it');
       const message = `${method} is not served: ${why}; ask ${node}, or have the daemon forward such calls (api.forward)`;
-      const path = `/${service}/${method}`;
-      return path in served ? [] : [[path, new ApiError(404, 'not_served', message)]];
+      return [`/${service}/${method}`, new ApiError(404, 'not_served', message)];
     }),
   );
+  return Object.fromEntries(refusals.filter(([path]) => !(path in served)));
 }
