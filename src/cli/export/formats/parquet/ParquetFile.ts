@@ -57,8 +57,9 @@ export class ParquetFile implements GrowingFile, TableSink {
     if (this.#held >= GROUP_ROWS || this.#heldBytes >= GROUP_BYTES) this.#endGroup();
   }
 
+  /** Groups end within blocks: whatever rows are held by then, the groups before them are whole. */
   take(): Uint8Array | undefined {
-    return this.#held === 0 && this.#bytes.index > 0 ? this.#drain() : undefined;
+    return this.#bytes.index > 0 ? this.#drain() : undefined;
   }
 
   finish(): Uint8Array {
