@@ -26,8 +26,6 @@ export default defineConfig({
           include: ['test/e2e/**/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 60_000,
-          // The simulated node and the rest are loaded once per worker, and not once per file.
-          isolate: false,
           // A machine that is shared may starve a process all the same: one that fails is played once more, and the report says so.
           retry: 1,
         },
