@@ -6,10 +6,10 @@ export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Has binaries of its own, which must lie where it looks for them. */
 const NATIVE = ['level'];
-/** `pg` would take it in place of its own JavaScript, were it there. */
+/** `pg` looks for it, and does without. */
 const NEVER_THERE = ['pg-native'];
 
-// Older packages ask for modules of Node.js by a function that ES modules do not have.
+// CommonJS packages call `require` for modules of Node.js, which ES modules lack.
 const REQUIRE = `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`;
 
 /** For esbuild. */

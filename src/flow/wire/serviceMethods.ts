@@ -10,7 +10,7 @@ const files = {
 
 export type FlowService = keyof typeof files;
 
-/** The methods that `proto/` has of a service, by the text of its file: descriptors of everything take forty times as long. */
+/** The methods of a service, read from the text of its file: a parser would have to load all of `proto/` at the start. */
 export function serviceMethods(service: FlowService): readonly string[] {
   const text = readFileSync(join(protoRoot, files[service]), 'utf8');
   return [...text.matchAll(/^ *rpc (\w+)/gm)].map(([, method = '']) => method);

@@ -28,7 +28,7 @@ export function checkPeers(
         `${peer} has no stream of indexed blocks: it is no indexer, or one of an older version; name the gRPC port of one, or upgrade it.`,
       );
     }
-    // One that has nothing newer yet says nothing.
+    // A peer with nothing newer stays quiet.
     if (stream?.outcome !== 'served' && stream?.outcome !== 'quiet')
       return warning(`${peer} gave no block just now: ${brief(stream?.said ?? '')}; see its log.`);
     const secrecy = endpoint.tls ? 'TLS' : 'in the clear';
