@@ -230,9 +230,9 @@ export const daemonSettings = {
     default: 4,
   }),
   'backfill.window': setting({
-    doc: 'How many heights of a range of history are worked on at once.',
+    doc: 'How many heights of a range of history are worked on at once. At least 2: a block counts once its child is known.',
     value: 'heights',
-    format: integer(1, 1000),
+    format: integer(2, 1000),
     default: 64,
   }),
   'index.accounts': setting({

@@ -22,8 +22,7 @@ export interface RangeRunnerOptions {
 
 export interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
-  /** `signal` aborts when the line is not wanted any more: it is closed as soon as it is there. */
-  readonly startLine: (job: RangeJob, signal: AbortSignal) => Promise<L>;
+  readonly startLine: (job: RangeJob) => Promise<L>;
   /** More is published. Must not throw. */
   readonly onPublished?: () => void;
   readonly logger: Logger;
@@ -87,7 +86,7 @@ export class RangeRunner<L extends RangeLine> {
     const { logger, startLine } = this.#dependencies;
     const { from, to } = job.range;
     if (signal.aborted) return job.release();
-    const line = await startLine(job, AbortSignal.any([signal, job.signal]));
+    const line = await startLine(job);
     const running = { job, line };
     this.#running.add(running);
     const stopped = new AbortController();

@@ -413,4 +413,31 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: '{ windowHeights: config.backfill.window, stopHeight: range.to },',
     instead: '{ windowHeights: 2 * config.backfill.window, stopHeight: range.to },',
   },
+  {
+    name: 'the last block of a range of history does not wait for its child',
+    file: 'finality/blocks/FinalizedBlocks.ts',
+    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
+    instead: 'return height === this.#stopHeight;',
+    // One seed of thousands has a lone node lie at such a height.
+    heldBy: {
+      file: 'unit/finality/rangeEnds.test.ts',
+      test: 'is taken back where its child names another one',
+    },
+  },
+  {
+    name: 'the first block of a range of history may name any parent',
+    file: 'finality/blocks/FinalizedBlocks.ts',
+    of: 'dependencies.watermark.latestBlock() ?? this.#below?.block',
+    instead: 'dependencies.watermark.latestBlock()',
+    heldBy: {
+      file: 'unit/finality/rangeEnds.test.ts',
+      test: 'is read once the block below is known, and must name that as its parent',
+    },
+  },
+  {
+    name: "the last collection of a peer's block is taken for that of the system",
+    file: 'flow/decodeResponses.ts',
+    of: 'isWithoutSystem: true, byteLength }',
+    instead: 'isWithoutSystem: false, byteLength }',
+  },
 ];

@@ -250,7 +250,7 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   const backfill = {
     plan: String(firstHeight),
     parallelRanges: dice.whole(1, 4),
-    window: dice.pick([1, 2, 4, 16]),
+    window: dice.pick([3, 2, 4, 16]),
   };
   // The same goes for lies.
   const endpoints = scenario.endpoints.map((endpoint) => ({

@@ -22,12 +22,12 @@ import type {
 } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';
-import type { FinalizationListener, RootParent } from '../../finality/index.js';
+import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../finality/index.js';
 import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { BlockHead, RangeStore, WriteRoom } from '../../storage/index.js';
+import type { RangeStore, WriteRoom } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import {
   blocksOptions,
@@ -74,8 +74,8 @@ export interface IndexingLineOptions {
   readonly isHistory?: boolean;
   /** Known parents besides the spork table: the one that the block above a range names. */
   readonly rootParents?: readonly RootParent[];
-  /** The parent of the range's first block, where the store does not have it. */
-  readonly below?: BlockHead | undefined;
+  /** See `FinalizedBlocks`. */
+  readonly asksFor?: FinalizedBlocksOptions['asksFor'];
 }
 
 /** The parts that status, metrics and health read. */
@@ -212,7 +212,7 @@ function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
   { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
-  { reachedHeight, rootParents = [], below }: IndexingLineOptions,
+  { reachedHeight, rootParents = [], asksFor }: IndexingLineOptions,
   onFatal: (error: unknown) => void,
 ) {
   const { store, listener, ends, clock } = parts;
@@ -220,15 +220,12 @@ function buildFront(
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
     {
-      ...{ ...blocksOptions(config, parts), reachedHeight },
+      ...{ ...blocksOptions(config, parts), reachedHeight, asksFor },
       sporkRoots: [...rootParentsOf(parts.sporks), ...rootParents],
     },
     {
       ...{ ...common, heights, signal: workSignal },
-      watermark: {
-        latestIndexedHeight: () => store.latestIndexedHeight(),
-        latestBlock: () => store.latestBlock() ?? below,
-      },
+      watermark: store,
       // The chain's own head: at the stop height, blocks are not at the tip yet.
       head: () => listener.finalizedHeight() ?? 0,
       toldHead: (height) => listener.toldHead(height),

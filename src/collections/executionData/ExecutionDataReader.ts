@@ -127,7 +127,12 @@ export class ExecutionDataReader {
     let justPaused = false;
     try {
       for (;;) {
-        justPaused = await this.#waitForRoom(watch, signal);
+        justPaused = false;
+        // Checked in the very turn of reading: another stream may just have used up the budget.
+        while (!this.#hasRoom()) {
+          await this.#waitForRoom(watch, signal);
+          justPaused = true;
+        }
         const wasDue = watch.pulling();
         const readAtMs = clock.monotonic();
         const read = await reader.read();
@@ -181,9 +186,7 @@ export class ExecutionDataReader {
     );
   }
 
-  /** Waits until the next height may be read. True when it had to wait. */
-  async #waitForRoom(watch: StreamMonitor, signal: AbortSignal): Promise<boolean> {
-    if (this.#hasRoom()) return false;
+  async #waitForRoom(watch: StreamMonitor, signal: AbortSignal): Promise<void> {
     const { events, outlook, window } = this.#dependencies;
     events.onWaiting(true);
     do await window.changed(signal);
@@ -191,7 +194,6 @@ export class ExecutionDataReader {
     events.onWaiting(false);
     outlook.alive();
     watch.paused();
-    return true;
   }
 
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */

@@ -65,6 +65,8 @@ export interface BlockReaderDependencies {
   readonly metrics: FinalityMetrics;
   /** Takes a block that links. */
   readonly onBlock: (answer: Answer) => void;
+  /** No node serves the next height, and none has for a while. */
+  readonly onUnserved: () => void;
 }
 
 /** Why reading from a node ended. */
@@ -149,8 +151,10 @@ export class BlockReader {
     );
     if (way === undefined) {
       this.#unservedLooks += 1;
-      if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD)
+      if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD) {
         logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+        this.#deps.onUnserved();
+      }
       return this.#pause.sleep(this.#ways.pauseMs(), signal);
     }
     this.#unservedLooks = 0;

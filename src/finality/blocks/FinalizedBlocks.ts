@@ -17,6 +17,7 @@ import { TipCheck } from '../forks/TipCheck.js';
 import type { FinalityMetrics, LinkedHeights, ToldHead } from '../ports.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../upstream/pollBlocks.js';
 import { TwoWays } from '../upstream/TwoWays.js';
+import { BlockBelow } from './BlockBelow.js';
 import { BlockReader } from './BlockReader.js';
 
 export interface FinalizedBlocksOptions {
@@ -32,6 +33,8 @@ export interface FinalizedBlocksOptions {
    */
   readonly reachedHeight?: number | undefined;
   readonly sporkRoots?: readonly RootParent[];
+  /** Of a range: which of its neighbours are not indexed and are asked for, so that its ends are proved by them. */
+  readonly asksFor?: { readonly below: boolean; readonly above: boolean } | undefined;
   /** A stream that owes a block for this long is reopened. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before NotFound at the tip is retried. Default 200. */
@@ -86,7 +89,8 @@ export interface HeldUpBlock {
  * The finalized blocks as jobs: read ahead of the watermark (`BlockReader`), linked parent by parent, and handed out only
  * then. `notify` tells it that the watermark or the head has moved.
  *
- * Bounds: it asks for heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only and holds no others.
+ * Bounds: it asks for heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only and holds no others; of a
+ * range, for the two beside it as well (`asksFor`), the upper one within the window.
  */
 export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
   readonly #window: number;
@@ -97,6 +101,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #resolver: ForkResolver;
   readonly #poll: BlockPoll;
   readonly #tipCheck: TipCheck;
+  readonly #below: BlockBelow | undefined;
+  readonly #asksForAbove: boolean;
   readonly #ways: TwoWays;
   readonly #reader: BlockReader;
   readonly #refusals: Refusals;
@@ -113,7 +119,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const begun = (options.sporkRoots ?? []).map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
     this.#deps = dependencies;
-    const { watermark, heights, nodes, clock, random, logger, storedBlock } = dependencies;
+    const { heights, nodes, clock, random, logger, storedBlock } = dependencies;
+    const watermark: Watermark = {
+      latestIndexedHeight: () => dependencies.watermark.latestIndexedHeight(),
+      latestBlock: () => dependencies.watermark.latestBlock() ?? this.#below?.block,
+    };
     this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark, heights });
     this.#troubles = new NodeTroubles({ clock });
     this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
@@ -140,6 +150,13 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
     );
     this.#poll = new BlockPoll({ nodes });
+    const { below: asksForBelow, above: asksForAbove } = options.asksFor ?? { below: false, above: false };
+    this.#asksForAbove = asksForAbove;
+    if (asksForBelow) {
+      const poll = new BlockPoll({ nodes, onFailure: (error) => this.#troubles.failed(error) });
+      const height = watermark.latestIndexedHeight();
+      this.#below = new BlockBelow({ height }, { nodes, poll, troubles: this.#troubles, clock });
+    }
     this.#reader = new BlockReader(
       {
         silentAfterMs: options.silentAfterMs ?? 5_000,
@@ -147,9 +164,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         parallelReads: options.parallelReads ?? 8,
       },
       {
-        ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: dependencies.upperBound },
+        ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: () => this.#readBound() },
         ...{ linked: this.#linked, ways: this.#ways, resolver: this.#resolver },
         ...{ refusals: this.#refusals, troubles: this.#troubles, onBlock: (answer) => this.#append(answer) },
+        onUnserved: () => dependencies.signal.notify(),
       },
     );
     this.#tipCheck = new TipCheck({
@@ -164,7 +182,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Resolves when `signal` aborts. No expected errors. */
   async run(signal: AbortSignal): Promise<void> {
-    await runTogether(signal, [(ended) => this.#reader.run(ended), (ended) => this.#tipCheck.run(ended)]);
+    const read = async (ended: AbortSignal): Promise<void> => {
+      await this.#below?.find(ended);
+      await this.#reader.run(ended);
+    };
+    await runTogether(signal, [read, (ended) => this.#tipCheck.run(ended)]);
   }
 
   /** The watermark or the head moved. */
@@ -175,16 +197,17 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** A node answers again: ends the current pause. */
   wake(): void {
+    this.#below?.wake();
     this.#reader.wake();
   }
 
   /** What holds up the lowest missing block; `undefined` while nothing is known to be wrong. */
   heldUpBy(): HeldUpBlock | undefined {
-    const height = this.#linked.next;
+    const height = this.#below?.isSought === true ? this.#below.height : this.#linked.next;
     const doubtful = this.#tipCheck.trouble();
     if (doubtful !== undefined && this.#troubles.all().length === 0)
       return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
-    if (height > this.upperBound()) return undefined;
+    if (height > this.#readBound()) return undefined;
     const troubles = this.#troubles.all();
     const { isUnserved } = this.#reader;
     return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
@@ -211,20 +234,29 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
    * The highest height that `atIndex` has. A block that links may still be off the finalized chain, and that shows only
    * when its child names another parent. If it were complete and durable by then, only a `rewind` would help. So the
    * last linked block waits for its child. Exceptions: near the tip, where no child may be known for long, and at the
-   * stop height, where none may be requested (there `TipCheck` confirms the block); a window of one; a block that the
-   * spork table vouches for.
+   * stop height, where none may be requested (there `TipCheck` confirms the block), or nobody has it; a window of one; a
+   * block that the spork table vouches for.
    */
   head(): number {
     const linked = this.#linked.next - 1;
     const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
-    if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined) return linked;
+    if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined)
+      return Math.min(linked, this.#stopHeight);
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
   /** Its child may not be known for long, or may not be requested. */
   #isTip(height: number): boolean {
     const tip = Math.max(this.#deps.head(), this.#reachedHeight);
-    return height >= tip - TIP_HEIGHTS || height >= this.#stopHeight;
+    if (height >= tip - TIP_HEIGHTS || height > this.#stopHeight) return true;
+    return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);
+  }
+
+  /** The highest height whose block may be read now: of a range, also the child of the last one. */
+  #readBound(): number {
+    const bound = this.upperBound();
+    if (!this.#asksForAbove || bound < this.#stopHeight) return bound;
+    return Math.min(bound + 1, this.#deps.watermark.latestIndexedHeight() + this.#window);
   }
 
   /** The linked block of a height above the watermark. */

@@ -61,7 +61,7 @@ export class Backfill {
     this.#runner = new RangeRunner(config.backfill, {
       source: this.#source,
       onPublished: () => this.#tell(),
-      startLine: (job, signal) => startRangeLine(config, parts, job, signal),
+      startLine: (job) => startRangeLine(config, parts, job),
       logger,
     });
   }

@@ -8,7 +8,6 @@ import type { Clock, Timer } from '../../../runtime/index.js';
 import { AbortError } from '../../../runtime/index.js';
 import { BorderError } from '../../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../../storage/index.js';
-import { blockBelow } from '../blockBelow.js';
 import type { HistoryPace } from './HistoryPace.js';
 import { startIndexingLine } from '../indexingLine.js';
 import type { ChainHead, IndexingLine, IndexingLineParts } from '../indexingLine.js';
@@ -41,14 +40,21 @@ export async function startRangeLine(
   config: DaemonConfig,
   parts: HistoryParts,
   { range, store }: RangeJob,
-  signal: AbortSignal,
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
   const nodes = new HistoryNodes({ nodes: network });
-  const rootParents = await parentAbove(range, parts);
-  const isRoot = network.heights.sporkAt(range.from)?.rootHeight === range.from;
-  const isBelowKnown = isRoot || store.latestBlock() !== undefined;
-  const below = isBelowKnown ? undefined : await blockBelow(range, { nodes, signal });
+  const isRoot = (height: number): boolean => network.heights.sporkAt(height)?.rootHeight === height;
+  const rootHeight = range.to + 1;
+  const above = await parts.store.blockByHeight(rootHeight);
+  // The root of a spork may name another parent; the table has what is known.
+  const isInTable = parts.sporks.some((spork) => spork.rootHeight === rootHeight);
+  // The block above says which block is the last of the range: no other is accepted.
+  const rootParents: readonly RootParent[] =
+    above === undefined || isInTable ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
+  const asksFor = {
+    below: !isRoot(range.from) && store.latestBlock() === undefined,
+    above: above === undefined && !isInTable && !isRoot(rootHeight),
+  };
   await vouchForRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let giveUp = (_error: unknown): void => undefined;
@@ -89,7 +95,7 @@ export async function startRangeLine(
       },
       logger: toldByTheRange(parts.logger, range),
     },
-    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, below },
+    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, asksFor },
   );
   let isOutdated = false;
   void indexing.outdated.then((reason) => {
@@ -133,19 +139,7 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   };
 }
 
-/** The block above, if indexed, says which block is the last of the range: no other is accepted. */
-async function parentAbove(
-  { to }: HeightRange,
-  { sporks, store }: Pick<HistoryParts, 'sporks' | 'store'>,
-): Promise<readonly RootParent[]> {
-  const rootHeight = to + 1;
-  // The root of a spork may name another parent; the table has what is known.
-  if (sporks.some((spork) => spork.rootHeight === rootHeight)) return [];
-  const above = await store.blockByHeight(rootHeight);
-  return above === undefined ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
-}
-
-/** Reports once when the nodes have no blocks that link to those indexed below or above the range. */
+/** Reports once when the nodes have no blocks that link to those below or above the range. */
 function watchMisfits(
   { blocks }: IndexingLine,
   {

@@ -1,0 +1,77 @@
+import type { AccessNodes, NodeTroubles } from '../../access/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { BlockPoll } from '../forks/BlockPoll.js';
+import type { BlockLink } from '../forks/LinkedBlocks.js';
+import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { Pause } from '../upstream/Pause.js';
+
+/** Rounds in which no node has the block before the range begins without it: the nodes' history may begin here, too. */
+const ROUNDS_BEFORE_ABSENT = 3;
+const ROUND_EVERY_MS = 1_000;
+
+export interface BlockBelowDependencies {
+  readonly nodes: AccessNodes;
+  /** Notes in `troubles` why a node does not answer. */
+  readonly poll: BlockPoll;
+  readonly troubles: NodeTroubles;
+  readonly clock: Clock;
+}
+
+/**
+ * The block below a range, where the index does not have it: without it, nothing would show that the first block of the
+ * range names a wrong parent. The nodes are asked until one gives it, or all say that they do not have it.
+ */
+export class BlockBelow {
+  readonly height: number;
+  readonly #deps: BlockBelowDependencies;
+  readonly #pause: Pause;
+  #block: BlockLink | undefined;
+  #isSought = true;
+
+  constructor(options: { readonly height: number }, dependencies: BlockBelowDependencies) {
+    this.height = options.height;
+    this.#deps = dependencies;
+    this.#pause = new Pause(dependencies);
+  }
+
+  /** `undefined` while it is sought, and when no node has it. */
+  get block(): BlockLink | undefined {
+    return this.#block;
+  }
+
+  get isSought(): boolean {
+    return this.#isSought;
+  }
+
+  /** A node answers again: ends the current pause. */
+  wake(): void {
+    this.#pause.wake();
+  }
+
+  /** Resolves when the block is known, or known to be absent. Expected errors: the signal's abort reason. */
+  async find(signal: AbortSignal): Promise<void> {
+    const { nodes, poll, troubles } = this.#deps;
+    for (let absences = 0; absences < ROUNDS_BEFORE_ABSENT;) {
+      const { answers } = await poll.ask(this.height, signal);
+      this.#block = mostGiven(answers.map(({ block }) => block));
+      if (this.#block !== undefined) break;
+      const [node] = nodes.forHeight(this.height, BLOCK_CALL);
+      const isFailing = troubles.all().some(({ kind }) => kind !== 'denied');
+      if (node !== undefined && troubles.all().length === 0)
+        troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${this.height}`);
+      else if (!isFailing) absences += 1;
+      await this.#pause.sleep(ROUND_EVERY_MS, signal);
+    }
+    this.#isSought = false;
+    troubles.clear();
+  }
+}
+
+/** The one that most nodes give; of as many, the one of the best node. */
+function mostGiven<B extends BlockLink>(blocks: readonly B[]): B | undefined {
+  const votes = (block: B): number => blocks.filter(({ id }) => id === block.id).length;
+  return blocks.reduce<B | undefined>(
+    (best, block) => (best === undefined || votes(block) > votes(best) ? block : best),
+    undefined,
+  );
+}

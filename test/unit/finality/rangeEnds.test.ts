@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { range, Reading, World } from './bench.js';
+
+const NOTHING = { below: false, above: false };
+
+describe('the last block of a range whose upper neighbour is not indexed', () => {
+  const above = { window: 10, stopHeight: 104, asksFor: { ...NOTHING, above: true } };
+
+  it('counts once its child is read, which is never handed out', async () => {
+    const world = new World('a');
+    world.node('a').odd.set(105, 'hang');
+    const reading = new Reading(world, above);
+    await reading.moveHead(200);
+    expect(reading.available()).toEqual(range(101, 103));
+    world.node('a').odd.delete(105);
+    await world.clock.advance(10_000);
+    expect(reading.available()).toEqual(range(101, 104));
+    expect(world.node('a').taken).not.toContain(106);
+    await world.end();
+  });
+
+  it('is taken back where its child names another one', async () => {
+    const world = new World('a');
+    const fork = world.chain.fork('fork', 103);
+    world.node('a').odd.set(104, { block: fork.block(104), status: 'finalized' });
+    world.node('a').odd.set(105, 'hang');
+    const reading = new Reading(world, above);
+    await reading.moveHead(200);
+    world.node('a').odd.clear();
+    await world.clock.advance(60_000);
+    expect(reading.available()).toEqual(range(101, 104));
+    expect(reading.blocks.blockAt(104)?.id).toBe(world.chain.idAt(104));
+    expect(reading.replaced).toEqual([]);
+    await world.end();
+  });
+
+  it('does not wait for a child that nobody has', async () => {
+    const world = new World('a');
+    world.nodes.serving = (_node, height) => height <= 104;
+    const reading = new Reading(world, above);
+    await reading.moveHead(200);
+    expect(reading.available()).toEqual(range(101, 103));
+    await world.clock.advance(60_000);
+    expect(reading.available()).toEqual(range(101, 104));
+    await world.end();
+  });
+
+  it('says who owes the child', async () => {
+    const world = new World('a');
+    world.node('a').odd.set(105, 'malformed');
+    const reading = new Reading(world, above);
+    await reading.moveHead(200);
+    await world.clock.advance(5_000);
+    expect(reading.blocks.heldUpBy()).toMatchObject({ height: 105, troubles: [{ node: 'a' }] });
+    await world.end();
+  });
+});
+
+describe('the first block of a range whose lower neighbour is not indexed', () => {
+  const below = { window: 10, stopHeight: 104, empty: true, asksFor: { ...NOTHING, below: true } };
+
+  it('is read once the block below is known, and must name that as its parent', async () => {
+    const world = new World('a');
+    const lie = world.chain.fork('lie', 99).block(101);
+    world.node('a').odd.set(100, 'unavailable');
+    world.node('a').odd.set(101, { block: lie, status: 'finalized' });
+    const reading = new Reading(world, below);
+    await reading.moveHead(200);
+    await world.clock.advance(60_000);
+    expect(reading.linked()).toEqual([]);
+    expect(reading.blocks.heldUpBy()).toMatchObject({ height: 100, troubles: [{ node: 'a' }] });
+    world.node('a').odd.delete(100);
+    await world.clock.advance(5_000);
+    expect(reading.linked()).toEqual([]);
+    expect(reading.blocks.heldUpBy()).toMatchObject({ height: 101 });
+    world.node('a').odd.delete(101);
+    await world.clock.advance(60_000);
+    expect(reading.available()).toEqual(range(101, 104));
+    await world.end();
+  });
+
+  it('follows the block that most nodes give', async () => {
+    const world = new World('liar', 'b', 'c');
+    world.node('liar').odd.set(100, { block: world.chain.fork('lie', 99).block(100), status: 'finalized' });
+    const reading = new Reading(world, below);
+    await reading.moveHead(200);
+    await world.clock.advance(1_000);
+    expect(reading.available()).toEqual(range(101, 104));
+    await world.end();
+  });
+
+  it('waits for a block that a node gives without calling it final, and says so', async () => {
+    const world = new World('a');
+    world.node('a').odd.set(100, { block: world.chain.block(100), status: 'unknown' });
+    const reading = new Reading(world, below);
+    await reading.moveHead(200);
+    await world.clock.advance(60_000);
+    expect(reading.linked()).toEqual([]);
+    expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
+      { node: 'a', said: 'gives no finalized block 100' },
+    ]);
+    await world.end();
+  });
+
+  it.each([
+    ['the nodes say that they do not have', (world: World) => void world.node('a').odd.set(100, 'not_found')],
+    ['no node serves', (world: World) => void (world.nodes.serving = (_node, height) => height > 100)],
+  ])('does not wait for a block that %s', async (_what, prepare) => {
+    const world = new World('a');
+    prepare(world);
+    const reading = new Reading(world, below);
+    await reading.moveHead(200);
+    expect(reading.linked()).toEqual([]);
+    await world.clock.advance(5_000);
+    expect(reading.available()).toEqual(range(101, 104));
+    await world.end();
+  });
+});
