@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, GeneratedBlock } from '../../src/devnet/index.js';
-import type { StatusDocument } from '../../src/api/index.js';
+import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
 import { encodeFullCollection, identifierBytes, WireWriter } from '../../src/flow/index.js';
 import { AccessServer } from '../support/accessServer.js';
 import type { StreamHandler } from '../support/accessServer.js';
@@ -72,6 +72,8 @@ describe('an indexer that another one feeds', () => {
       [devnet.address, 'configured'],
       [source.grpcAddress, 'peer'],
     ]);
+    const { sources } = (await fed.api(`/explain/${top + 1}`)).body as ExplainDocument;
+    expect(sources?.nodes.map(({ name }) => name)).toEqual([devnet.address]);
     expect((await source.scrape()).value('feed_followers', { kind: 'indexed_blocks' })).toBe(1);
 
     for (const daemon of [fed, source]) {

@@ -47,9 +47,11 @@ export class HeightInspector implements WorkSource {
       work: workOf(explained),
       holdingUp: waitingFor,
       sources: {
-        nodes: endpoints.map(({ name, state, reason }) => ({
-          ...{ name, state, servesHeight: serving.has(name), trouble: reason },
-        })),
+        nodes: endpoints
+          .filter(({ origin }) => origin !== 'peer')
+          .map(({ name, state, reason }) => ({
+            ...{ name, state, servesHeight: serving.has(name), trouble: reason },
+          })),
         executionData: sources.edi,
         peer: sources.peer,
       },
