@@ -24,10 +24,10 @@ import { scriptOptions } from '../support/scriptOptions.js';
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = [
   ...['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop', 'hashingWorkers'],
-  'ranges',
+  ...['ranges', 'peer'],
 ];
 /** Run when they are named, and kept nowhere. */
-const OTHERS = ['exports', 'copies', 'peer'];
+const OTHERS = ['exports', 'copies'];
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
