@@ -1,6 +1,9 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
+/** A machine that is shared may starve a process: a test that fails is played once more, and the report says so. */
+const ofWholeProcesses = { testTimeout: 180_000, hookTimeout: 60_000, retry: 1 };
+
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
   test: {
@@ -24,11 +27,14 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          testTimeout: 180_000,
-          hookTimeout: 60_000,
-          // A machine that is shared may starve a process all the same: one that fails is played once more, and the report says so.
-          retry: 1,
+          // The simulated node and the rest are loaded once per worker, and not once per file.
+          isolate: false,
+          ...ofWholeProcesses,
         },
+      },
+      {
+        // The SDK keeps its configuration for the whole process.
+        test: { name: 'sdk', include: ['test/sdk/**/*.test.ts'], ...ofWholeProcesses },
       },
     ],
     coverage: { provider: 'v8', include: ['src/**/*.ts'], reporter: ['text-summary', 'html'] },
