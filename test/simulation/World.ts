@@ -589,7 +589,8 @@ export class World {
   #happen(event: WorldEvent): void {
     if (this.#isQuiet) return;
     this.#trace.add(`world ${JSON.stringify(event)}`);
-    const { firstHeight } = this.#stretch;
+    // The live range may begin above history that is yet to be filled in.
+    const firstHeight = this.#scenario.history?.below ?? this.#stretch.firstHeight;
     const watermark = this.#oracle.watermark ?? -1;
     const begun = watermark >= firstHeight;
     // Of which spork they are, nodes are believed until the store has crossed into it.

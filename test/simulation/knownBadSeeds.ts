@@ -76,4 +76,17 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: true,
   },
+  {
+    seed: 5452,
+    cause:
+      'the only node of a spork does not answer for the block below a range of history, and tells a wrong parent of its first one, which counts as covered',
+    isFixed: true,
+    crossesSporks: true,
+  },
+  {
+    seed: 9089,
+    cause: 'two streams find room in the same instant, and the second reads on when the first has used it up',
+    isFixed: true,
+    crossesSporks: false,
+  },
 ];
