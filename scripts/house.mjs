@@ -101,11 +101,7 @@ const subFloors = {
   'api/page/client': [['panels'], ['parts'], ['daemon'], ['format.ts', 'sentence.ts', 'types.ts']],
   'app/doctor': [['checks'], ['facts'], ['verdicts.ts', 'words.ts']],
   'app/health': [['status'], ['DaemonState.ts'], ['watches'], ['causes']],
-  'app/line': [
-    ['history'],
-    ['indexingLine.ts', 'OutdatedLine.ts'],
-    ['blockBelow.ts', 'rootAbove.ts', 'lineOptions.ts'],
-  ],
+  'app/line': [['history'], ['indexingLine.ts', 'OutdatedLine.ts'], ['rootAbove.ts', 'lineOptions.ts']],
   'cli/export': [['directory', 'lines', 'program'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],

@@ -178,7 +178,9 @@ describe('a liar beside an honest node', () => {
   ] as const)('streams blocks that are refused (%s as %s), and the index grows', async (fault, reason) => {
     const method = 'SubscribeBlocksFromStartHeight';
     const lie: FaultRule = { method, fromHeight: 5, fault };
-    const [liar, honest] = (await nodes({ faults: [lie] }, { faults: [slow] })) as [
+    // On a busy machine its stream may be chosen first: then it is given up for the liar's.
+    const silent: FaultRule = { method, fault: 'latency', delayMs: 60_000 };
+    const [liar, honest] = (await nodes({ faults: [lie] }, { faults: [slow, silent] })) as [
       DevnetHandle,
       DevnetHandle,
     ];
