@@ -18,6 +18,9 @@ const chain = { seed: 21, startHead: HEAD, paused: true, executionDataLag: -4 } 
  */
 const slow: FaultRule = { method: 'Get*', fault: 'latency', delayMs: 300 };
 
+/** On a busy machine the honest node's stream may be chosen first: it is given up for a liar's. */
+const silent = (method: FaultRule['method']): FaultRule => ({ method, fault: 'latency', delayMs: 60_000 });
+
 /** Nodes of one chain. Each has made its blocks already: a devnet finds collections of blocks that it has made. */
 function nodes(...all: readonly DevnetOptions[]): Promise<DevnetHandle[]> {
   return Promise.all(all.map((options) => knowing(devnetForTest({ ...chain, ...options }))));
@@ -149,10 +152,16 @@ describe('a liar beside an honest node', () => {
       { method, fault: 'truncated' },
     ];
     const profile = { base: 'dense', transactionsPerCollection: { min: 2, max: 2 } } as const;
-    const all = await nodes(...lies.map((lie) => ({ faults: [lie], profile })), { faults: [slow], profile });
+    const lying = lies.map((lie) => ({ faults: [lie], profile }));
+    const all = await nodes(...lying, { faults: [slow, silent(method)], profile });
     const honest = all.at(-1) as DevnetHandle;
     const { daemon, dataDir } = await daemonOn(all, '--edi-only');
 
+    // Who lied is decided once the honest one has given the block.
+    const call = 'SubscribeExecutionDataFromStartBlockHeight';
+    const areAsked = () => all.every(({ node }) => node === honest.node || node.requests.count(call) > 0);
+    await eventually(() => areAsked() || undefined);
+    honest.node.setFaults([slow]);
     const told = await onceFoundOut(daemon, all.slice(0, -1), honest);
     const metrics = await daemon.reaches(HEAD);
     const refused = (reason: string): number =>
@@ -178,9 +187,7 @@ describe('a liar beside an honest node', () => {
   ] as const)('streams blocks that are refused (%s as %s), and the index grows', async (fault, reason) => {
     const method = 'SubscribeBlocksFromStartHeight';
     const lie: FaultRule = { method, fromHeight: 5, fault };
-    // On a busy machine its stream may be chosen first: then it is given up for the liar's.
-    const silent: FaultRule = { method, fault: 'latency', delayMs: 60_000 };
-    const [liar, honest] = (await nodes({ faults: [lie] }, { faults: [slow, silent] })) as [
+    const [liar, honest] = (await nodes({ faults: [lie] }, { faults: [slow, silent(method)] })) as [
       DevnetHandle,
       DevnetHandle,
     ];
