@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
@@ -54,6 +55,8 @@ export class RangeRunner<L extends RangeLine> {
   /** Resolves when `signal` has aborted and every line is closed. Rejects for what no line expects, all lines closed. */
   async run(signal: AbortSignal): Promise<void> {
     const ended = new AbortController();
+    // One for each range that runs, and few more: Node.js takes more than ten for a leak.
+    setMaxListeners(2 * this.#options.parallelRanges + 8, ended.signal);
     const stop = (): void => ended.abort();
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });

@@ -89,6 +89,19 @@ describe('the runner of ranges', () => {
     expect(runner.running()).toEqual([]);
   });
 
+  it('fills as many at once as there may be, without a warning of Node.js about listeners', async () => {
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error): void => void warnings.push(message);
+    process.on('warning', onWarning);
+    const { runner, running, stop } = setUp(64);
+    while (runner.running().length < 64) await settle();
+    stop.abort();
+    await running;
+    await settle();
+    process.off('warning', onWarning);
+    expect(warnings).toEqual([]);
+  });
+
   it('gives back what is wanted back, once its line is closed', async () => {
     const { controllers, running, said, stop } = setUp(1);
     await settle();
