@@ -434,10 +434,4 @@ export const plantedBugs: readonly PlantedBug[] = [
       test: 'is read once the block below is known, and must name that as its parent',
     },
   },
-  {
-    name: "the last collection of a peer's block is taken for that of the system",
-    file: 'flow/decodeResponses.ts',
-    of: 'isWithoutSystem: true, byteLength }',
-    instead: 'isWithoutSystem: false, byteLength }',
-  },
 ];

@@ -21,11 +21,12 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
 
   it('is taken back where its child names another one', async () => {
     const world = new World('a');
-    const fork = world.chain.fork('fork', 103);
+    const fork = world.chain.fork('fork', 104);
     world.node('a').odd.set(104, { block: fork.block(104), status: 'finalized' });
     world.node('a').odd.set(105, 'hang');
     const reading = new Reading(world, above);
     await reading.moveHead(200);
+    expect(reading.available()).toEqual(range(101, 103));
     world.node('a').odd.clear();
     await world.clock.advance(60_000);
     expect(reading.available()).toEqual(range(101, 104));
