@@ -156,7 +156,7 @@ function watchMisfits(
     const { height } = trouble;
     const next = height === range.to ? height + 1 : height - 1;
     onMisfit(
-      `whichever access node is asked, its block ${height} does not link to block ${next}, which is indexed`,
+      `whichever access node is asked, its block ${height} does not link to block ${next}, beside the range`,
     );
   };
   timer = clock.setTimer(LOOK_EVERY_MS, look);
