@@ -150,9 +150,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
     );
     this.#poll = new BlockPoll({ nodes });
-    const { below: asksForBelow, above: asksForAbove } = options.asksFor ?? { below: false, above: false };
-    this.#asksForAbove = asksForAbove;
-    if (asksForBelow) {
+    this.#asksForAbove = options.asksFor?.above === true;
+    if (options.asksFor?.below === true) {
       const poll = new BlockPoll({ nodes, onFailure: (error) => this.#troubles.failed(error) });
       const height = watermark.latestIndexedHeight();
       this.#below = new BlockBelow({ height }, { nodes, poll, troubles: this.#troubles, clock });
