@@ -65,18 +65,19 @@ const roomBlocks = rooms.flatMap((room) => [
 const nestedBlocks = nestedRooms.flatMap((nested) => {
   const names = nested.split('/');
   const [room, ...inside] = names;
-  const around = inside.map((name, index) => {
-    const outer = names.slice(0, index + 1).join('/');
-    const part = partsOf(outer).find((each) => each.name === name);
-    return partPattern(outer, part, names.length - index);
-  });
-  return partsOf(nested).map((part) =>
-    importRule([`src/${nested}/${part.name}/*.{ts,tsx}`], room, [
+  return partsOf(nested).map((part) => {
+    const folders = part.isFile ? names.length - 1 : names.length;
+    const around = inside.map((name, index) => {
+      const outer = names.slice(0, index + 1).join('/');
+      const outerPart = partsOf(outer).find((each) => each.name === name);
+      return partPattern(outer, outerPart, folders - index);
+    });
+    return importRule([`src/${nested}/${part.name}${part.isFile ? '' : '/*.{ts,tsx}'}`], room, [
       ...roomPatterns(room),
       ...around,
-      partPattern(nested, part, 1),
-    ]),
-  );
+      partPattern(nested, part, part.isFile ? 0 : 1),
+    ]);
+  });
 });
 
 export default tseslint.config(

@@ -7,7 +7,7 @@ export type {
   StreamCall,
   StreamSink,
 } from './transport/channel/rpcChannel.js';
-export type { NodeEvents } from './transport/RpcClient.js';
+export type { NodeEvents } from './transport/ports.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
@@ -22,15 +22,15 @@ export type {
 } from './forwarding/admission.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
-export type { ChainReplaced, HeadBelow } from './pool/ChainCheck.js';
+export type { ChainReplaced, HeadBelow } from './pool/handshake/ChainCheck.js';
 export type { Expectation, SporkRoot } from './pool/identity/nodeIdentity.js';
 export { CallHealth } from './selection/CallHealth.js';
 export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
 export { MethodLimiter } from './transport/limits/MethodLimiter.js';
 export type { Permit } from './transport/limits/MethodLimiter.js';
 export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
-export { surveyNode } from './pool/surveyNode.js';
-export type { CallSurvey, NodeSurvey } from './pool/surveyNode.js';
+export { surveyNode } from './survey/surveyNode.js';
+export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies, AccessNetworkOptions } from './pool/AccessNetwork.js';

@@ -1,5 +1,6 @@
 export { runDaemon } from './runDaemon.js';
-export type { DaemonPorts, Host } from './runDaemon.js';
+export type { DaemonPorts } from './indexAndServe.js';
+export type { Host } from './runDaemon.js';
 export { daemonRuns, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
@@ -13,37 +14,33 @@ export type { IndexingDependencies } from './line/runIndexing.js';
 export { placeOfStore } from './line/startHeight.js';
 export type { Backfill } from './line/history/Backfill.js';
 export { vouchForRootAbove } from './line/rootAbove.js';
-export type { IndexingLine, IndexingLineParts } from './line/indexingLine.js';
+export type { IndexingLine } from './line/indexingLine.js';
+export type { IndexingLineParts } from './line/sections/lineParts.js';
 export { Lifecycle, STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/history/backfillCommand.js';
 export { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 export { serviceManagerOf } from './lifecycle/serviceManager.js';
 export { ControlSocket } from './lifecycle/ControlSocket.js';
 export type { ControlAnswer } from './lifecycle/ControlSocket.js';
-export {
-  backfillOf,
-  commandStore,
-  forgetAccountsOf,
-  migrateStores,
-  openLevelStore,
-  openStoreReadOnly,
-  plannedHeightOf,
-  repairStoreOf,
-  rewindStore,
-  verifyStoreOf,
-} from './stores.js';
-export { followIndex } from './followIndex.js';
-export type { FollowIndexDependencies } from './followIndex.js';
-export { backupStoreOf, restoreInWords, restoreStoreOf } from './copies.js';
-export type { RestoreProgress } from './copies.js';
-export { checkDatabaseUrls, killWorkersOf, workersOf } from './databases.js';
-export type { OpenStore, RewindReport } from './stores.js';
+export { backfillOf, commandStore, plannedHeightOf } from './stores/historyAtRest.js';
+export { forgetAccountsOf, repairStoreOf, verifyStoreOf } from './stores/upkeep.js';
+export { migrateStores } from './stores/migrateStores.js';
+export { openLevelStore, openStoreReadOnly } from './stores/openStore.js';
+export { rewindStore } from './stores/rewindStore.js';
+export { followIndex } from './stores/followIndex.js';
+export type { FollowIndexDependencies } from './stores/followIndex.js';
+export { backupStoreOf, restoreInWords, restoreStoreOf } from './stores/copies.js';
+export type { RestoreProgress } from './stores/copies.js';
+export { checkDatabaseUrls, killWorkersOf, workersOf } from './stores/databases.js';
+export type { OpenStore } from './stores/openStore.js';
+export type { RewindReport } from './stores/rewindStore.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export { HistoryPace } from './line/history/HistoryPace.js';
 export { BackfillWatch } from './health/watches/BackfillWatch.js';
 export type { Verdict } from './doctor/verdicts.js';
 export { Diagnosis } from './health/causes/Diagnosis.js';
-export type { DiagnosisOptions, Symptoms } from './health/causes/Diagnosis.js';
+export type { DiagnosisOptions } from './health/causes/Diagnosis.js';
+export type { Symptoms } from './health/causes/Symptoms.js';
 export { LeaderWatch } from './health/watches/LeaderWatch.js';
 export { DiskWatch } from './health/watches/DiskWatch.js';
 export { heldUpBy } from './health/causes/heldUp.js';

@@ -23,14 +23,14 @@ import {
   storeSettings,
   verifyFlags,
   workersFlags,
-} from './flags.js';
+} from './arguments/flags.js';
 
 const none = { positionals: '', maxPositionals: 0, settings: {}, ownFlags: {} } as const;
 
-/** Every command, in the order of the help. */
 /** Of the program of `export --exec`. */
 const MAX_PROGRAM_ARGUMENTS = 64;
 
+/** Every command, in the order of the help. */
 export const commands: readonly Command[] = [
   {
     ...none,
@@ -244,6 +244,6 @@ export const commands: readonly Command[] = [
     maxPositionals: 2,
     words: [...shells, INSTALL],
     ownFlags: completionFlags,
-    load: async () => (await import('./completion.js')).completion,
+    load: async () => (await import('./commands/completion.js')).completionOf(commands),
   },
 ];

@@ -18,7 +18,10 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
     terminal.out(`${version}\n`);
     return 'done';
   }
-  const [{ commands }, { parse }] = await Promise.all([import('./commands.js'), import('./parse.js')]);
+  const [{ commands }, { parse }] = await Promise.all([
+    import('./commands.js'),
+    import('./arguments/parse.js'),
+  ]);
   const parsed = parse(commands, args, { terminal, version });
   if (typeof parsed === 'string') return parsed;
   const run = await parsed.command.load();

@@ -1,4 +1,6 @@
-import { boolean, choice, integer, optional, text } from './formats.js';
+import { optional } from './formats/combined.js';
+import { integer } from './formats/numbers.js';
+import { boolean, choice, text } from './formats/words.js';
 import type { Setting, Settings } from './settings.js';
 import { MAX_HEIGHT } from './settings.js';
 

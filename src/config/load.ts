@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import convict from 'convict';
 import { messageOf, named, OperatorError, parseJson } from '../runtime/index.js';
-import { nearest } from './formats.js';
-import { FormatError } from './FormatError.js';
+import { nearest } from './nearest.js';
+import { FormatError } from './formats/FormatError.js';
 import { environmentOf, flagOf, isOurEnvironment } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
 
@@ -89,10 +89,13 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
   return root as convict.Schema<Record<string, unknown>>;
 }
 
+/** Some editors begin a file with it. It shows nowhere, so no message about it would help. */
+const BYTE_ORDER_MARK = /^\uFEFF/;
+
 function readFile(path: string, settings: Settings): Record<string, unknown> {
   let content: unknown;
   try {
-    content = parseJson(readFileSync(path, 'utf8'));
+    content = parseJson(readFileSync(path, 'utf8').replace(BYTE_ORDER_MARK, ''));
   } catch (error) {
     throw new OperatorError(
       'configuration',

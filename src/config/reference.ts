@@ -1,4 +1,4 @@
-import { formatBytes } from './formats.js';
+import { formatBytes } from './formats/numbers.js';
 import { environmentOf, flagOf } from './settings.js';
 import type { Setting, Settings } from './settings.js';
 

@@ -1,18 +1,9 @@
-import {
-  boolean,
-  byteSize,
-  choice,
-  heightsToFill,
-  httpAddress,
-  integer,
-  integerOr,
-  list,
-  optional,
-  origins,
-  text,
-  words,
-} from './formats.js';
-import type { Format } from './formats.js';
+import { httpAddress, origins } from './formats/addresses.js';
+import { list, optional } from './formats/combined.js';
+import { heightsToFill } from './formats/heightsToFill.js';
+import { byteSize, integer, integerOr } from './formats/numbers.js';
+import { boolean, choice, text, words } from './formats/words.js';
+import type { Format } from './formats/Format.js';
 import { networkNames } from './networks.js';
 import type { NetworkName } from './networks.js';
 

@@ -5,25 +5,23 @@ export {
   addressBytes,
   parseAddress,
   toAddress,
-} from './accounts.js';
-export type { AccountRole, Address } from './accounts.js';
-export { decodeBlock, encodeBlock } from './block.js';
-export {
-  collectionIdOf,
-  encodeFullCollection,
-  splitCollection,
-  verifyBlockCollections,
-  verifyCollection,
-} from './collection.js';
-export { VerificationMemory } from './VerificationMemory.js';
+} from './entities/accounts.js';
+export type { AccountRole, Address } from './entities/accounts.js';
+export { decodeBlock, encodeBlock } from './entities/block.js';
+export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
+export { collectionIdOf } from './ids/collectionId.js';
+export { identifyTransactions } from './verification/identifyTransactions.js';
+export { verifyBlockCollections } from './verification/verifyBlockCollections.js';
+export { verifyCollection } from './verification/verifyCollection.js';
+export { VerificationMemory } from './verification/VerificationMemory.js';
 export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
 export { serviceMethods } from './wire/serviceMethods.js';
 export type { FlowService } from './wire/serviceMethods.js';
 export { WireError } from './WireError.js';
-export { InvalidCollectionError } from './InvalidCollectionError.js';
-export type { InvalidCollectionReason } from './InvalidCollectionError.js';
-export { isSameBlock } from './finalizedBlock.js';
+export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
+export type { InvalidCollectionReason } from './verification/InvalidCollectionError.js';
+export { isSameBlock } from './entities/finalizedBlock.js';
 export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './ids/identifiers.js';
 export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';
@@ -33,18 +31,22 @@ export { RequestFields } from './wire/RequestFields.js';
 export {
   decodeBlockMessage,
   decodeBlockResponse,
-  decodeCollectionResponse,
-  decodeExecutionDataResponse,
-  decodeFullCollectionResponse,
-  decodeIndexedBlocksResponse,
   decodeSubscribeBlocksResponse,
+} from './responses/blockResponses.js';
+export {
+  decodeCollectionResponse,
+  decodeFullCollectionResponse,
   decodeTransactionResponse,
-} from './decodeResponses.js';
-export { decodeTransaction, encodeTransaction } from './transaction.js';
+} from './responses/collectionResponses.js';
+export {
+  decodeExecutionDataResponse,
+  decodeIndexedBlocksResponse,
+} from './responses/executionDataResponses.js';
+export { decodeTransaction, encodeTransaction } from './entities/transaction.js';
 export { TransactionScan } from './ids/TransactionScan.js';
 export { asBuffer } from './wire/bytes.js';
-export { transactionAt } from './transactionAt.js';
-export { transactionId } from './transactionId.js';
+export { transactionAt } from './entities/transactionAt.js';
+export { transactionId } from './verification/transactionId.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export type {
   Block,

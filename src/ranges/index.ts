@@ -29,7 +29,7 @@ export type {
   WorkerState,
   WorkSource,
 } from './ports.js';
-export type { BossWorkSource } from './pgboss/BossWorkSource.js';
+export type { BossWorkSource } from './pgboss/work/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** The queue of many machines, whose packages are loaded here and not before. */

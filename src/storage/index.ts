@@ -1,30 +1,23 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry, WriteBatch } from './records/Database.js';
-export { BorderError } from './BorderError.js';
-export { RangeLostError } from './RangeLostError.js';
-export { RangeTakenError } from './RangeTakenError.js';
-export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './IndexStore.js';
+export { BorderError } from './port/BorderError.js';
+export { RangeLostError } from './port/RangeLostError.js';
+export { RangeTakenError } from './port/RangeTakenError.js';
+export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type {
   AccountCoverage,
   AccountIndex,
   AccountPage,
   AccountReader,
   AccountTransaction,
-  BackfillPlan,
-  BlockEntry,
+} from './port/AccountIndex.js';
+export type { BackfillPlan, OpenRange, RangeBook, RangeChange } from './port/RangeBook.js';
+export type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
+export type {
   BlockHead,
   CollectionPlace,
-  CommitBatch,
   HeightRange,
-  IndexReader,
-  IndexStore,
-  OpenRange,
-  RangeBook,
-  RangeChange,
-  RangeStore,
-  SharedStore,
-  ShownIndex,
   SporkRecord,
   StoredBlock,
   StoredCollection,
@@ -32,18 +25,20 @@ export type {
   WholeBlock,
   StoreMeta,
   TransactionPlace,
-  WriteRoom,
-} from './IndexStore.js';
-export { ReadBatcher } from './leveldb/ReadBatcher.js';
-export { defaultTuning, openLevelDatabase } from './leveldb/LevelDatabase.js';
-export type { LevelTuning, OpenDatabase, OpenOptions } from './leveldb/LevelDatabase.js';
+} from './port/stored.js';
+export type { IndexReader, IndexStore, SharedStore, ShownIndex, WriteRoom } from './port/IndexStore.js';
+export { ReadBatcher } from './leveldb/directory/ReadBatcher.js';
+export { defaultTuning } from './leveldb/directory/openLevel.js';
+export { openLevelDatabase } from './leveldb/directory/LevelDatabase.js';
+export type { LevelTuning, OpenOptions } from './leveldb/directory/openLevel.js';
+export type { OpenDatabase } from './leveldb/directory/LevelDatabase.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
-export { LevelReplica } from './leveldb/LevelReplica.js';
-export { holdsData } from './leveldb/storeDirectory.js';
+export { LevelReplica } from './leveldb/reading/LevelReplica.js';
+export { holdsData } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
-export { verifiedBlock } from './records/assembleBlock.js';
+export { verifiedBlock } from './records/blocks/assembleBlock.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';

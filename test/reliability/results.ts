@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import type { Outcome } from './proofs.js';
 import type { RoomCoverage } from './rooms.js';
 
-/** A planted bug, and the seeds of the simulation that it took to find it; `null`: it was not found. */
+/** A planted bug, and what found it. */
 export interface PlantedBug {
   readonly name: string;
   readonly file: string;
+  /** The seeds of the simulation that it took to find it; `null`: none did. */
   readonly seeds: number | null;
+  /** Below `test/`: the unit test that found it where no seed did; `null`: none did. */
+  readonly heldBy: string | null;
 }
 
 /** The last run of each proof: what docs/reliability.md is written from. */

@@ -13,7 +13,7 @@ export interface PlantedBug {
 export interface HoldingTest {
   /** Below `test/`. */
   readonly file: string;
-  /** As it is called there. */
+  /** As it is called there; `%s` of a table of tests stands for any of them. */
   readonly test: string;
 }
 
@@ -28,20 +28,20 @@ export function planted(source: string, { file, instead, name, of }: PlantedBug)
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
-    file: 'storage/leveldb/BookKeeper.ts',
+    file: 'storage/leveldb/writing/BookKeeper.ts',
     of: '      putChanges(before, after, batch);',
     instead:
       '      const first = this.#deps.database.batch();\n      putChanges(before, after, first);\n      await first.write();',
   },
   {
     name: 'the watermark is told before the batch is durable',
-    file: 'storage/leveldb/BookKeeper.ts',
+    file: 'storage/leveldb/writing/BookKeeper.ts',
     of: '      await this.#deps.writer.write(() => batch.write());',
     instead: '      this.#book = after;\n      await this.#deps.writer.write(() => batch.write());',
   },
   {
     name: 'a change that is refused leaves its blocks in the write that others share',
-    file: 'storage/leveldb/ChangeGroup.ts',
+    file: 'storage/leveldb/writing/ChangeGroup.ts',
     of: 'const isAll = accepted.length === this.#members.length && !this.#isSpoilt;',
     instead: 'const isAll = accepted.length <= this.#members.length && !this.#isSpoilt;',
     heldBy: {
@@ -51,31 +51,31 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'of several changes that share a write only the last one counts',
-    file: 'storage/leveldb/ChangeGroup.ts',
+    file: 'storage/leveldb/writing/ChangeGroup.ts',
     of: 'const changed = await member.change(after, headAt);',
     instead: 'const changed = await member.change(before, headAt);',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
-    file: 'storage/records/storeState.ts',
+    file: 'storage/records/book/readLine.ts',
     of: '        above.set(head.height, head);',
     instead: '        if (above.size > MAX_BLOCKS_ABOVE_WATERMARK) above.set(head.height, head);',
   },
   {
     name: 'of several places of a collection only the first in a block is kept',
-    file: 'storage/records/BlockEntryWriter.ts',
+    file: 'storage/records/blocks/BlockEntryWriter.ts',
     of: '    collection.seal(put);',
     instead: '    if (collectionIndex === 0) collection.seal(put);',
   },
   {
     name: 'what was staged is left out of the batch',
-    file: 'storage/leveldb/LevelIndexWriter.ts',
+    file: 'storage/leveldb/writing/LevelIndexWriter.ts',
     of: '    const write = staged?.write ?? this.#database.batch();',
     instead: '    const write = this.#database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',
-    file: 'storage/leveldb/LevelIndexWriter.ts',
+    file: 'storage/leveldb/writing/LevelIndexWriter.ts',
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
@@ -140,7 +140,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the end of a spork is taken for the tip',
-    file: 'finality/blocks/FinalizedBlocks.ts',
+    file: 'finality/blocks/BlockBounds.ts',
     of: 'rootHeight + TIP_HEIGHTS);',
     instead: 'Math.min(rootHeight, 0));',
     heldBy: {
@@ -150,7 +150,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'wake-up lost: a notification that comes while nobody waits',
-    file: 'jobqueue/WorkSignal.ts',
+    file: 'jobqueue/pipeline/WorkSignal.ts',
     of: '      this.#pending = true;\n',
     instead: '',
     heldBy: {
@@ -160,9 +160,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'wake-up lost: a mark left while jobs are handed out',
-    file: 'jobqueue/JobConsumer.ts',
+    file: 'jobqueue/consumer/JobConsumer.ts',
     of: '      } while (this.#mayTurnAgain());',
-    instead: '      } while (this.#mayTurnAgain() && this.#completed.length > 0);',
+    instead: '      } while (this.#mayTurnAgain() && this.#finished.any);',
     heldBy: {
       file: 'unit/jobqueue/jobConsumer.test.ts',
       test: '1: a check that arrives as a pass reaches its end causes another pass',
@@ -170,7 +170,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'one job more than may run at once',
-    file: 'jobqueue/JobWindow.ts',
+    file: 'jobqueue/consumer/JobWindow.ts',
     of: '      this.#running.size < this.#maxProcessing &&',
     instead: '      this.#running.size <= this.#maxProcessing &&',
   },
@@ -230,13 +230,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'system chunk kept: it counts as one of the guaranteed',
-    file: 'flow/collection.ts',
+    file: 'flow/verification/verifyBlockCollections.ts',
     of: 'data.chunks.length === expected.length + 1',
     instead: 'data.chunks.length === expected.length',
   },
   {
     name: 'hash check skipped',
-    file: 'flow/collection.ts',
+    file: 'flow/verification/CollectionVerifier.ts',
     of: '      if (received.id === expectedId) return received;',
     instead: '      if (this.lastId !== expectedId || true) return { ...received, id: expectedId };',
   },
@@ -298,6 +298,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'collections/executionData/StreamFault.ts',
     of: '    return { ...refusal, fault: undefined, contradicts };',
     instead: "    return { ...refusal, fault: 'lied' };",
+    heldBy: {
+      file: 'unit/collections/ExecutionDataIndexer.test.ts',
+      test: '%s: refused, counted, held against the node, asked elsewhere',
+    },
   },
   {
     name: 'lowest missing height not admitted',
@@ -322,6 +326,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'collections/requester/calls/CollectionCalls.ts',
     of: '    slots.release(node.name, use);\n    this.#returned(wanted);',
     instead: '    if (!options.signal.aborted) slots.release(node.name, use);\n    this.#returned(wanted);',
+    heldBy: {
+      file: 'unit/collections/CollectionRequester.test.ts',
+      test: 'frees the slot for the next height',
+    },
   },
   {
     name: 'a collection is given up after five failures',
@@ -361,32 +369,32 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a range of history is published before its last height is there',
-    file: 'storage/leveldb/LevelRangeStore.ts',
+    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
     of: '        const isWhole = state.latestIndexedHeight === to;',
     instead: '        const isWhole = state.latestIndexedHeight >= to - 1;',
   },
   {
     name: 'coverage of history is written without the last blocks of its range',
-    file: 'storage/leveldb/LevelRangeStore.ts',
+    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
     of: "await keeper.record('range', change, batch.blocks);",
     instead:
       "await keeper.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
   },
   {
     name: 'what a range of history has above a gap is fetched again',
-    file: 'storage/leveldb/LevelRangeStore.ts',
+    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
     of: 'return this.#isPassed(height) || this.#state().above.has(height);',
     instead: 'return this.#isPassed(height);',
   },
   {
     name: 'a restart forgets how far a range of history is',
-    file: 'storage/leveldb/changeBook.ts',
+    file: 'storage/records/book/putChanges.ts',
     of: 'if (!records.has(record)) put(openKey',
     instead: 'if (!records.has(record) && record.next === record.from) put(openKey',
   },
   {
     name: 'a border of a range of history is not checked',
-    file: 'storage/leveldb/LevelRangeStore.ts',
+    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
     of: 'if (!isVouchedRoot(upper, meta)) throw new BorderError(upper, lower);',
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
@@ -406,6 +414,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'ranges/planner.ts',
     of: 'from: Math.max(hole.from, border, hole.to - maxHeights + 1), to: hole.to }',
     instead: 'from: Math.max(hole.from, border - maxHeights, hole.to - maxHeights + 1), to: hole.to }',
+    heldBy: {
+      file: 'unit/ranges/planner.test.ts',
+      test: 'takes every missing height once, none twice, none across a border, and none beyond the bound',
+    },
   },
   {
     name: 'the window of a range of history is twice as wide',
@@ -415,8 +427,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the last block of a range of history does not wait for its child',
-    file: 'finality/blocks/FinalizedBlocks.ts',
-    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
+    file: 'finality/blocks/BlockBounds.ts',
+    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#deps.reader.isUnserved);',
     instead: 'return height === this.#stopHeight;',
     // One seed of thousands has a lone node lie at such a height.
     heldBy: {

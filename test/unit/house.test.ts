@@ -39,7 +39,7 @@ describe('the floors of the house', () => {
     [
       'climbs inside a room from a nested folder',
       'src/storage/files/deep/x.ts',
-      "import '../../leveldb/LevelDatabase.js';",
+      "import '../../leveldb/directory/LevelDatabase.js';",
     ],
     ['enters a sub-room on its own floor', 'src/api/rest/x.ts', "import '../grpc/GrpcServer.js';"],
     ['climbs to the room from a sub-room', 'src/collections/heights/x.ts', "import '../JobProcessor.js';"],
@@ -50,6 +50,16 @@ describe('the floors of the house', () => {
       "import '../PostgresIndexStore.js';",
     ],
     ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
+    [
+      'climbs from the ground of a nested room',
+      'src/storage/records/schema.ts',
+      "import './blocks/readBlocks.js';",
+    ],
+    [
+      'leaves the ground of a nested room upwards',
+      'src/storage/records/schema.ts',
+      "import '../leveldb/loadStore.js';",
+    ],
     ['takes a file of the server into the browser', 'src/api/page/client/x.ts', "import '../PageFiles.js';"],
     [
       'takes a file of the server into a room of the browser',
@@ -75,6 +85,11 @@ describe('the floors of the house', () => {
     ['goes down inside a sub-room', 'src/storage/postgres/ranges/x.ts', "import '../tables/schema.js';"],
     ['goes down from a nested room', 'src/storage/postgres/tables/x.ts', "import '../../records/schema.js';"],
     ['goes down inside the browser', 'src/api/page/client/panels/x.ts', "import '../parts/Panel.js';"],
+    [
+      'goes down from the ground of a nested room',
+      'src/storage/records/schema.ts',
+      "import './coding/seal.js';",
+    ],
     ['stays in its sub-room', 'src/api/rest/x.ts', "import './FlowRest.js';"],
     ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
   ])('accepts an import that %s', async (_name, path, code) => {
@@ -101,6 +116,17 @@ describe('the floors of the house', () => {
       const mutual = parts.filter((part) => below.includes(part.name) && part.below.includes(name));
       expect(mutual.filter((part) => !part.isFile)).toEqual([]);
     }
+  });
+});
+
+describe('the picture of the house', () => {
+  const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
+  const floorsSection = page.slice(page.indexOf('\n## The floors'), page.indexOf('\n## Two threads'));
+
+  it.each([...rooms, ...nestedRooms])('names every sub-room of %s', (room) => {
+    expect(floorsSection).toContain(`${room.split('/')[0] ?? ''}/`);
+    const drawn = foldersOf(join(root, 'src', room)).filter((name) => floorsSection.includes(`${name}/`));
+    expect(drawn).toEqual(foldersOf(join(root, 'src', room)));
   });
 });
 

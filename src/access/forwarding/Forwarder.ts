@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { AccessMetrics } from '../transport/RpcClient.js';
+import type { AccessMetrics } from '../transport/ports.js';
 import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';

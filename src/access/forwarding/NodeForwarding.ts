@@ -1,7 +1,7 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface, Client } from '@grpc/grpc-js';
 import type { Clock } from '../../runtime/index.js';
-import type { AccessMetrics } from '../transport/RpcClient.js';
+import type { AccessMetrics } from '../transport/ports.js';
 import { CancelBudget } from '../transport/limits/CancelBudget.js';
 import { openClient } from '../transport/channel/openClient.js';
 import { DrainWatch } from '../transport/channel/DrainWatch.js';

@@ -5,7 +5,7 @@ import type { Expectation } from './identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { covers, isHeard, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
-import type { NodeEvents } from '../transport/RpcClient.js';
+import type { NodeEvents } from '../transport/ports.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { SporkIds } from './sporks/SporkIds.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';

@@ -58,6 +58,23 @@ const MAX_DETAILS_LENGTH = 1_000;
 /** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
 
+/** What grpc-js says of a connection that a proxy would not pass on; only proxies leave it without words. */
+const THROUGH_PROXY = /Last error: undefined\b/;
+
+/** What to do about a connection that fails for a reason which its text gives away; `undefined`: nothing is known. */
+function mendOfConnection(details: string, node: string): string | undefined {
+  if (THROUGH_PROXY.test(details)) {
+    return `the proxy that grpc_proxy, https_proxy or http_proxy names does not let it through; no_proxy=${node.replace(/:\d+$/, '')} goes around it`;
+  }
+  if (/wrong version number|packet length too long/i.test(details))
+    return `it speaks no TLS: write grpc://${node}`;
+  if (/certificate has expired/i.test(details)) return 'its operator has to renew it, or this clock is wrong';
+  if (/self.signed certificate|unable to (?:verify|get)[^.]* certificate/i.test(details)) {
+    return 'its authority is not trusted here: name it in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH';
+  }
+  return undefined;
+}
+
 /** The kind of upstream error of a status. Every status is expected; OK is never passed in. */
 export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
   switch (code) {
@@ -97,7 +114,9 @@ export function upstreamError(
   const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);
   const kind = kindOfStatus({ code, details });
   const lowestHeight = kind === 'below_root' ? namedRoot(details)?.height : undefined;
-  const next = kind === 'unauthenticated' && mend !== undefined ? `; ${mend}` : '';
+  const known = kind === 'unavailable' ? mendOfConnection(details, where.node) : undefined;
+  const advice = kind === 'unauthenticated' ? mend : known;
+  const next = advice === undefined ? '' : `; ${advice}`;
   const name = code in status ? status[code] : `status ${code}`;
   return new UpstreamError(
     kind,

@@ -1,5 +1,5 @@
 import type { ReaderMetrics } from '../../observability/index.js';
-import { sleep } from '../../runtime/index.js';
+import { every, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { IndexReader, WholeBlock } from '../../storage/index.js';
 import { ApiError, holeAt, stopping } from '../view/ApiError.js';
@@ -7,7 +7,8 @@ import { IndexView } from '../view/IndexView.js';
 import { rangeWith } from '../view/statusDocument.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
-import type { Cursor, FeedEvent, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
+import type { Cursor, FeedEvent, FeedSink } from './feedEvents.js';
+import type { BodiesFollowing, Follower, Following, Sending } from './following.js';
 import { RecentBlocks } from './RecentBlocks.js';
 import { RecentBodies } from './RecentBodies.js';
 import { cursorAt } from './feedStart.js';
@@ -27,42 +28,6 @@ export interface ChangeFeedDependencies {
   readonly status: Pick<StatusSource, 'range'>;
   readonly clock: Clock;
   readonly metrics: Pick<ReaderMetrics, 'feedFollowers' | 'feedEvents' | 'feedFollowersCut'>;
-}
-
-/** What a follower wants. */
-export interface Following {
-  readonly kind: FollowerKind;
-  readonly from: Cursor;
-  /** `sealed`: a height is sent only once it is known to be sealed. */
-  readonly until: 'indexed' | 'sealed';
-  /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
-  readonly waits?: boolean;
-}
-
-/** What a follower of bodies wants. */
-export interface BodiesFollowing extends Pick<Following, 'from' | 'waits'> {
-  /** The last height, behind which the stream ends. Default: it follows the index. */
-  readonly to?: number | undefined;
-}
-
-/** What a follower is sent next. */
-interface Sending {
-  readonly heights: number;
-  readonly send: (taken: () => void) => void;
-}
-
-interface Follower extends Pick<Following, 'kind' | 'until'> {
-  readonly waits: boolean;
-  /** The last height that is wanted. */
-  readonly to: number;
-  /** Reads what comes next, from `next` on. */
-  readonly read: (follower: Follower) => Promise<Sending>;
-  readonly end: FeedSink['end'];
-  next: number;
-  rewind: RewindEvent | undefined;
-  /** `queued`: its next event is there and waits to be read. */
-  state: 'waiting' | 'queued' | 'sending';
-  sentAtMs: number;
 }
 
 /**
@@ -159,7 +124,9 @@ export class ChangeFeed {
     const follower: Follower = { ...following, state: 'waiting', sentAtMs: 0 };
     this.#followers.add(follower);
     this.#dependencies.metrics.feedFollowers.inc({ kind: follower.kind });
-    if (this.#followers.size === 1) this.#lookLater();
+    if (this.#followers.size === 1) {
+      this.#timer = every(this.#clock, LOOK_EVERY_MS, () => this.#cutLate());
+    }
     this.#enqueue(follower);
     return () => this.#remove(follower);
   }
@@ -259,13 +226,6 @@ export class ChangeFeed {
     if (this.#followers.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
-  }
-
-  #lookLater(): void {
-    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
-      this.#lookLater();
-      this.#cutLate();
-    });
   }
 
   #cutLate(): void {

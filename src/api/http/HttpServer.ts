@@ -1,9 +1,6 @@
-import { Server as TlsServer } from 'node:tls';
-import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { missingOf, renew } from '../guard/tls.js';
 import type { ApiSecrets } from '../guard/tls.js';
-import type { Cost, GuardOptions } from '../guard/TokenGuard.js';
+import type { GuardOptions } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
@@ -11,41 +8,23 @@ import { HeldBytes } from '../limits/HeldBytes.js';
 import { Semaphore } from '../limits/Semaphore.js';
 import { ServerLife } from '../server/ServerLife.js';
 import type { ServerLifeDependencies } from '../server/ServerLife.js';
-import { SocketSet } from '../server/SocketSet.js';
 import { ApiError, isElsewhere } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
-import { allowOrigins, isAllowedOrigin } from './cors.js';
-import { HttpConnections } from './HttpConnections.js';
-import { HttpGuard } from './HttpGuard.js';
-import { refusalOf, refuseClient, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
+import { allowOrigins } from './admission/cors.js';
+import { HttpAdmission, patternOf } from './admission/HttpAdmission.js';
+import { HttpConnections } from './admission/HttpConnections.js';
+import { HttpGuard } from './admission/HttpGuard.js';
+import { fastifyServer } from './fastifyServer.js';
+import { refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
 import { JSON_TYPE, ResponseWriter } from './responses/ResponseWriter.js';
 import { beginStream } from './responses/streamedResponse.js';
-import { tlsServer } from './tlsServer.js';
-import { costOf } from './types.js';
 import type { HttpRoute, HttpRoutes, WebSocketRoute } from './types.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
 
-/** Request line and headers together. */
-const MAX_HEADER_BYTES = 16_384;
-/** For a request to arrive completely. */
-const REQUEST_TIMEOUT_MS = 15_000;
-/** Interval of the check for late requests. */
-const LATE_REQUESTS_EVERY_MS = 1_000;
-/** For a connection on which nothing moves. */
-const CONNECTION_TIMEOUT_MS = 60_000;
-/** For a connection between two requests. */
-const KEEP_ALIVE_TIMEOUT_MS = 30_000;
 /** Concurrent requests, including those that wait. */
 const MAX_REQUESTS = 1_024;
 /** Responses as large as a block that are built at once. */
 const MAX_BULK_RESPONSES = 4;
-
-/** Fastify's own compilers take 40 ms to load, and no route has a schema that is to be compiled. */
-const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
-
-function refuseSchema(): never {
-  throw new Error('a route has a schema, and nothing compiles it');
-}
 
 export interface HttpServerOptions extends GuardOptions {
   readonly host: string;
@@ -59,9 +38,9 @@ export interface HttpServerOptions extends GuardOptions {
   readonly maxConnections?: number;
   /** Origins whose pages may read responses; `*` among them: all. Default: none. */
   readonly corsOrigins?: readonly string[];
-  /** For a request to arrive completely. Default: REQUEST_TIMEOUT_MS. */
+  /** For a request to arrive completely. Default: 15 s. */
   readonly requestTimeoutMs?: number;
-  /** For a connection on which nothing moves. Default: CONNECTION_TIMEOUT_MS. */
+  /** For a connection on which nothing moves. Default: 60 s. */
   readonly connectionTimeoutMs?: number;
   /** Total of large responses that callers have not taken yet. Default: 256 MiB. */
   readonly maxHeldBytes?: number;
@@ -93,64 +72,33 @@ export class HttpServer {
   readonly #limiter: AddressLimiter;
   /** Routes whose responses go on until their callers leave. */
   readonly #lasting: ReadonlySet<string>;
-  /** Routes that the rate of an address does not apply to. */
-  readonly #files: ReadonlySet<string>;
-  readonly #costs: ReadonlyMap<string, Cost>;
+  readonly #admission: HttpAdmission;
   readonly #guard: HttpGuard;
 
   constructor(options: HttpServerOptions, dependencies: HttpServerDependencies & HttpRoutes) {
-    const {
-      host,
-      port,
-      settings,
-      corsOrigins = [],
-      maxConnections,
-      ratePerSecondPerAddress: ratePerSecond = 0,
-      requestTimeoutMs = REQUEST_TIMEOUT_MS,
-      connectionTimeoutMs = CONNECTION_TIMEOUT_MS,
-    } = options;
+    const { host, port, settings, secrets, ratePerSecondPerAddress: ratePerSecond = 0 } = options;
     const { forwarding, webSocket, routes } = dependencies;
-    this.#corsOrigins = corsOrigins;
+    this.#corsOrigins = options.corsOrigins ?? [];
     this.#served = dependencies;
     this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
     this.#lasting = new Set(routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])));
-    this.#files = new Set(routes.flatMap(({ path, isFile }) => (isFile === true ? [path] : [])));
-    this.#costs = new Map(routes.map((route) => [route.path, costOf(route)]));
     this.#guard = new HttpGuard(options);
     this.#writer = new ResponseWriter({ held: new HeldBytes(options) });
     this.#limiter = new AddressLimiter({ ratePerSecond }, dependencies);
-    const limits = {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: requestTimeoutMs,
-      connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
-    };
-    const tls = options.secrets?.tls;
-    const timeouts = { requestTimeout: requestTimeoutMs, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS };
-    const app = fastify({
-      logger: false,
-      schemaController: { compilersFactory: NO_COMPILERS },
-      http: limits,
-      ...(tls === undefined
-        ? {}
-        : { serverFactory: tlsServer(tls, { ...limits, ...timeouts, connectionTimeoutMs }) }),
-      ...timeouts,
-      connectionTimeout: connectionTimeoutMs,
-      forceCloseConnections: 'idle',
-      return503OnClosing: false,
-      exposeHeadRoutes: false,
-      routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
-      frameworkErrors: (error, request, reply) => {
-        this.#count(request, reply);
-        const refusal = this.#explain(error);
-        reply.hijack();
-        const headers = { 'content-type': JSON_TYPE, 'cache-control': 'no-store' };
-        reply.raw.writeHead(refusal.code, headers).end(JSON.stringify(refusal.body()));
-      },
-      clientErrorHandler: refuseClient,
+    const app = fastifyServer({ ...options, tls: secrets?.tls }, (error, request, reply) => {
+      this.#count(request, reply);
+      const refusal = this.#explain(error);
+      reply.hijack();
+      const headers = { 'content-type': JSON_TYPE, 'cache-control': 'no-store' };
+      reply.raw.writeHead(refusal.code, headers).end(JSON.stringify(refusal.body()));
     });
     this.#app = app;
-    const sockets = new SocketSet({ server: app.server });
-    this.#connections = new HttpConnections({ server: app.server, maxConnections }, dependencies);
+    this.#connections = new HttpConnections({ ...options, server: app.server }, dependencies);
+    const [connections, limiter, guard] = [this.#connections, this.#limiter, this.#guard];
+    this.#admission = new HttpAdmission(
+      { corsOrigins: () => this.#corsOrigins },
+      { connections, limiter, guard, forwarding, routes },
+    );
     const ends = {
       socket: app.server,
       listen: async () => {
@@ -162,14 +110,11 @@ export class HttpServer {
         await app.close();
         forwarding?.close();
       },
-      cut: () => {
-        webSocket?.cut();
-        sockets.destroyAll();
-      },
+      cut: () => webSocket?.cut(),
     };
     const [hostFlag, portFlag] = [`--${settings}-host`, `--${settings}-port`];
     this.#life = new ServerLife(
-      { host, port, name: settings, hostFlag, portFlag, without: missingOf(options.secrets) },
+      { host, port, name: settings, hostFlag, portFlag, secrets },
       { ...dependencies, ends },
     );
     // Also for the route that the plugin adds.
@@ -201,8 +146,7 @@ export class HttpServer {
   /** From now on, these are the tokens and the certificate; a port that speaks plain text goes on doing so. */
   secure(secrets: ApiSecrets): void {
     this.#guard.set(secrets);
-    const { server } = this.#app;
-    if (server instanceof TlsServer && secrets.tls !== undefined) renew(server, secrets.tls);
+    this.#life.renew(secrets);
   }
 
   /** Like `ServerLife.close`. */
@@ -213,7 +157,7 @@ export class HttpServer {
   #explainErrors(): void {
     const { forwarding } = this.#served;
     this.#app.setErrorHandler((error, request, reply) => {
-      if (this.#isForwardable(request) && isElsewhere(error) && this.#guard.mayForward(request)) {
+      if (this.#admission.isForwardable(request) && isElsewhere(error) && this.#guard.mayForward(request)) {
         reply.hijack();
         forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
         return reply;
@@ -230,28 +174,7 @@ export class HttpServer {
     const { forwarding, routes, unknownPath, webSocket } = this.#served;
     this.#app.addHook('onRequest', async (request, reply) => {
       this.#count(request, reply);
-      const isForwarded = request.is404 && this.#isForwardable(request);
-      const refusal = this.#refusalOf(request, reply, isForwarded);
-      if (refusal !== undefined) {
-        // The rest of the request is not read: the connection ends with the response.
-        reply.header('connection', 'close');
-        if (refusal.code === 405) reply.header('allow', 'GET, HEAD');
-        throw refusal;
-      }
-      // A WebSocket is refused once it is open.
-      const isFree = request.ws || this.#files.has(patternOf(request) ?? '');
-      const waitSeconds = isFree ? 0 : this.#limiter.waitSeconds(request.socket.remoteAddress);
-      if (waitSeconds > 0) {
-        reply.header('retry-after', waitSeconds);
-        throw this.#limiter.refusal(waitSeconds);
-      }
-      // A WebSocket is checked once it is open.
-      const unauthorized = request.ws ? undefined : this.#guard.check(request, this.#costOf(request));
-      if (unauthorized !== undefined) {
-        if (isForwarded) reply.header('connection', 'close');
-        throw unauthorized;
-      }
-      if (!isForwarded) return;
+      if (!this.#admission.admit(request, reply)) return;
       // Before the body is read.
       forwarding?.pass(request.raw, reply.raw);
       reply.hijack();
@@ -309,38 +232,12 @@ export class HttpServer {
 
   /** Counts a request by the pattern of its route, never by its path: paths are unbounded. */
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
-    const route = patternOf(request) ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
+    const route = patternOf(request) ?? (this.#admission.isForwardable(request) ? 'forwarded' : 'other');
     const end = this.#requests.begin(route, { isLasting: this.#lasting.has(route) });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
-  }
-
-  #costOf(request: FastifyRequest): Cost {
-    if (request.is404 && this.#isForwardable(request)) return 'expensive';
-    return this.#costs.get(patternOf(request) ?? '') ?? 'cheap';
-  }
-
-  #isForwardable({ method, url }: FastifyRequest): boolean {
-    return this.#served.forwarding?.takes(method, url) === true;
-  }
-
-  #refusalOf(request: FastifyRequest, reply: FastifyReply, isForwarded: boolean): ApiError | undefined {
-    const { method, ws, headers } = request;
-    const refusal = refusalOf(request, isForwarded);
-    if (refusal !== undefined) return refusal;
-    // Browsers send a POST, and open a WebSocket, without a preflight.
-    if ((method === 'POST' || ws) && !isAllowedOrigin(headers.origin, this.#corsOrigins)) {
-      const message = 'pages of this origin are not allowed here (api.corsOrigins)';
-      return new ApiError(403, 'origin_refused', message);
-    }
-    return this.#connections.refusalOf(request.raw.socket, reply.raw);
   }
 
   #explain(error: unknown): ApiError {
     return refusedByRouter(error) ?? this.#life.explain(error);
   }
-}
-
-/** The path of its route, as the table of routes has it. */
-function patternOf({ routeOptions }: FastifyRequest): string | undefined {
-  return routeOptions.url?.replaceAll(/:(\w+)/g, '{$1}');
 }

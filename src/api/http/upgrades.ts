@@ -1,5 +1,5 @@
 import { Server } from 'node:http';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import websocket from '@fastify/websocket';
@@ -18,7 +18,23 @@ const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings
 export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void {
   // Never listens: the plugin sees only the upgrades passed on to it.
   const taken = new Server();
+  const latest = new WeakMap<Duplex, ServerResponse>();
+  const note = (request: IncomingMessage, response: ServerResponse): void => {
+    latest.set(request.socket, response);
+  };
+  app.server.on('request', note);
+  // As Node.js answers, but noted.
+  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    note(request, response);
+    response.writeHead(417).end();
+  });
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const before = latest.get(socket);
+    if (before?.closed === false) {
+      // Node.js has taken its hands off the connection: nobody else ends it.
+      before.once('close', () => socket.end(() => socket.destroy()));
+      return;
+    }
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
     if (isWebSocket && pathOf(request.url ?? '') === route.path) taken.emit('upgrade', request, socket, head);
     else serveWithoutUpgrade(app.server, request, socket, head);

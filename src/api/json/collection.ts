@@ -1,4 +1,4 @@
-import { splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
+import { identifyTransactions, toIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import * as t from '../schema.js';
 import {
@@ -82,8 +82,8 @@ export function restBlockCollections(
 /** The transactions of these collections, in order. */
 export function restTransactions(collections: readonly { readonly encoded: Uint8Array }[]) {
   return collections
-    .flatMap(({ encoded }) => splitCollection(encoded))
-    .map((one) => restTransaction(toIdentifier(transactionId(one)), one));
+    .flatMap(({ encoded }) => identified(encoded))
+    .map((one) => restTransaction(one.id, one.encoded));
 }
 
 export function collectionBody(
@@ -115,9 +115,6 @@ function collectionOf(
   };
 }
 
-function identified(encoded: Uint8Array): IdentifiedTransaction[] {
-  return splitCollection(encoded).map((transaction) => ({
-    id: toIdentifier(transactionId(transaction)),
-    encoded: transaction,
-  }));
+function identified(collection: Uint8Array): IdentifiedTransaction[] {
+  return identifyTransactions(collection).map(({ id, encoded }) => ({ id: toIdentifier(id), encoded }));
 }

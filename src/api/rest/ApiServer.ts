@@ -17,10 +17,11 @@ import { FILES_PATH, PageFiles } from '../page/PageFiles.js';
 import { statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
 import { WebSockets } from '../ws/WebSockets.js';
-import { daemonRoutes } from './daemonRoutes.js';
-import type { DaemonRoutesDependencies } from './daemonRoutes.js';
+import { daemonRoutes } from './routes/daemonRoutes.js';
+import type { DaemonRoutesDependencies } from './routes/daemonRoutes.js';
 import { EventStreams } from './EventStreams.js';
-import { flowRoutes, tagged } from './flowRoutes.js';
+import { tagged } from './routes/keptResponse.js';
+import { flowRoutes } from './routes/flowRoutes.js';
 
 export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
   /** Base address of a node's REST interface, which gets what the index cannot serve. Default: that is refused. */

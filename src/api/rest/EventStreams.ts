@@ -1,6 +1,6 @@
 import { parseIdentifier } from '../../flow/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { quoted } from '../../runtime/index.js';
+import { every, quoted } from '../../runtime/index.js';
 import { heightDocument } from '../documents/changeDocuments.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { Cursor, FeedEvent } from '../feed/feedEvents.js';
@@ -73,7 +73,9 @@ export class EventStreams {
       },
     );
     this.#streams.add(stream);
-    if (this.#streams.size === 1) this.#keepAliveLater();
+    if (this.#streams.size === 1) {
+      this.#timer = every(this.#clock, KEEP_ALIVE_MS, () => this.#keepAlive());
+    }
     return () => {
       leave();
       this.#streams.delete(stream);
@@ -81,11 +83,8 @@ export class EventStreams {
     };
   }
 
-  #keepAliveLater(): void {
-    this.#timer = this.#clock.setTimer(KEEP_ALIVE_MS, () => {
-      this.#keepAliveLater();
-      for (const { body, isFull } of this.#streams) if (!isFull) body.write(KEEP_ALIVE, () => undefined);
-    });
+  #keepAlive(): void {
+    for (const { body, isFull } of this.#streams) if (!isFull) body.write(KEEP_ALIVE, () => undefined);
   }
 }
 

@@ -1,9 +1,13 @@
 import type { Server } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
+import { missingOf, renew } from '../guard/tls.js';
+import type { ApiSecrets } from '../guard/tls.js';
 import { ApiError, storageRefusal } from '../view/ApiError.js';
 import { isLoopback, listenError } from './listenError.js';
+import { SocketSet } from './SocketSet.js';
 
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
@@ -16,8 +20,8 @@ export interface ServerLifeOptions {
   readonly name: 'api' | 'metrics' | 'grpc';
   readonly hostFlag: string;
   readonly portFlag: string;
-  /** What would guard the port, and does not. */
-  readonly without: readonly string[];
+  /** What guards the port. Absent: nothing does. */
+  readonly secrets: ApiSecrets | undefined;
 }
 
 export interface ServerLifeDependencies {
@@ -34,7 +38,7 @@ export interface ServerEnds {
   listen(): Promise<void>;
   /** Stops listening. Resolves when the last connection is gone, however long its response takes. */
   stop(): Promise<void>;
-  /** Cuts what is left after the grace period. Must not throw. */
+  /** Ends what is left after the grace period, before its connections are cut. Must not throw. */
   cut(): void | Promise<void>;
 }
 
@@ -43,6 +47,7 @@ export class ServerLife {
   readonly #options: ServerLifeOptions;
   readonly #dependencies: ServerLifeDependencies;
   readonly #ends: ServerEnds;
+  readonly #sockets: SocketSet;
   #inProgress = 0;
   #onIdle: (() => void) | undefined;
   /** The last damage logged, so that a repeated request does not fill the log. */
@@ -57,6 +62,7 @@ export class ServerLife {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#ends = ends;
+    this.#sockets = new SocketSet({ server: ends.socket });
   }
 
   /** Handlers in progress, even if their callers have hung up. */
@@ -76,7 +82,8 @@ export class ServerLife {
       throw listenError(error, this.#options);
     }
     const address = this.address();
-    const { name, without } = this.#options;
+    const { name, secrets } = this.#options;
+    const without = missingOf(secrets);
     if (isLoopback(address.host) || without.length === 0) return;
     this.#dependencies.logger.warn(
       { server: name, ...address, without, advice: '"doctor" says what to change' },
@@ -89,6 +96,12 @@ export class ServerLife {
     const address = this.#ends.socket.address();
     if (address === null || typeof address === 'string') throw new Error('the server does not listen');
     return { host: this.#options.host, port: address.port };
+  }
+
+  /** New connections get this certificate; a port that speaks plain text goes on doing so. */
+  renew({ tls }: ApiSecrets): void {
+    const { socket } = this.#ends;
+    if (socket instanceof TlsServer && tls !== undefined) renew(socket, tls);
   }
 
   async run<T>(handler: () => Promise<T>): Promise<T> {
@@ -129,7 +142,10 @@ export class ServerLife {
     let timer: Timer | undefined;
     const graceIsOver = new Promise<void>((resolve) => {
       timer = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
-        void Promise.resolve(this.#ends.cut()).then(resolve);
+        void Promise.resolve(this.#ends.cut()).then(() => {
+          this.#sockets.destroyAll();
+          resolve();
+        });
       });
     });
     try {

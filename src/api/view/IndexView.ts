@@ -9,6 +9,7 @@ import type {
   TransactionPlace,
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
+import type { HeightTerm } from './queryParameters.js';
 import { rangeWith } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
@@ -43,6 +44,11 @@ export class IndexView {
     const height = which === 'final' ? latestIndexed : Math.min(latestIndexed, sealed ?? -1);
     if (height < firstIndexed) throw noSuchHead(which, this.range);
     return height;
+  }
+
+  /** The height that a request names; errors as of `head`. */
+  heightOf(term: HeightTerm): number {
+    return typeof term === 'number' ? term : this.head(term);
   }
 
   /** A sealed block is final in every later spork: neither the response for its height nor its status changes. */

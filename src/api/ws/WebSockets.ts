@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { WebSocket } from 'ws';
+import { every } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
@@ -71,7 +72,11 @@ export class WebSockets implements WebSocketRoute {
       },
     );
     this.#clients.add(client);
-    if (this.#clients.size === 1) this.#lookLater();
+    if (this.#clients.size === 1) {
+      this.#timer = every(this.#dependencies.clock, LOOK_EVERY_MS, () => {
+        for (const client of [...this.#clients]) client.look();
+      });
+    }
   }
 
   close(): void {
@@ -99,12 +104,5 @@ export class WebSockets implements WebSocketRoute {
     this.#turnedAway.add(socket);
     socket.once('close', () => this.#turnedAway.delete(socket));
     socket.close(code, reason);
-  }
-
-  #lookLater(): void {
-    this.#timer = this.#dependencies.clock.setTimer(LOOK_EVERY_MS, () => {
-      this.#lookLater();
-      for (const client of [...this.#clients]) client.look();
-    });
   }
 }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { WebSocket } from 'ws';
+import type { WebSocket } from 'ws';
 import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
@@ -11,12 +11,11 @@ import type { BlockTopic } from './blockTopics.js';
 import { parseMessage, readNodeMessage } from './messages.js';
 import type { ClientMessage } from './messages.js';
 import { NodeSocket } from './NodeSocket.js';
+import { PacedSocket } from './PacedSocket.js';
 import { RefusedMessage } from './RefusedMessage.js';
 
 /** Subscriptions per connection, as on access nodes. */
 const MAX_SUBSCRIPTIONS = 20;
-/** Limit of what a client has not taken; above it nothing more is read, neither from it nor from the node. */
-const MAX_UNTAKEN_BYTES = 1024 * 1024;
 /** A connection without a subscription is closed after this. */
 const IDLE_LIMIT_MS = 60_000;
 
@@ -54,16 +53,13 @@ interface Subscription extends Pick<Subscribe, 'topic' | 'args'> {
   readonly end: (outcome: ForwardedOutcome) => void;
 }
 
-/** One connection and its subscriptions. Its messages are handled one after another. */
+/** One connection and its subscriptions. */
 export class WsClient {
   readonly #socket: WebSocket;
+  readonly #paced: PacedSocket;
   readonly #dependencies: WsClientDependencies;
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #node: NodeSocket | undefined;
-  /** What came in one packet: nothing further is read until it is handled. */
-  readonly #messages: string[] = [];
-  #isHandling = false;
-  #isPaused = false;
   #names = 0;
   #idleSinceMs: number;
   /** Since the last check. */
@@ -72,6 +68,10 @@ export class WsClient {
   constructor({ socket, headers, forwardRest }: WsClientOptions, dependencies: WsClientDependencies) {
     const { clock } = dependencies;
     this.#socket = socket;
+    this.#paced = new PacedSocket(socket, {
+      handle: (text) => this.#handle(text),
+      setFull: (isFull) => this.#node?.setPaused(isFull),
+    });
     this.#dependencies = dependencies;
     this.#idleSinceMs = clock.monotonic();
     if (forwardRest !== undefined) {
@@ -85,8 +85,7 @@ export class WsClient {
         socket.close(closeCodes.policy, 'messages are text');
         return;
       }
-      this.#messages.push(data.toString());
-      if (!this.#isHandling) void this.#handleAll();
+      this.#paced.take(data.toString());
     });
     socket.once('close', () => {
       for (const id of [...this.#subscriptions.keys()]) this.#drop(id, 'cancelled');
@@ -115,16 +114,6 @@ export class WsClient {
 
   cut(): void {
     this.#socket.terminate();
-  }
-
-  async #handleAll(): Promise<void> {
-    this.#isHandling = true;
-    this.#flow();
-    for (let text = this.#messages.shift(); text !== undefined; text = this.#messages.shift()) {
-      if (this.#socket.readyState === WebSocket.OPEN) await this.#handle(text);
-    }
-    this.#isHandling = false;
-    this.#flow();
   }
 
   async #handle(text: string): Promise<void> {
@@ -193,7 +182,7 @@ export class WsClient {
     const { feed } = this.#dependencies;
     const { until, start } = parseBlockArguments(args);
     const from = await feed.cursorAt(start);
-    if (this.#socket.readyState !== WebSocket.OPEN) return;
+    if (!this.#paced.isOpen) return;
     const end = feed.follow(
       { kind: served.kind, from, until },
       {
@@ -246,7 +235,7 @@ export class WsClient {
       const { id, isRefusal } = readNodeMessage(text);
       if (id !== undefined && isRefusal) this.#drop(id, 'failed');
     }
-    this.#sendText(text);
+    this.#paced.send(text);
   }
 
   /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
@@ -265,26 +254,7 @@ export class WsClient {
   }
 
   #send(message: Readonly<Record<string, unknown>>, onTaken?: () => void): void {
-    this.#sendText(JSON.stringify(message), onTaken);
-  }
-
-  #sendText(text: string, onTaken: () => void = () => undefined): void {
-    this.#socket.send(text, (error) => {
-      this.#flow();
-      if (!(error instanceof Error)) onTaken();
-    });
-    this.#flow();
-  }
-
-  /** Stops reading what could only be queued. */
-  #flow(): void {
-    const isFull = this.#socket.bufferedAmount > MAX_UNTAKEN_BYTES;
-    this.#node?.setPaused(isFull);
-    const mustPause = isFull || this.#isHandling;
-    if (mustPause === this.#isPaused) return;
-    this.#isPaused = mustPause;
-    if (mustPause) this.#socket.pause();
-    else this.#socket.resume();
+    this.#paced.send(JSON.stringify(message), onTaken);
   }
 
   #newName(): string {

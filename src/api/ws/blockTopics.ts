@@ -1,7 +1,7 @@
 import { decodeBlock } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
-import type { Following } from '../feed/ChangeFeed.js';
+import type { Following } from '../feed/following.js';
 import { storedOf } from '../feed/feedEvents.js';
 import type { FeedEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';

@@ -2,7 +2,7 @@ import type { ChainTrouble } from '../../finality/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { DaemonState } from './DaemonState.js';
 import { describeTroubles } from './causes/describeTroubles.js';
-import type { Symptoms } from './causes/Diagnosis.js';
+import type { Symptoms } from './causes/Symptoms.js';
 import type { HeldUp } from './causes/heldUp.js';
 import { lineHeldUp } from './causes/lineHeldUp.js';
 

@@ -1,4 +1,4 @@
-import { AbortError, messageOf } from '../../runtime/index.js';
+import { AbortError, childOf, messageOf } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
@@ -62,6 +62,20 @@ export class Lifecycle {
       if (this.signal.aborted) resolve();
       else this.signal.addEventListener('abort', () => resolve(), { once: true });
     });
+  }
+
+  /** What work comes to, or `undefined` once the daemon is to stop. However often it is called, nothing is left behind. */
+  async unlessStopped<T>(work: Promise<T>): Promise<T | undefined> {
+    const over = childOf(this.signal);
+    try {
+      const stopped = new Promise<undefined>((resolve) => {
+        if (over.signal.aborted) resolve(undefined);
+        else over.signal.addEventListener('abort', () => resolve(undefined), { once: true });
+      });
+      return await Promise.race([work, stopped]);
+    } finally {
+      over.abort();
+    }
   }
 
   /**

@@ -4,7 +4,8 @@ import { wasAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
-import type { IndexingLine, IndexingLineParts } from './indexingLine.js';
+import type { IndexingLine } from './indexingLine.js';
+import type { IndexingLineParts } from './sections/lineParts.js';
 import type { IndexingParts } from './indexingParts.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 
@@ -93,9 +94,7 @@ export class LiveIndexing {
     const { lifecycle, store } = this.#deps.parts;
     if (store.shared === undefined) return new AbortController().signal;
     // It waits for a database that is away; closing the store ends that.
-    const leading = store.shared.lead();
-    leading.catch(() => undefined);
-    return Promise.race([leading, lifecycle.stopped().then(() => undefined)]);
+    return lifecycle.unlessStopped(store.shared.lead());
   }
 
   /** Until `lost` aborts. */

@@ -5,7 +5,7 @@ import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { Backfill } from './history/Backfill.js';
 import type { HistoryPace } from './history/HistoryPace.js';
-import type { IndexingLineParts } from './indexingLine.js';
+import type { IndexingLineParts } from './sections/lineParts.js';
 
 /** Everything that indexing needs: the live line, and those of the ranges beside it. */
 export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {

@@ -1,6 +1,6 @@
 import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
 import type { SporkTable } from '../../access/index.js';
-import { rootParentsOf } from './lineOptions.js';
+import { rootParentsOf } from './sections/lineOptions.js';
 
 /**
  * Records with a range the parent that the spork table vouches for of the root just above it, where that root is indexed and was

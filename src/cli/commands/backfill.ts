@@ -6,12 +6,14 @@ import type { LoadedConfig } from '../../config/index.js';
 import { formatCount } from '../../observability/index.js';
 import { OperatorError, quoted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import { askDaemon, commandDaemon, noDaemon } from '../client.js';
+import { namesDaemonAddress } from '../client/daemonAddress.js';
+import { commandDaemon } from '../client/commandDaemon.js';
+import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { Invocation, Terminal } from '../command.js';
-import { backfillFlags } from '../flags.js';
+import { backfillFlags } from '../arguments/flags.js';
 import { renderBackfill } from '../output/backfillPage.js';
-import { configOf, namesDaemonAddress } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** `backfill`: what history is filled in, of a running daemon or of a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -5,9 +5,9 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { backupFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { backupFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 const MIB = 1024 * 1024;
 

@@ -3,8 +3,8 @@ import { configurationReference, daemonSettings } from '../../config/index.js';
 import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { configActions } from '../flags.js';
-import { checkEndpoints, configOf } from '../settings.js';
+import { configActions } from '../arguments/flags.js';
+import { checkEndpoints, configOf } from '../arguments/settings.js';
 
 /** The keys whose values may contain credentials. */
 const endpointKeys: ReadonlySet<string> = new Set([

@@ -3,13 +3,15 @@ import type { ExplainDocument } from '../../api/index.js';
 import { openStoreReadOnly, plannedHeightOf } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError, systemClock } from '../../runtime/index.js';
-import { askDaemon, checkKey, noDaemon, refusal } from '../client.js';
+import { namesDaemonAddress } from '../client/daemonAddress.js';
+import { askDaemon, noDaemon } from '../client/findDaemon.js';
+import { checkKey, refusal } from '../client/refusals.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderExplanation } from '../output/explainPage.js';
-import { explainFlags } from '../flags.js';
-import { configOf, namesDaemonAddress } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { explainFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** `explain`: says why something is in the index or not. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

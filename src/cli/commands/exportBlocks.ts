@@ -10,7 +10,7 @@ import { fileOutput, standardOutput } from '../export/lines/exportOutput.js';
 import type { ExportOutput } from '../export/lines/exportOutput.js';
 import { CursorFile } from '../export/program/CursorFile.js';
 import { feedProgram } from '../export/program/feedProgram.js';
-import type { FeedParts } from '../export/program/feedProgram.js';
+import type { FeedParts } from '../export/program/Feeding.js';
 import type { SinkCommand } from '../export/program/SinkProgram.js';
 import { checkSame } from '../export/source/checkSame.js';
 import { exportProgress } from '../export/source/exportProgress.js';
@@ -18,9 +18,9 @@ import { exportRange } from '../export/source/exportRange.js';
 import { openExportSource } from '../export/source/exportSource.js';
 import { runExport } from '../export/lines/runExport.js';
 import type { ExportParts, ExportPlan } from '../export/lines/runExport.js';
-import { exportFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { exportFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 
@@ -31,8 +31,9 @@ type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(exportFlags, invocation);
   const { from, to, follow, output: path, resume, quiet: isQuiet } = values;
-  if (resume && path === null) throw usage('--resume goes on with a file: say which one with --output FILE.');
-  if (from !== null && to !== null && from > to) throw usage(`--from ${from} is above --to ${to}.`);
+  if (resume && path === null) throw usage('--resume goes on with a file. Add --output FILE.');
+  if (from !== null && to !== null && from > to)
+    throw usage(`--from ${from} is above --to ${to}. Lower --from, or raise --to.`);
   const wishes = directoryWishes(values);
   const command = programOf(values, wishes !== undefined, invocation.positionals);
   const { signal } = terminal;
@@ -148,7 +149,9 @@ async function exportTo(
       throw usage(`${file} begins at height ${first.height}, not at --from ${plan.from}.`);
     }
     if (to !== null && last.height > to) {
-      throw usage(`${file} goes to height ${last.height} already, which is above --to ${to}.`);
+      throw usage(
+        `${file} goes to height ${last.height} already, which is above --to ${to}. Raise --to, or leave it out.`,
+      );
     }
     await checkSame(last, source);
   }

@@ -3,9 +3,9 @@ import { formatCount } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { forgetFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { forgetFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

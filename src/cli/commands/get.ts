@@ -11,11 +11,13 @@ import { openStoreReadOnly } from '../../app/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { askDaemon, checkKey, noDaemon, refusal } from '../client.js';
+import { namesDaemonAddress } from '../client/daemonAddress.js';
+import { askDaemon, noDaemon } from '../client/findDaemon.js';
+import { checkKey, refusal } from '../client/refusals.js';
 import type { Invocation, Terminal } from '../command.js';
-import { ACCOUNT, getFlags, getKinds } from '../flags.js';
-import { configOf, namesDaemonAddress } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { ACCOUNT, getFlags, getKinds } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 const kinds = getKinds.join('|');
 

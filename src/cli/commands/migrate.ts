@@ -5,11 +5,11 @@ import { OperatorError, systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { migrateFlags } from '../flags.js';
+import { migrateFlags } from '../arguments/flags.js';
 import { DaemonIndex } from '../follow/DaemonIndex.js';
 import { followPrinter } from '../follow/followPrinter.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 2_000;

@@ -4,9 +4,9 @@ import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { repairFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { repairFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** How many damaged files are named; the rest are only counted. */
 const MAX_FILES_SHOWN = 20;

@@ -5,9 +5,9 @@ import { OperatorError, systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { restoreFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { restoreFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 2_000;

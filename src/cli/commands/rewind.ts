@@ -4,9 +4,9 @@ import { formatCount } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { rewindFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { rewindFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** `rewind`: deletes everything above a height. No daemon may be running on the store. */
 export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

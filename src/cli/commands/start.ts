@@ -1,7 +1,7 @@
 import { runDaemon } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { checkEndpoints, configOf } from '../settings.js';
+import { checkEndpoints, configOf } from '../arguments/settings.js';
 
 /** `start`: runs the daemon until it is stopped or reaches its stop height. */
 export function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

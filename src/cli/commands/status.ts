@@ -2,12 +2,12 @@ import type { StatusDocument } from '../../api/index.js';
 import { announcedRuns } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import { askDaemon, noDaemon } from '../client.js';
+import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { statusFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { statusFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 import { renderStatus, statusLine } from '../output/statusPage.js';
 import { watchStatus } from '../output/watchStatus.js';
 

@@ -5,9 +5,9 @@ import { rangesInWords } from '../../storage/index.js';
 import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { verifyFlags } from '../flags.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { verifyFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;

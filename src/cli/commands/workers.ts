@@ -1,10 +1,10 @@
 import { workersOf } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { workersFlags } from '../flags.js';
+import { workersFlags } from '../arguments/flags.js';
 import { renderWorkers } from '../output/workersPage.js';
-import { configOf } from '../settings.js';
-import { ownValuesOf } from '../ownValues.js';
+import { configOf } from '../arguments/settings.js';
+import { ownValuesOf } from '../arguments/ownValues.js';
 
 /** `workers`: the processes that share a database. */
 export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

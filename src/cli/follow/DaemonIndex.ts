@@ -7,9 +7,10 @@ import type { FollowedSource, MigrationSource } from '../../ranges/index.js';
 import { OperatorError, programVersion } from '../../runtime/index.js';
 import { SCHEMA_VERSION } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, SporkRecord, StoreMeta } from '../../storage/index.js';
-import { daemonAt, findDaemon, noDaemon, refusalOf } from '../client.js';
-import type { FoundDaemon } from '../client.js';
-import { OLDER_DAEMON, storedPageOf } from '../storedPage.js';
+import { daemonAt, findDaemon, noDaemon } from '../client/findDaemon.js';
+import { refusalOf } from '../client/refusals.js';
+import type { FoundDaemon } from '../client/findDaemon.js';
+import { OLDER_DAEMON, storedPageOf } from '../client/storedPage.js';
 
 interface Page {
   readonly sporks: readonly SporkRecord[];

@@ -2,7 +2,7 @@ import type { StatusDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { formatDuration, LiveScreen } from '../../observability/index.js';
 import { abortReason, isAbort, sleep, systemClock } from '../../runtime/index.js';
-import { askDaemon, noDaemon } from '../client.js';
+import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { Terminal } from '../command.js';
 import { renderStatus, statusLine, statusScreen } from './statusPage.js';
 

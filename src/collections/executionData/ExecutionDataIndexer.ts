@@ -1,13 +1,7 @@
 import { NodeRotation } from '../../access/index.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  AccessNodes,
-  NodeReadiness,
-  NodeTrouble,
-} from '../../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../../access/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { childOf, isAbort, sleep, wasAborted } from '../../runtime/index.js';
+import { childOf, isAbort, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { EXECUTION_DATA, methodOf } from './BodyStream.js';
@@ -16,6 +10,7 @@ import { DeliveryForecast } from './DeliveryForecast.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
+import { GiverChoice } from './GiverChoice.js';
 import { StreamEndings } from './StreamEndings.js';
 import type { OpenedStream } from './StreamEndings.js';
 import type { StreamEnd } from './StreamFault.js';
@@ -62,9 +57,6 @@ const DEFAULTS = {
   freshMs: 1_000,
 } as const;
 
-/** While no node serves the height or offers execution data: how often the pool is checked again. */
-const NO_NODE_RETRY_MS = 1_000;
-
 /** A new stream that brings nothing is abandoned sooner than one that has delivered, at most twice in a row. */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
 /** After this many consecutive failures a new head no longer shortens the pause. */
@@ -92,8 +84,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #troubles: ExecutionDataTroubles;
   readonly #endings: StreamEndings;
   readonly #state: StreamState;
-  /** Streams need neither a slot nor a rate-limit token: there is only one at a time. */
-  readonly #ready: NodeReadiness;
+  readonly #givers: GiverChoice;
   #method: AccessMethod;
   #lateError: { readonly error: unknown } | undefined;
 
@@ -102,18 +93,12 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#dependencies = dependencies;
     const { stream } = this.#options;
     this.#method = stream.method;
-    this.#ready = {
-      isFree: () => true,
-      delayMs: () => 0,
-      healthOf: (node) => node.healthOf(methodOf(stream, node)),
-    };
     this.#state = new StreamState(dependencies);
     this.#outlook = new DeliveryForecast(this.#options, dependencies);
     this.#troubles = new ExecutionDataTroubles(stream, dependencies);
-    this.#endings = new StreamEndings(this.#options, {
-      ...dependencies,
-      ...{ rotation: this.#rotation, troubles: this.#troubles },
-    });
+    const parts = { ...dependencies, rotation: this.#rotation, troubles: this.#troubles };
+    this.#endings = new StreamEndings(this.#options, parts);
+    this.#givers = new GiverChoice({ stream }, { ...parts, state: this.#state });
     this.#reader = new ExecutionDataReader(this.#options, {
       nodes: dependencies.nodes,
       window: dependencies.window,
@@ -178,7 +163,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /** From choosing a node to the end of its stream and the pause after it. */
   async #session(signal: AbortSignal): Promise<void> {
     await this.#reader.goToNext(signal);
-    const node = await this.#chooseNode(signal);
+    const node = await this.#givers.choose(this.#reader.next, signal);
     if (node === undefined) return;
     this.#state.node = node;
     // Right after a failure, opening a stream is not a sign of life.
@@ -221,33 +206,6 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       over.abort();
     }
     this.#reader.skipDurable();
-  }
-
-  /** `undefined` after a pause when no node could be asked. */
-  async #chooseNode(signal: AbortSignal): Promise<AccessNode | undefined> {
-    const { clock, logger, nodes } = this.#dependencies;
-    const { givers, whyNone, words } = this.#options.stream;
-    const nowMs = clock.monotonic();
-    const height = this.#reader.next;
-    const all = givers(nodes, height);
-    const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
-    const choice = this.#rotation.choose(offering, this.#ready);
-    if (choice.node !== undefined) return choice.node;
-    this.#state.node = undefined;
-    if (all.length === 0) {
-      const why = whyNone?.(nodes);
-      this.#state.lastError = why ?? `no ${words.giver} serves the next height`;
-      this.#troubles.noNode(why);
-      await sleep(clock, NO_NODE_RETRY_MS, signal);
-      return undefined;
-    }
-    if (this.#state.now !== 'unavailable') logger.info({ height }, `no ${words.giver} offers ${words.data}`);
-    this.#state.enter('unavailable');
-    // Another node may come up before one of these may be asked again.
-    const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
-    const askAgainInMs = Math.min(...untilMs) - nowMs;
-    await sleep(clock, Math.min(askAgainInMs, NO_NODE_RETRY_MS), signal);
-    return undefined;
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {

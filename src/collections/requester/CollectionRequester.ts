@@ -1,18 +1,16 @@
 import type { AccessNodes } from '../../access/index.js';
-import { VerificationMemory, verifyCollection } from '../../flow/index.js';
-import type { Identifier, VerifiedCollection } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
+import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { Answer } from './calls/ResponseQueue.js';
+import { CallOutcomes } from './CallOutcomes.js';
 import { CollectionCalls } from './calls/CollectionCalls.js';
 import { CollectionNodes } from './nodes/CollectionNodes.js';
 import { TimerQueue } from './order/TimerQueue.js';
 import { EndpointSlots } from './nodes/EndpointSlots.js';
 import type { SlotUse } from './nodes/EndpointSlots.js';
-import { FaultReporter } from '../sources/FaultReporter.js';
 import { FetchRate } from './FetchRate.js';
 import { EdiPreference } from './order/EdiPreference.js';
 import type {
@@ -23,9 +21,7 @@ import type {
   HeldBackNode,
   RequestTrail,
 } from '../ports.js';
-import { judgeFailure } from './requestFailure.js';
-import { remember, trailOf } from './requestRecord.js';
-import type { Question } from './requestRecord.js';
+import { trailOf } from './requestRecord.js';
 import { RetryPauses } from './order/RetryPauses.js';
 import { RequestOrder } from './order/RequestOrder.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
@@ -75,9 +71,6 @@ export interface CollectionRequesterDependencies {
   onFatal(error: unknown): void;
 }
 
-/** Bounds of the size estimate used for admission (Flow allows 3 MB at most). */
-const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
-
 /** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
 
@@ -97,13 +90,11 @@ export class CollectionRequester implements CollectionRequests {
   readonly #nodes: CollectionNodes;
   readonly #pauses: RetryPauses;
   readonly #pace: FetchRate;
-  readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
   /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
   readonly #due: TimerQueue<WantedCollection | HeightRecord>;
   readonly #calls: CollectionCalls;
   readonly #holdBack: EdiPreference;
-  readonly #verificationMemory = new VerificationMemory();
-  readonly #reporter: FaultReporter;
+  readonly #outcomes: CallOutcomes;
   readonly #leaveSlots: () => void;
   readonly #stopping = new AbortController();
   #watchingWindow = false;
@@ -117,12 +108,16 @@ export class CollectionRequester implements CollectionRequests {
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
     this.#nodes = new CollectionNodes(options, { ...dependencies, slots });
     this.#pace = new FetchRate(dependencies);
-    this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
     this.#due = new TimerQueue({
       clock: dependencies.clock,
       onDue: (keys) => this.#onDue(keys),
     });
     this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
+    this.#outcomes = new CallOutcomes({
+      ...dependencies,
+      ...{ collectionNodes: this.#nodes, order: this.#order, pauses: this.#pauses },
+      onFailing: () => this.#watchWindow(),
+    });
     this.#holdBack = new EdiPreference(options, {
       ...{ outlook: dependencies.outlook, order: this.#order, pace: this.#pace },
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
@@ -130,12 +125,9 @@ export class CollectionRequester implements CollectionRequests {
     this.#calls = new CollectionCalls(options, {
       ...{ mcq: this.#mcq, nodes: this.#nodes, slots, order: this.#order, pace: this.#pace },
       ...{ clock: dependencies.clock, metrics: dependencies.metrics },
-      onAnswer: (answer) => this.#take(answer),
-      onRefused: (question, error) => {
-        const failure = judgeFailure(error);
-        if (failure !== undefined) remember(question, failure);
-      },
-      onFailure: (question, error, cancelled) => this.#onFailure(question, error, cancelled),
+      onAnswer: (answer) => this.#outcomes.answered(answer),
+      onRefused: (question, error) => this.#outcomes.refused(question, error),
+      onFailure: (question, error, cancelled) => this.#outcomes.failed(question, error, cancelled),
       onRoom: () => this.#pump(),
       onFatal: (error) => dependencies.onFatal(error),
     });
@@ -250,7 +242,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Counts what the calls under way will bring, because the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
-    const bytes = (this.#collectionBytes.value ?? 0) * (this.#calls.underWay + 1);
+    const bytes = this.#outcomes.collectionBytes * (this.#calls.underWay + 1);
     return this.#dependencies.window.admits(height, bytes);
   }
 
@@ -281,39 +273,5 @@ export class CollectionRequester implements CollectionRequests {
       this.#order.pause(wanted);
       this.#due.set(wanted, delayMs);
     }
-  }
-
-  #take({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
-    const { metrics, sink } = this.#dependencies;
-    let collection: VerifiedCollection;
-    try {
-      collection = verifyCollection(wanted.id, bodies, this.#verificationMemory);
-    } catch (error) {
-      this.#onFailure({ wanted, node, way }, error, false);
-      return;
-    }
-    this.#nodes.gave(wanted, node, way, sentAtMs);
-    this.#reporter.succeeded(node, way);
-    this.#collectionBytes.observe(collection.encoded.byteLength);
-    metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
-    this.#pauses.gave(wanted, node);
-    wanted.isAskedFor = false;
-    sink.onCollection({ collection, source: 'requester', receivedAtMs });
-  }
-
-  #onFailure({ wanted, node, way }: Question, error: unknown, cancelled: boolean): void {
-    const failure = judgeFailure(error);
-    if (cancelled) {
-      if (failure === undefined && !isAbort(error)) throw error;
-      // Wanted again since: it only had to wait for the cancelled call.
-      if (wanted.isWanted) this.#order.makeAskable(wanted);
-      return;
-    }
-    if (failure === undefined || !wanted.isWanted) throw error;
-    this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
-    if (failure.fault !== undefined) this.#nodes.failed(node, way);
-    remember({ wanted, node, way }, failure);
-    this.#pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
-    if (this.#pauses.awaitsHead) this.#watchWindow();
   }
 }

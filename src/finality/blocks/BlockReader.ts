@@ -1,12 +1,5 @@
-import { faultOf, StreamReader, UpstreamError } from '../../access/index.js';
-import type {
-  AccessNode,
-  AccessNodes,
-  NodeFault,
-  NodeTrouble,
-  NodeTroubles,
-  ReceivedBlock,
-} from '../../access/index.js';
+import { StreamReader, UpstreamError } from '../../access/index.js';
+import type { AccessNode, AccessNodes, NodeTroubles, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -16,15 +9,11 @@ import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Refusals } from '../forks/Refusals.js';
 import type { FinalityMetrics } from '../ports.js';
-import { patienceMs } from '../upstream/patienceMs.js';
 import { Pause } from '../upstream/Pause.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
-
-/** How often NotFound at the tip is retried quickly: some nodes learn of a block a moment after the others. */
-const MAX_QUICK_RETRIES = 25;
-/** And for how long in all, because refusals may be slow. */
-const QUICK_RETRIES_MS = 5_000;
+import { ReadEndings } from './ReadEndings.js';
+import type { ReadEnding } from './ReadEndings.js';
 
 /**
  * Failed searches for a node before they are reported: at the edge of a spork the next nodes have yet to complete their
@@ -34,12 +23,6 @@ const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 
 /** Blocks in a row before a stream counts as working: one that breaks after each block does not. */
 const BLOCKS_BEFORE_PRAISE = 3;
-
-/** A stream that fails after we left it unread for so long is our fault: the node rightly closed it. */
-const FORGIVEN_PAUSE_MS = 10_000;
-
-/** How long a node without a free stream is polled before a stream is requested again. */
-const POLLED_INSTEAD_MS = 60_000;
 
 export interface BlockReaderOptions {
   /** A stream that owes a block for this long is reopened. */
@@ -69,19 +52,16 @@ export interface BlockReaderDependencies {
   readonly onUnserved: () => void;
 }
 
-/** Why reading from a node ended. */
-type Ending =
-  | { readonly kind: 'moved' }
-  | { readonly kind: 'ended'; readonly delivered: number }
-  | { readonly kind: 'silent' }
-  | { readonly kind: 'failed'; readonly error: UpstreamError; readonly pausedMs: number }
-  | { readonly kind: 'orphaned' | 'wrong_height'; readonly block: FinalizedBlock }
-  | { readonly kind: 'mismatch'; readonly block: FinalizedBlock };
+/** A block that does not link. */
+interface Mismatch {
+  readonly kind: 'mismatch';
+  readonly block: FinalizedBlock;
+}
 
 /**
  * Reads blocks in ascending order, from one node at a time, by stream or by parallel calls, and pauses by not pulling
  * when the window is full. Every block that links is handed over; for one that does not, `ForkResolver` decides who
- * is wrong.
+ * is wrong. Who answers for any other end of a reading, and what follows, is up to `ReadEndings`.
  */
 export class BlockReader {
   readonly #options: BlockReaderOptions;
@@ -90,14 +70,8 @@ export class BlockReader {
   readonly #ways: TwoWays;
   readonly #troubles: NodeTroubles;
   readonly #pause: Pause;
+  readonly #endings: ReadEndings;
   readonly #moved = new WorkSignal();
-  /** Where a node's stream begins, if above the node's lowest block: below that its blocks are requested one by one. */
-  readonly #streamFrom = new Map<string, number>();
-  #quickRetries = 0;
-  /** When the first of these retries was made. */
-  #quickSinceMs = -Infinity;
-  /** Consecutive reads that ended because nothing arrived in time. */
-  #silences = 0;
   /** Consecutive checks in which no node served the next height. */
   #unservedLooks = 0;
 
@@ -108,6 +82,7 @@ export class BlockReader {
     this.#ways = dependencies.ways;
     this.#troubles = dependencies.troubles;
     this.#pause = new Pause({ clock: dependencies.clock });
+    this.#endings = new ReadEndings(options, dependencies);
   }
 
   /** No node serves the next height, and none has for a while. */
@@ -145,61 +120,34 @@ export class BlockReader {
 
   /** Reads from the best node until there is a reason to choose again, and handles that reason. */
   async #readOn(signal: AbortSignal): Promise<void> {
-    const { nodes, logger, metrics } = this.#deps;
-    const way = this.#ways.choose(nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
-      this.#mayStream(node),
+    const way = this.#ways.choose(this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
+      this.#endings.mayStream(node),
     );
     if (way === undefined) {
-      this.#unservedLooks += 1;
-      if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD) {
-        logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
-        this.#deps.onUnserved();
-      }
+      this.#unserved();
       return this.#pause.sleep(this.#ways.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
-    const streams = this.#ways.isStream(way);
     const ending = await this.#readFrom(way, signal);
-    const reopened = (reason: string): void => {
-      if (streams) metrics.streamReopens.inc({ stream: 'blocks', reason });
-    };
-    switch (ending.kind) {
-      case 'moved':
-        this.#troubles.clear();
-        return;
-      case 'ended':
-        reopened('ended');
-        // It may have been ended to make way for another stream.
-        if (!streams || ending.delivered > 0 || !this.#mayStream(way.node)) return;
-        this.#hold(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
-        return this.#pause.sleep(this.#ways.pauseMs(), signal);
-      case 'silent':
-        reopened('stale');
-        this.#silences += 1;
-        this.#hold(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
-        return;
-      case 'failed':
-        reopened(ending.error.kind);
-        return this.#onFailure(way, ending.error, ending.pausedMs, signal);
-      case 'orphaned':
-      case 'wrong_height':
-        metrics.invalidBlocks.inc({ reason: ending.kind });
-        this.#deps.refusals.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
-        this.#ways.failed(way, `a block was refused: ${ending.kind}`);
-        return this.#pause.sleep(this.#ways.pauseMs(), signal);
-      case 'mismatch':
-        metrics.invalidBlocks.inc({
-          reason: this.#linked.mayStand(ending.block) ? 'parent_mismatch' : 'not_vouched',
-        });
-        return this.#resolve({ ...way, block: ending.block }, signal);
-    }
+    const pauseMs =
+      ending.kind === 'mismatch'
+        ? await this.#resolve({ ...way, block: ending.block }, signal)
+        : this.#endings.ended(way, ending);
+    await this.#pause.sleep(pauseMs, signal);
   }
 
-  async #readFrom(way: Way, signal: AbortSignal): Promise<Ending> {
+  #unserved(): void {
+    this.#unservedLooks += 1;
+    if (this.#unservedLooks !== UNSERVED_LOOKS_BEFORE_TOLD) return;
+    this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+    this.#deps.onUnserved();
+  }
+
+  async #readFrom(way: Way, signal: AbortSignal): Promise<ReadEnding | Mismatch> {
     const { clock } = this.#deps;
     const { node, method } = way;
     const blocks = new StreamReader(
-      { limitMs: patienceMs(this.#silences, this.#options.silentAfterMs) },
+      { limitMs: this.#endings.patienceMs(this.#options.silentAfterMs) },
       { open: (ended) => this.#open(way, ended), signal, clock },
     );
     let delivered = 0;
@@ -229,7 +177,7 @@ export class BlockReader {
         // The next height may belong to the next spork's nodes, or the watermark may have passed what was read.
         if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
         // The node was found to lie meanwhile, or its stream must make way.
-        if (this.#ways.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
+        if (this.#ways.isStream(way) && !this.#endings.mayStream(node)) return { kind: 'moved' };
         if (this.#isOutdone(way)) return { kind: 'moved' };
       }
     } catch (error) {
@@ -245,16 +193,11 @@ export class BlockReader {
     if (this.#ways.isStream(way)) return way.node.subscribeBlocks(start, { signal });
     return pollBlocks(way.node, start, {
       parallelReads: this.#options.parallelReads,
-      timeoutMs: patienceMs(this.#silences),
+      timeoutMs: this.#endings.patienceMs(),
       upperBound: () => this.#deps.upperBound(),
-      mayStream: () => this.#mayStream(way.node),
+      mayStream: () => this.#endings.mayStream(way.node),
       signal,
     });
-  }
-
-  #mayStream(node: AccessNode): boolean {
-    const from = this.#streamFrom.get(node.name);
-    return (from === undefined || this.#linked.next >= from) && this.#ways.mayStream(node);
   }
 
   #serves(node: AccessNode, height: number): boolean {
@@ -277,73 +220,24 @@ export class BlockReader {
   }
 
   #append(answer: Answer): void {
-    this.#ways.cameBy();
-    this.#troubles.clear();
-    this.#deps.refusals.accepted();
-    this.#quickRetries = 0;
-    this.#silences = 0;
+    this.#endings.came();
     this.#deps.onBlock(answer);
   }
 
-  async #onFailure(way: Way, error: UpstreamError, pausedMs: number, signal: AbortSignal): Promise<void> {
-    const { node } = way;
-    const { kind, lowestHeight } = error;
-    const fault = faultOf(kind);
-    if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return;
-    const nowMs = this.#deps.clock.monotonic();
-    if (this.#quickRetries === 0) this.#quickSinceMs = nowMs;
-    const isQuick = this.#quickRetries < MAX_QUICK_RETRIES && nowMs - this.#quickSinceMs < QUICK_RETRIES_MS;
-    if (kind === 'not_found' && isQuick) {
-      this.#quickRetries += 1;
-      // This node learns of the block in a moment: meanwhile another may be the real obstacle.
-      this.#troubles.answered(node.name);
-      this.#ways.skip(way);
-      return this.#pause.sleep(this.#options.notFoundRetryMs, signal);
-    }
-    this.#deps.logger.debug(
-      { node: node.name, height: this.#linked.next, kind, error: error.message },
-      'reading blocks failed',
-    );
-    if (this.#ways.isStream(way)) {
-      // Its few streams may all be taken, even by us: blocks can be read without one.
-      if (kind === 'rate_limited') this.#ways.callInstead(node.name, POLLED_INSTEAD_MS);
-      if (kind === 'below_root' && (lowestHeight ?? 0) > this.#linked.next) {
-        this.#streamFrom.set(node.name, lowestHeight ?? 0);
-        return;
-      }
-    }
-    if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
-    if (kind === 'deadline') this.#silences += 1;
-    // A node too old for the stream is asked for single blocks.
-    if (kind === 'unimplemented' && this.#ways.isStream(way)) this.#troubles.answered(node.name);
-    else this.#troubles.failed(error);
-    if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
-    else {
-      this.#ways.failed(way, error.message);
-      this.#deps.nodes.report(node, fault ?? 'failing', error.message, error.method);
-    }
-    await this.#pause.sleep(this.#ways.pauseMs(), signal);
-  }
-
-  /** Nothing arrived: counts against the call, and is reported. */
-  #hold(way: Way, kind: NodeTrouble['kind'], fault: Exclude<NodeFault, 'lied'>, what: string): void {
-    const { node, method } = way;
-    const said = `${method} at ${node.name}: ${what}`;
-    this.#troubles.note(node.name, method, kind, said);
-    this.#ways.failed(way, said);
-    this.#deps.nodes.report(node, fault, said, method);
-  }
-
-  async #resolve(refused: Answer, signal: AbortSignal): Promise<void> {
+  /** Returns the pause before the next reading. */
+  async #resolve(refused: Answer, signal: AbortSignal): Promise<number> {
+    this.#deps.metrics.invalidBlocks.inc({
+      reason: this.#linked.mayStand(refused.block) ? 'parent_mismatch' : 'not_vouched',
+    });
     const resolution = await this.#deps.resolver.resolve(refused, signal);
     if (resolution.kind === 'accept') {
       this.#deps.nodes.succeeded(resolution.answer.node, resolution.answer.method);
       this.#append(resolution.answer);
       this.#ways.failed(refused, `sent block ${refused.block.height}, which was refused`);
-      return;
+      return 0;
     }
     for (const way of resolution.avoid)
       this.#ways.failed(way, `sent block ${way.block.height}, which was refused`);
-    await this.#pause.sleep(resolution.pauseMs, signal);
+    return resolution.pauseMs;
   }
 }

@@ -11,30 +11,20 @@ import type { Answer, StoredBlockReader } from '../forks/BlockPoll.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
+import type { Watermark } from '../forks/LinkedBlocks.js';
 import { Refusals } from '../forks/Refusals.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import type { FinalityMetrics, LinkedHeights, ToldHead } from '../ports.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../upstream/pollBlocks.js';
 import { TwoWays } from '../upstream/TwoWays.js';
 import { BlockBelow } from './BlockBelow.js';
+import { BlockBounds } from './BlockBounds.js';
+import type { BlockBoundsOptions } from './BlockBounds.js';
 import { BlockReader } from './BlockReader.js';
 
-export interface FinalizedBlocksOptions {
-  /** K: no height above watermark + K is requested. */
-  readonly window: number;
-  /** Nothing above it is requested. */
-  readonly stopHeight?: number | undefined;
+export interface FinalizedBlocksOptions extends BlockBoundsOptions {
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
-  /**
-   * A height that the chain is known to have reached, whatever head is reported. Lagging nodes report a low one at
-   * first, and a block far below the tip must not count as the tip (see `head`). Default: none.
-   */
-  readonly reachedHeight?: number | undefined;
-  readonly sporkRoots?: readonly RootParent[];
-  /** Of a range: which of its neighbours are not indexed and are asked for, so that its ends are proved by them. */
-  readonly asksFor?: { readonly below: boolean; readonly above: boolean } | undefined;
   /** A stream that owes a block for this long is reopened. Default 5,000. */
   readonly silentAfterMs?: number;
   /** Delay before NotFound at the tip is retried. Default 200. */
@@ -71,9 +61,6 @@ export interface FinalizedBlocksDependencies {
   readonly onReplaced: (block: FinalizedBlock, giver: Giver) => void;
 }
 
-/** Within this distance of the head a block is handed out before its child is known. */
-const TIP_HEIGHTS = 2;
-
 /** How long a node that lied in its stream is asked for single blocks instead. */
 const FORGER_POLLED_MS = 600_000;
 
@@ -93,31 +80,20 @@ export interface HeldUpBlock {
  * range, for the two beside it as well (`asksFor`), the upper one within the window.
  */
 export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
-  readonly #window: number;
-  readonly #stopHeight: number;
-  readonly #reachedHeight: number;
   readonly #deps: FinalizedBlocksDependencies;
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
   readonly #poll: BlockPoll;
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
-  readonly #asksForAbove: boolean;
+  readonly #bounds: BlockBounds;
   readonly #ways: TwoWays;
   readonly #reader: BlockReader;
   readonly #refusals: Refusals;
   /** What happened since the last block arrived. */
   readonly #troubles: NodeTroubles;
-  #handedOutTo: number;
 
   constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
-    if (!Number.isSafeInteger(options.window) || options.window < 1)
-      throw new RangeError(`window must be a positive integer, not ${options.window}`);
-    this.#window = options.window;
-    this.#stopHeight = options.stopHeight ?? Number.MAX_SAFE_INTEGER;
-    // A spork in the table has started.
-    const begun = (options.sporkRoots ?? []).map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
-    this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
     this.#deps = dependencies;
     const { heights, nodes, clock, random, logger, storedBlock } = dependencies;
     const watermark: Watermark = {
@@ -150,7 +126,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       },
     );
     this.#poll = new BlockPoll({ nodes });
-    this.#asksForAbove = options.asksFor?.above === true;
     if (options.asksFor?.below === true) {
       const poll = new BlockPoll({ nodes, onFailure: (error) => this.#troubles.failed(error) });
       const height = watermark.latestIndexedHeight();
@@ -163,7 +138,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         parallelReads: options.parallelReads ?? 8,
       },
       {
-        ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: () => this.#readBound() },
+        ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: () => this.#bounds.toRead() },
         ...{ linked: this.#linked, ways: this.#ways, resolver: this.#resolver },
         ...{ refusals: this.#refusals, troubles: this.#troubles, onBlock: (answer) => this.#append(answer) },
         onUnserved: () => dependencies.signal.notify(),
@@ -176,7 +151,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       onTrue: () => dependencies.signal.notify(),
       onFalse: (lie) => this.#takeBack(lie),
     });
-    this.#handedOutTo = watermark.latestIndexedHeight();
+    this.#bounds = new BlockBounds(options, {
+      ...{ linked: this.#linked, tipCheck: this.#tipCheck, reader: this.#reader },
+      ...{ watermark: dependencies.watermark, head: dependencies.head, upperBound: dependencies.upperBound },
+    });
   }
 
   /** Resolves when `signal` aborts. No expected errors. */
@@ -206,7 +184,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const doubtful = this.#tipCheck.trouble();
     if (doubtful !== undefined && this.#troubles.all().length === 0)
       return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
-    if (height > this.#readBound()) return undefined;
+    if (height > this.#bounds.toRead()) return undefined;
     const troubles = this.#troubles.all();
     const { isUnserved } = this.#reader;
     return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
@@ -225,37 +203,13 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** The job of a height above the watermark once it is linked and confirmed by its child (see `head`). O(1). */
   atIndex(height: number): BlockJob<FinalizedBlock> | undefined {
     const job = height > this.head() ? undefined : this.#linked.at(height);
-    if (job !== undefined && height > this.#handedOutTo) this.#handedOutTo = height;
+    if (job !== undefined) this.#bounds.handedOut(height);
     return job;
   }
 
-  /**
-   * The highest height that `atIndex` has. A block that links may still be off the finalized chain, and that shows only
-   * when its child names another parent. If it were complete and durable by then, only a `rewind` would help. So the
-   * last linked block waits for its child. Exceptions: near the tip, where no child may be known for long, and at the
-   * stop height, where none may be requested (there `TipCheck` confirms the block), or nobody has it; a window of one; a
-   * block that the spork table vouches for.
-   */
+  /** The highest height that `atIndex` has (see `BlockBounds`). */
   head(): number {
-    const linked = this.#linked.next - 1;
-    const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
-    if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined)
-      return Math.min(linked, this.#stopHeight);
-    return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
-  }
-
-  /** Its child may not be known for long, or may not be requested. */
-  #isTip(height: number): boolean {
-    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
-    if (height >= tip - TIP_HEIGHTS || height > this.#stopHeight) return true;
-    return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);
-  }
-
-  /** The highest height whose block may be read now: of a range, also the child of the last one. */
-  #readBound(): number {
-    const bound = this.upperBound();
-    if (!this.#asksForAbove || bound < this.#stopHeight) return bound;
-    return Math.min(bound + 1, this.#deps.watermark.latestIndexedHeight() + this.#window);
+    return this.#bounds.toHandOut();
   }
 
   /** The linked block of a height above the watermark. */
@@ -286,7 +240,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   #append({ node, method, block }: Answer): void {
     const giver = { name: node.name, method };
     const isInHand = this.#linked.append(block, giver);
-    if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });
+    if (method === BLOCK_STREAM && this.#bounds.isTip(block.height))
+      this.#tipCheck.begin({ node, method, block });
     if (!isInHand) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
       this.#deps.onReplaced(block, giver);

@@ -9,23 +9,17 @@ import { Pause } from '../upstream/Pause.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { TwoWays } from '../upstream/TwoWays.js';
 import type { Way } from '../upstream/TwoWays.js';
+import { HEAD_CALL, HeadPoll } from './HeadPoll.js';
+import type { HeadPollOptions } from './HeadPoll.js';
+import { HeadSource } from './HeadSource.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
-const HEADER = 'GetLatestBlockHeader';
 
 /** How often the freshness of the stream is checked. */
 const WATCH_INTERVAL_MS = 1_000;
 
-/** A stream that has not delivered what a poll has just seen counts as silent after this time. */
-const GRACE_MS = 2_000;
-
-/** Consecutive streams that never reached the polled height before the poll is no longer believed. */
-const MAX_MISSES = 2;
-
-export interface HeadSubscriptionOptions {
-  readonly stream: 'finalized' | 'sealed';
+export interface HeadSubscriptionOptions extends HeadPollOptions {
   readonly pollIntervalMs: number;
-  readonly freshnessPollMs: number;
   readonly silentAfterMs: number;
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
@@ -43,16 +37,6 @@ export interface HeadSubscriptionDependencies {
   readonly onHead: (head: ToldHead) => void;
 }
 
-/** The node that is being followed, by stream or by polling. */
-interface Source extends Way {
-  readonly reader: StreamReader<ToldHead>;
-  deliveredAtMs: number;
-  height: number;
-  /** The first height above this source that a poll has seen, until the source reaches it. */
-  owed: { readonly height: number; readonly sinceMs: number } | undefined;
-  stale: boolean;
-}
-
 /**
  * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no node in good
  * standing streams. A slow poll round the nodes tells whether the source keeps up: an open socket proves nothing. A
@@ -65,9 +49,8 @@ export class HeadSubscription {
   readonly #ways: TwoWays;
   /** What went wrong since a node last reported the head: with the source, and with the polls. */
   readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
-  #source: Source | undefined;
-  #polled = { height: -1, misses: 0 };
-  #polls = 0;
+  readonly #poll: HeadPoll;
+  #source: HeadSource | undefined;
   /** The highest height that any source has delivered: only a higher one shows that a source works. */
   #best = -1;
   #deliveredAtMs: number;
@@ -85,8 +68,13 @@ export class HeadSubscription {
     const { clock, random } = dependencies;
     this.#pause = new Pause({ clock });
     const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
-    this.#ways = new TwoWays({ stream: STREAM, call: HEADER, pauses }, { clock, random });
+    this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses }, { clock, random });
     this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
+    this.#poll = new HeadPoll(options, {
+      ...{ nodes: dependencies.nodes, clock, troubles: this.#troubles.polls },
+      onAnswer: () => this.#answered(),
+      onHead: dependencies.onHead,
+    });
     this.#deliveredAtMs = clock.monotonic();
   }
 
@@ -109,7 +97,7 @@ export class HeadSubscription {
   run(signal: AbortSignal): Promise<void> {
     return runTogether(signal, [
       (ended) => this.#follow(ended),
-      (ended) => this.#poll(ended),
+      (ended) => this.#poll.run(ended),
       (ended) => this.#watch(ended),
     ]);
   }
@@ -136,8 +124,7 @@ export class HeadSubscription {
     const open = (ended: AbortSignal): AsyncIterable<ToldHead> =>
       streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
     const reader = new StreamReader({}, { open, signal, clock });
-    const deliveredAtMs = clock.monotonic();
-    const source: Source = { ...way, reader, deliveredAtMs, height: -1, owed: undefined, stale: false };
+    const source = new HeadSource(way, reader, clock.monotonic());
     this.#source = source;
     this.#troubles.source.asked(node.name, method);
     try {
@@ -155,7 +142,7 @@ export class HeadSubscription {
         return 'ended';
       }
     } catch (error) {
-      if (source.stale) return 'stale';
+      if (source.isStale) return 'stale';
       if (!(error instanceof UpstreamError)) throw error;
       const fault = faultOf(error.kind);
       if (error.kind === 'deadline') this.#silences += 1;
@@ -196,7 +183,7 @@ export class HeadSubscription {
     }
   }
 
-  #delivered(source: Source, head: ToldHead): void {
+  #delivered(source: HeadSource, head: ToldHead): void {
     const { height } = head;
     this.#answered();
     this.#silences = 0;
@@ -205,10 +192,8 @@ export class HeadSubscription {
       this.#deps.nodes.succeeded(source.node, source.method);
       if (this.#ways.isStream(source)) this.#ways.streams(source);
     }
-    source.height = height;
-    source.deliveredAtMs = this.#deps.clock.monotonic();
-    if (source.owed !== undefined && height >= source.owed.height) source.owed = undefined;
-    this.#deliveredAtMs = source.deliveredAtMs;
+    this.#deliveredAtMs = this.#deps.clock.monotonic();
+    source.delivered(height, this.#deliveredAtMs);
     if (height > this.#best) {
       this.#best = height;
       this.#ways.cameBy();
@@ -231,76 +216,29 @@ export class HeadSubscription {
     if (wasSilent) this.#pause.wake();
   }
 
-  async #poll(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      await sleep(this.#deps.clock, this.#options.freshnessPollMs, signal);
-      const live = this.#deps.nodes.live(HEADER);
-      const healthy = live.filter((candidate) => candidate.healthOf(HEADER) === 'healthy');
-      const asked = healthy.length > 0 ? healthy : live;
-      const node = asked[this.#polls++ % asked.length];
-      if (node === undefined) continue;
-      this.#troubles.polls.asked(node.name, HEADER);
-      try {
-        const header = await node.getLatestBlockHeader(this.#options.stream === 'sealed', {
-          signal,
-          timeoutMs: this.#options.freshnessPollMs,
-        });
-        this.#answered();
-        if (node.healthOf(HEADER) !== 'healthy') this.#deps.nodes.succeeded(node, HEADER);
-        if (header.height > this.#polled.height) this.#polled = { height: header.height, misses: 0 };
-        this.#deps.onHead({ height: header.height, id: header.id, node: node.name });
-      } catch (error) {
-        if (!(error instanceof UpstreamError)) throw error;
-        this.#troubles.polls.failed(error);
-        const fault = faultOf(error.kind);
-        if (fault !== undefined) this.#deps.nodes.report(node, fault, error.message, HEADER);
-      }
-    }
-  }
-
   async #watch(signal: AbortSignal): Promise<void> {
     for (;;) {
       await sleep(this.#deps.clock, WATCH_INTERVAL_MS, signal);
       const source = this.#source;
-      if (source !== undefined) this.#judge(source, this.#deps.clock.monotonic());
+      if (source !== undefined) this.#judge(source);
     }
   }
 
-  #judge(source: Source, nowMs: number): void {
-    const { silentAfterMs } = this.#options;
-    if (source.owed === undefined && this.#polled.height > source.height)
-      source.owed = { height: this.#polled.height, sinceMs: nowMs };
-    const silentMs = nowMs - source.deliveredAtMs;
-    const stood = `its ${this.#options.stream} head stood at ${source.height} while`;
-    if (source.owed === undefined) {
-      // Every stream begins with a head: one that does not delivers nothing, whether or not a poll can tell what it
-      // owes.
-      if (
-        source.height >= 0 ||
-        source.method !== STREAM ||
-        silentMs < patienceMs(this.#silences, silentAfterMs)
-      )
-        return;
-      this.#stale(source, `no head for ${Math.round(silentMs / 1_000)} s`);
-      return;
-    }
-    const owedMs = nowMs - source.owed.sinceMs;
-    const silent = silentMs >= silentAfterMs && owedMs >= GRACE_MS;
-    if (!silent && owedMs < silentAfterMs) return;
-    this.#stale(source, `${stood} ${source.owed.height} was known`);
-    this.#polled.misses += 1;
-    if (this.#polled.misses >= MAX_MISSES) this.#polled = { height: -1, misses: 0 };
-  }
-
-  #stale(source: Source, what: string): void {
-    source.stale = true;
+  #judge(source: HeadSource): void {
+    const { silentAfterMs, stream } = this.#options;
+    const openingMs = this.#ways.isStream(source) ? patienceMs(this.#silences, silentAfterMs) : undefined;
+    const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { silentAfterMs, openingMs });
+    if (lag === undefined) return;
+    const what = lag.isMiss ? `its ${stream} head ${lag.what}` : lag.what;
+    source.isStale = true;
     this.#silences += 1;
     this.#hold(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
     source.reader.cancel();
+    if (lag.isMiss) this.#poll.missed();
   }
 
   /** The source gave nothing, or too little: counts against the call, and is reported. */
-  #hold(source: Source, kind: 'refused' | 'unreachable', said: string): void {
+  #hold(source: HeadSource, kind: 'refused' | 'unreachable', said: string): void {
     const { node, method } = source;
     this.#troubles.source.note(node.name, method, kind, said);
     this.#ways.failed(source, said);
@@ -308,7 +246,7 @@ export class HeadSubscription {
     this.#lost(source, { kind: kind === 'refused' ? 'ended' : 'stale', error: said });
   }
 
-  #lost({ node, method }: Source, fields: { readonly kind: string; readonly error: string }): void {
+  #lost({ node, method }: HeadSource, fields: { readonly kind: string; readonly error: string }): void {
     const message = 'head stream lost, reconnecting';
     const all = { stream: this.#options.stream, node: node.name, ...fields };
     if (this.#lostBy === undefined) this.#edge.lost(all, message);

@@ -5,6 +5,11 @@ import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readi
 
 /** How often readiness is checked when nobody asks: this is how exact edges are. */
 const TURN_MS = 1000;
+/** A check that comes this much late tells of a process that stood still; what it had waited for may be there. */
+const STOOD_STILL_MS = 5_000;
+
+const STOOD_STILL =
+  'see whether it was suspended (SIGSTOP, a paused machine), or got no processor or memory; it goes on by itself';
 
 export interface HealthMonitorDependencies {
   readonly clock: Clock;
@@ -15,7 +20,7 @@ export interface HealthMonitorDependencies {
 
 /**
  * Tracks since when each reason for not being ready stands, and logs when it comes and goes. From `start()` on it
- * checks once a second.
+ * checks once a second, and says so when the process stood still: what that made late is nobody else's fault.
  */
 export class HealthMonitor {
   readonly #clock: Clock;
@@ -23,6 +28,11 @@ export class HealthMonitor {
   readonly #logger: Logger | undefined;
   /** When each current reason arose, in monotonic milliseconds. */
   readonly #since = new Map<ReadinessCode, number>();
+  #found: readonly Finding[] = [];
+  /** When it checked by itself last; `undefined` unless it does. */
+  #turnedAtMs: number | undefined;
+  /** After a standstill what was found before it counts until then. */
+  #heardByMs = 0;
   #timer: Timer | undefined;
 
   constructor(dependencies: HealthMonitorDependencies) {
@@ -36,6 +46,7 @@ export class HealthMonitor {
     if (this.#timer !== undefined) return;
     const turn = (): void => {
       this.readiness();
+      this.#turnedAtMs = this.#clock.monotonic();
       this.#timer = this.#clock.setTimer(TURN_MS, turn);
     };
     turn();
@@ -44,18 +55,30 @@ export class HealthMonitor {
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
+    this.#turnedAtMs = undefined;
   }
 
   /** The current state. */
   readiness(): Readiness {
     const nowMs = this.#clock.monotonic();
-    const found = this.#find();
+    this.#noteStandstill(nowMs);
+    if (nowMs >= this.#heardByMs) this.#found = this.#find();
+    const found = this.#found;
     this.#keepEdges(found, nowMs);
     const reasons = found.map(({ code, message, height }): ReadinessReason => {
       const sinceSeconds = wholeSeconds(nowMs - (this.#since.get(code) ?? nowMs));
       return { code, message, ...(height === undefined ? {} : { height }), sinceSeconds };
     });
     return { ready: reasons.length === 0, reasons };
+  }
+
+  /** Whoever asks first: others look as well. */
+  #noteStandstill(nowMs: number): void {
+    const lateMs = nowMs - (this.#turnedAtMs ?? nowMs) - TURN_MS;
+    if (lateMs < STOOD_STILL_MS) return;
+    this.#logger?.warn({ seconds: wholeSeconds(lateMs), advice: STOOD_STILL }, 'the process stood still');
+    this.#turnedAtMs = nowMs;
+    this.#heardByMs = nowMs + TURN_MS;
   }
 
   #keepEdges(found: readonly Finding[], nowMs: number): void {

@@ -4,12 +4,12 @@ import type { Clock, Random } from '../../runtime/index.js';
 import type { SharedRangeBook } from '../../storage/index.js';
 import type { KillWish, Leadership, ServedHeights, WorkerState } from '../ports.js';
 import { Boss } from './Boss.js';
-import { BossLeadership } from './BossLeadership.js';
-import { BossWorkSource } from './BossWorkSource.js';
-import type { BossWorkSourceOptions } from './BossWorkSource.js';
-import { PlanQueues } from './PlanQueues.js';
-import { WorkerRegistry } from './WorkerRegistry.js';
-import { killWorkers, LIVE_QUEUE, readWorkers } from './workerRows.js';
+import { BossLeadership } from './workers/BossLeadership.js';
+import { BossWorkSource } from './work/BossWorkSource.js';
+import type { BossWorkSourceOptions } from './work/BossWorkSource.js';
+import { PlanQueues } from './queues/PlanQueues.js';
+import { WorkerRegistry } from './workers/WorkerRegistry.js';
+import { killWorkers, LIVE_QUEUE, readWorkers } from './workers/workerRows.js';
 
 /** Counts up when ranges are filled in, or stored, in another way than before: see docs/scale-out.md, upgrading. */
 export const WORK_VERSION = 1;

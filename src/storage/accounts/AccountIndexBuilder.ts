@@ -1,7 +1,8 @@
 import type { Logger } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { AccountCoverage, AccountIndex, WriteRoom } from '../IndexStore.js';
+import type { AccountCoverage, AccountIndex } from '../port/AccountIndex.js';
+import type { WriteRoom } from '../port/IndexStore.js';
 import { isCorruption } from '../StorageError.js';
 
 /** The largest share of time spent on building: after each step it rests four times as long. */

@@ -1,13 +1,15 @@
 import { ok as assert } from 'node:assert/strict';
-import type { Database } from '../records/Database.js';
-import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery, HeightRange } from '../IndexStore.js';
-import type { Put } from '../records/BlockEntryWriter.js';
-import { encodeCoverage } from '../records/codecs.js';
-import { COVERAGE_KEY, seal } from '../records/schema.js';
-import { readAccountPage } from './accountPages.js';
-import { putStep } from './accountSteps.js';
+import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
+import type { HeightRange } from '../port/stored.js';
 import { entered, extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
+import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { encodeCoverage } from '../records/coding/heightRecords.js';
+import { seal } from '../records/coding/seal.js';
+import type { Database } from '../records/Database.js';
+import { COVERAGE_KEY } from '../records/schema.js';
+import { readAccountPage } from './accountPages.js';
+import { putStep } from './accountSteps.js';
 
 /** What the account index needs from its store. */
 export interface AccountIndexDependencies {

@@ -1,6 +1,8 @@
 import { accountsOf, splitCollection } from '../../flow/index.js';
-import type { Put } from '../records/BlockEntryWriter.js';
-import { accountKey, encodeAccountValue, seal } from '../records/schema.js';
+import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { seal } from '../records/coding/seal.js';
+import { encodeAccountValue } from '../records/coding/slices.js';
+import { accountKey } from '../records/schema.js';
 
 /** A collection whose transactions are located, as in `VerifiedCollection`. */
 export interface LocatedCollection {

@@ -1,16 +1,13 @@
 import { toIdentifier, transactionId } from '../../flow/index.js';
 import type { Address } from '../../flow/index.js';
+import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
+import type { TransactionPlace } from '../port/stored.js';
+import { openAccountEntry } from '../records/blocks/openPointers.js';
+import { readSlice } from '../records/blocks/readBodies.js';
+import type { AccountValue } from '../records/coding/slices.js';
 import type { Database } from '../records/Database.js';
-import type {
-  AccountCoverage,
-  AccountPage,
-  AccountQuery,
-  AccountTransaction,
-  TransactionPlace,
-} from '../IndexStore.js';
-import { openAccountEntry, readSlice } from '../records/readRecords.js';
 import { accountKey } from '../records/schema.js';
-import type { AccountKey, AccountValue, KeyRange } from '../records/schema.js';
+import type { AccountKey, KeyRange } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 
 /** Entries of other roles that one page skips at most; then the caller has to ask again. */

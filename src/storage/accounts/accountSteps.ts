@@ -1,13 +1,14 @@
 import { WireError } from '../../flow/index.js';
-import type { Put } from '../records/BlockEntryWriter.js';
+import type { CoveredRange } from '../records/accountCoverage.js';
+import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { openBlockRecord } from '../records/blocks/readBlocks.js';
+import type { ReadBlock } from '../records/blocks/readBlocks.js';
+import { readBody } from '../records/blocks/readBodies.js';
 import type { Database } from '../records/Database.js';
-import { openBlockRecord, readBody } from '../records/readRecords.js';
-import type { ReadBlock } from '../records/readRecords.js';
 import { heightRange, parseBlockKey, Prefix } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 import { locate, putAccounts } from './accountEntries.js';
 import type { LocatedCollection } from './accountEntries.js';
-import type { CoveredRange } from '../records/accountCoverage.js';
 
 /** Heights per step, and bytes of their collections; exceeded only where a single block is larger. */
 const MAX_STEP_HEIGHTS = 128;

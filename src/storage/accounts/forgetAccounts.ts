@@ -1,6 +1,9 @@
+import type { StoreMeta } from '../port/stored.js';
+import { readCoverage } from '../records/book/readState.js';
+import { encodeCoverage } from '../records/coding/heightRecords.js';
+import { encodeMeta } from '../records/coding/jsonRecords.js';
+import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
-import type { StoreMeta } from '../IndexStore.js';
-import { encodeCoverage, encodeMeta } from '../records/codecs.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
@@ -9,9 +12,7 @@ import {
   prefixRange,
   RANGES_SCHEMA_VERSION,
   SCHEMA_VERSION,
-  seal,
 } from '../records/schema.js';
-import { readCoverage } from '../records/storeState.js';
 import { isCorruption } from '../StorageError.js';
 
 /** The result of forgetting the account index. */

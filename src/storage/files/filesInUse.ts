@@ -17,6 +17,8 @@ const LINKS_AT_ONCE = 32;
 /** The file systems, or the rules of this one, allow no link: the bytes are copied. */
 const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS'];
 
+const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EROFS'];
+
 /** What a copy consists of. */
 export interface CopiedFiles {
   readonly tables: number;
@@ -51,6 +53,9 @@ export async function copyFilesInUse(path: string, copy: string): Promise<Copied
       if (copied !== undefined) return copied;
     }
   } catch (error) {
+    // Only the copy is written to.
+    if (NO_ROOM.some((code) => hasCode(error, code)))
+      throw storageErrorFrom(error, 'write a copy of the store', copy);
     throw storageErrorFrom(error, 'copy the files of the store', path);
   }
   throw new StorageError(

@@ -5,8 +5,8 @@ import type { Clock } from '../../runtime/index.js';
 import { copyFilesInUse } from '../files/filesInUse.js';
 import type { CopiedFiles } from '../files/filesInUse.js';
 import { syncDirectory } from '../files/syncDirectory.js';
+import { prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
-import { prepareDirectory } from '../leveldb/storeDirectory.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 

@@ -1,10 +1,10 @@
-import { MAX_PLANS } from '../IndexStore.js';
-import type { BackfillPlan } from '../IndexStore.js';
-import { emptyLine, settled } from '../leveldb/changeBook.js';
+import { MAX_PLANS } from '../port/RangeBook.js';
+import type { BackfillPlan } from '../port/RangeBook.js';
+import { emptyLine, settled } from '../records/book/changeBook.js';
+import { coverageOfBook } from '../records/book/StoreBook.js';
+import type { OpenState, StoreBook } from '../records/book/StoreBook.js';
 import { contains, rangeOf, upTo, within, without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { coverageOfBook } from '../records/storeState.js';
-import type { OpenState, StoreBook } from '../records/storeState.js';
 import { withinGap } from './verify/DamageList.js';
 
 /** What remains of a store without its damaged heights. */

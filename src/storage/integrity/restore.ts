@@ -6,7 +6,7 @@ import { copyFilesInUse } from '../files/filesInUse.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
 import { syncDirectory } from '../files/syncDirectory.js';
-import { holdsData, prepareDirectory } from '../leveldb/storeDirectory.js';
+import { holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';

@@ -1,18 +1,20 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { newestValues } from '../files/format/newestValues.js';
 import { inspectFiles } from '../files/inspection.js';
 import type { FileDamage } from '../files/inspection.js';
-import { newestValues } from '../files/format/newestValues.js';
 import { readSuspects } from '../files/suspects.js';
-import type { BackfillPlan, HeightRange, StoreMeta } from '../IndexStore.js';
-import { decodeCoverage, decodeMeta, decodePlans, decodeProgress } from '../records/codecs.js';
+import type { BackfillPlan } from '../port/RangeBook.js';
+import type { HeightRange, StoreMeta } from '../port/stored.js';
+import { decodeCoverage, decodeProgress } from '../records/coding/heightRecords.js';
+import { decodeMeta, decodePlans } from '../records/coding/jsonRecords.js';
+import { unseal } from '../records/coding/seal.js';
 import {
   META_KEY,
   PLANS_KEY,
   PROGRESS_KEY,
   PUBLISHED_KEY,
   RANGES_SCHEMA_VERSION,
-  unseal,
 } from '../records/schema.js';
 import { hasCode } from '../StorageError.js';
 

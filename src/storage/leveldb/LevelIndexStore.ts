@@ -1,35 +1,32 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Clock } from '../../runtime/index.js';
-import type { RecordReader } from '../records/RecordReader.js';
-import { OPEN_END } from '../records/accountCoverage.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
-import { DelegatingReader } from '../records/DelegatingReader.js';
+import type { AccountIndex } from '../port/AccountIndex.js';
+import type { IndexStore } from '../port/IndexStore.js';
+import type { RangeBook } from '../port/RangeBook.js';
+import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
+import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
+import { OPEN_END } from '../records/accountCoverage.js';
+import { stateAfter } from '../records/book/applyCommit.js';
+import { emptyLine, settled } from '../records/book/changeBook.js';
+import { putChanges } from '../records/book/putChanges.js';
+import { coverageOfBook } from '../records/book/StoreBook.js';
+import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
+import { encodeCoverage } from '../records/coding/heightRecords.js';
+import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
-import type {
-  AccountIndex,
-  BlockEntry,
-  BlockHead,
-  CommitBatch,
-  HeightRange,
-  IndexStore,
-  RangeBook,
-  StoreMeta,
-} from '../IndexStore.js';
-import { levelReader } from './levelReader.js';
-import { LevelIndexWriter } from './LevelIndexWriter.js';
-import { openDirectory } from './openDirectory.js';
-import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './openDirectory.js';
-import { loadStore } from './openStore.js';
-import type { LoadedStore } from './openStore.js';
-import { encodeCoverage } from '../records/codecs.js';
-import { Removals } from './Removals.js';
-import { COVERAGE_KEY, SCHEMA_VERSION, seal } from '../records/schema.js';
-import { coverageOfBook } from '../records/storeState.js';
-import type { StoreBook, StoreState } from '../records/storeState.js';
-import { BookKeeper } from './BookKeeper.js';
-import { emptyLine, putChanges, settled } from './changeBook.js';
-import { LevelRangeBook } from './LevelRangeBook.js';
-import { stateAfter } from '../records/applyCommit.js';
+import { DelegatingReader } from '../records/reading/DelegatingReader.js';
+import type { RecordReader } from '../records/reading/RecordReader.js';
+import { COVERAGE_KEY, SCHEMA_VERSION } from '../records/schema.js';
+import { openDirectory } from './directory/openDirectory.js';
+import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './directory/openDirectory.js';
+import { loadStore } from './loadStore.js';
+import type { LoadedStore } from './loadStore.js';
+import { LevelRangeBook } from './ranges/LevelRangeBook.js';
+import { levelReader } from './reading/levelReader.js';
+import { Removals } from './removal/Removals.js';
+import { BookKeeper } from './writing/BookKeeper.js';
+import { LevelIndexWriter } from './writing/LevelIndexWriter.js';
 
 export interface LevelIndexStoreOptions extends OpenDirectoryOptions {
   /** A store of another chain is refused. */

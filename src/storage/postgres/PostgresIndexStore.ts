@@ -1,17 +1,11 @@
 import { Listeners } from '../../runtime/index.js';
-import type {
-  AccountIndex,
-  BlockEntry,
-  BlockHead,
-  CommitBatch,
-  HeightRange,
-  IndexStore,
-  RangeBook,
-  SharedStore,
-  StoreMeta,
-} from '../IndexStore.js';
-import { DelegatingReader } from '../records/DelegatingReader.js';
-import type { RecordReader } from '../records/RecordReader.js';
+import type { AccountIndex } from '../port/AccountIndex.js';
+import type { IndexStore, SharedStore } from '../port/IndexStore.js';
+import type { RangeBook } from '../port/RangeBook.js';
+import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
+import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
+import { DelegatingReader } from '../records/reading/DelegatingReader.js';
+import type { RecordReader } from '../records/reading/RecordReader.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';

@@ -1,4 +1,4 @@
-import type { HeightRange } from '../IndexStore.js';
+import type { HeightRange } from '../port/stored.js';
 import { contains, joined, upTo, without } from './heightRanges.js';
 
 /**

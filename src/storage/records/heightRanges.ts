@@ -1,4 +1,4 @@
-import type { HeightRange } from '../IndexStore.js';
+import type { HeightRange } from '../port/stored.js';
 
 /** Ascending ranges that neither overlap nor touch. */
 export type HeightRanges = readonly HeightRange[];

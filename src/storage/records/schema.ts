@@ -1,6 +1,6 @@
-import { crc32 } from 'node:zlib';
 import { ADDRESS_BYTES, addressBytes, toAddress } from '../../flow/index.js';
 import type { Address } from '../../flow/index.js';
+import { tryReadHeight, writeHeight } from './coding/heightBytes.js';
 
 /** Version of a store without an account index: everything in this file except what is marked version 2. */
 export const SCHEMA_VERSION = 1;
@@ -25,8 +25,8 @@ export function schemaVersionOf(has: { readonly accounts: boolean; readonly rang
 
 /**
  * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
- * every value ends with the CRC-32 of key and value. An abandoned prefix keeps its line, marked "retired", and is never
- * reused.
+ * every value ends with the CRC-32 of key and value; `coding/` has what stands before it. An abandoned prefix keeps its
+ * line, marked "retired", and is never reused.
  *
  * Bodies are stored under ascending heights (append-like, cheap to compact); under hashes there are only pointers. The
  * position is part of a pointer's key, so a repeated id needs no read before its write, and a rewind no merge.
@@ -66,8 +66,6 @@ export const Prefix = {
 /** A body up to this size is one value; a larger one is cut into chunks. */
 export const MAX_WHOLE_BODY_BYTES = 256 * 1024;
 export const BODY_CHUNK_BYTES = 64 * 1024;
-
-export const CHECKSUM_BYTES = 4;
 const ID_BYTES = 32;
 const HEIGHT_BYTES = 8;
 const INDEX_BYTES = 4;
@@ -248,75 +246,8 @@ export function parseAccountKey(key: Buffer): AccountKey | undefined {
   };
 }
 
-/** What an account key leads to. */
-export interface AccountValue extends Slice {
-  /** The sum of its roles (`accountRoles`). */
-  readonly roles: number;
-}
-
-const ACCOUNT_VALUE_BYTES = 9;
-const ALL_ROLES = 7;
-
-export function encodeAccountValue({ roles, offset, length }: AccountValue): Buffer {
-  const payload = Buffer.allocUnsafe(ACCOUNT_VALUE_BYTES);
-  payload[0] = roles;
-  payload.writeUInt32BE(offset, 1);
-  payload.writeUInt32BE(length, 5);
-  return payload;
-}
-
-export function decodeAccountValue(payload: Buffer): AccountValue | undefined {
-  const [roles] = payload;
-  if (payload.length !== ACCOUNT_VALUE_BYTES || roles === undefined) return undefined;
-  if (roles === 0 || roles > ALL_ROLES) return undefined;
-  return { roles, offset: payload.readUInt32BE(1), length: payload.readUInt32BE(5) };
-}
-
-/** The place of a collection or transaction in its block's body. */
-export interface Slice {
-  readonly offset: number;
-  readonly length: number;
-}
-
-export const SLICE_BYTES = 8;
-
-export function decodeSlice(payload: Buffer): Slice | undefined {
-  if (payload.length !== SLICE_BYTES) return undefined;
-  return { offset: payload.readUInt32BE(0), length: payload.readUInt32BE(4) };
-}
-
 /** Number of chunks for a body of this length; 0 for an empty one. */
 export function bodyChunks(bodyLength: number): number {
   if (bodyLength === 0) return 0;
   return bodyLength <= MAX_WHOLE_BODY_BYTES ? 1 : Math.ceil(bodyLength / BODY_CHUNK_BYTES);
-}
-
-/** The value to store: the payload and the checksum of key and payload. */
-export function seal(key: Uint8Array, payload: Uint8Array): Buffer {
-  const value = Buffer.allocUnsafe(payload.length + CHECKSUM_BYTES);
-  value.set(payload);
-  value.writeUInt32BE(crc32(payload, crc32(key)), payload.length);
-  return value;
-}
-
-/** The payload of a stored value, or `undefined` when its checksum does not match. */
-export function unseal(key: Uint8Array, value: Buffer): Buffer | undefined {
-  const end = value.length - CHECKSUM_BYTES;
-  if (end < 0) return undefined;
-  const payload = value.subarray(0, end);
-  return crc32(payload, crc32(key)) === value.readUInt32BE(end) ? payload : undefined;
-}
-
-export function writeHeight(target: Buffer, height: number, offset: number): void {
-  if (!Number.isSafeInteger(height) || height < 0) {
-    throw new RangeError(`not a height: ${height}`);
-  }
-  target.writeUInt32BE(Math.floor(height / 2 ** 32), offset);
-  target.writeUInt32BE(height % 2 ** 32, offset + 4);
-}
-
-/** `undefined` when the eight bytes are not a safe integer. */
-export function tryReadHeight(source: Buffer, offset: number): number | undefined {
-  const height = source.readUInt32BE(offset) * 2 ** 32 + source.readUInt32BE(offset + 4);
-  return Number.isSafeInteger(height) ? height : undefined;
 }

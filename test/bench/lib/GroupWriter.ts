@@ -31,7 +31,7 @@ export class GroupWriter {
   /** `onWritten` is told the highest height of each group. */
   static async open(path: string, onWritten: (height: number) => void): Promise<GroupWriter> {
     // The store's own way of putting entries together: measured to be the quickest known.
-    const { BlockEntryWriter } = (await built('storage/records/BlockEntryWriter.ts')) as {
+    const { BlockEntryWriter } = (await built('storage/records/blocks/BlockEntryWriter.ts')) as {
       readonly BlockEntryWriter: new () => EntryWriter;
     };
     return new GroupWriter(

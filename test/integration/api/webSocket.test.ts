@@ -223,6 +223,28 @@ describe('the protocol', () => {
     const elsewhere = await sendRaw(served.port, `GET /nowhere HTTP/1.0\r\n${webSocket}\r\n`);
     expect(elsewhere).toContain('404 Not Found');
   });
+
+  it.each([
+    ['is answered', '', '200 OK'],
+    ['expects what nobody knows', 'Expect: everything\r\n', '417 Expectation Failed'],
+    [
+      'asks for another protocol too',
+      'Expect: everything\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n',
+      '417 Expectation Failed',
+    ],
+  ])(
+    'behind a request that %s: that one is answered, and the connection closed',
+    async (_, headers, status) => {
+      const served = await ServedChain.start(there, heads);
+      const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
+      const said = await sendRaw(
+        served.port,
+        `GET /v1/blocks?height=101 HTTP/1.1\r\nHost: a\r\n${headers}\r\n` +
+          `GET /v1/ws HTTP/1.1\r\nHost: a\r\n${webSocket}\r\n`,
+      );
+      expect(said.match(/HTTP\/1\.1 [^\r]*/g)).toEqual([`HTTP/1.1 ${status}`]);
+    },
+  );
 });
 
 describe('bounds', () => {

@@ -5,6 +5,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { backupStore, LevelIndexStore, SCHEMA_VERSION, verifyStore } from '../../../src/storage/index.js';
 import { blocksOf, entryOf } from '../../support/chainReference.js';
 import { scratchDirectory } from '../../support/program.js';
+import { smallFileSystem } from '../../support/smallFileSystem.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { storePath } from '../../support/storeDump.js';
 
@@ -42,5 +43,26 @@ describe('backupStore', () => {
       expect(report).toMatchObject({ damages: [], damageCount: 0 });
       expect(report.latestIndexedHeight ?? -1).toBeGreaterThanOrEqual(durable);
     }
+  });
+
+  it('names the disk that is full: that of the copy', async ({ skip }) => {
+    const small = smallFileSystem(1);
+    if (small === undefined) return skip('this user may mount nothing');
+    const chain = new ChainGenerator({ seed: 5, rootHeight: 0, profile: 'dense' });
+    const { chainId } = chain;
+    const dependencies = { logger: new RecordingLogger(), clock: systemClock };
+    const path = storePath(scratchDirectory());
+    const store = await LevelIndexStore.open({ path, chainId, tuning: RESTLESS }, dependencies);
+    await store.initialise({
+      ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [], chainId, firstHeight: 0 },
+    });
+    for (const [latestIndexedHeight, block] of blocksOf(chain, 0, 179).map(entryOf).entries())
+      await store.commit({ blocks: [block], latestIndexedHeight });
+    await store.close();
+    const to = join(small.path, 'index');
+    await expect(backupStore({ path, to, chainId }, dependencies)).rejects.toMatchObject({
+      kind: 'disk_full',
+      message: expect.stringMatching(`^Cannot write a copy of the store at ${to}`) as string,
+    });
   });
 });

@@ -192,6 +192,43 @@ describe('the store on PostgreSQL', () => {
     }
   });
 
+  it('goes on saying that nothing is written while reads are answered', { timeout: 120_000 }, async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url);
+    const name = new URL(url).pathname.slice(1);
+    const elsewhere = new URL(url);
+    elsewhere.pathname = '/postgres';
+    const set = (what: string) => asAdmin(elsewhere.href, `ALTER DATABASE ${name} ${what}`);
+    await set('SET default_transaction_read_only = on');
+    await asAdmin(
+      elsewhere.href,
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
+    );
+    const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    await until(() => store.trouble()?.includes('read-only') === true);
+    expect((await store.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+    expect(store.trouble()).toContain('It takes no writes now');
+    await set('RESET default_transaction_read_only');
+    await asAdmin(
+      elsewhere.href,
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
+    );
+    await commit;
+    await until(() => store.trouble() === undefined);
+    await store.close();
+  });
+
+  it('says what to do when somebody has dropped its tables', async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url);
+    await asAdmin(url, 'DROP SCHEMA flow_store CASCADE');
+    await expect(store.blockByHeight(10)).rejects.toMatchObject({
+      kind: 'not_a_store',
+      message: expect.stringContaining('restore the database from a copy') as string,
+    });
+    await store.close();
+  });
+
   it('can be closed while the database is away', async () => {
     const { url } = await postgres.home();
     const faults = await TcpFaults.before(url);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
-import { BorderError } from '../../../src/storage/index.js';
+import { BorderError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
 import { makeBlock, makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
@@ -39,6 +39,24 @@ describe.each(storeKinds)('ranges in the store on $name', ({ use }) => {
     const run = await store.ranges.run(its);
     await run.commit({ blocks: blocksOf(its), latestIndexedHeight: its.to });
   };
+
+  it('stand where they were written to, whatever is read meanwhile', async () => {
+    const store = await begun();
+    const run = await store.ranges.run(range(120, 129));
+    const book = sharedRangesOf(store);
+    const reading = new Set<Promise<unknown>>();
+    for (let height = 120; height < 129; height += 1) {
+      const commit = run.commit({ blocks: [at(height)], latestIndexedHeight: height });
+      for (let reads = 0; reads < 5; reads += 1) reading.add(book?.read() ?? Promise.resolve());
+      await commit;
+      for (const read of reading) {
+        expect(store.ranges.open()).toMatchObject([{ from: 120, next: height + 1 }]);
+        await read;
+        reading.delete(read);
+      }
+      expect(store.ranges.open()).toMatchObject([{ from: 120, next: height + 1 }]);
+    }
+  });
 
   it('are seen when they are whole, and not before', async () => {
     const store = await begun();

@@ -85,6 +85,25 @@ describe('upstream errors', () => {
     }
   });
 
+  it.each([
+    [
+      'Error: 803C82:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../ssl.c:350:',
+      'it speaks no TLS: write grpc://node:9000',
+    ],
+    [
+      'undefined',
+      'the proxy that grpc_proxy, https_proxy or http_proxy names does not let it through; no_proxy=node',
+    ],
+    ['Error: certificate has expired', 'its operator has to renew it'],
+    ['Error: self-signed certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+    ['Error: unable to verify the first certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+  ])('says what to do about a connection that fails with "%s"', (last, advice) => {
+    const details = `No connection established. Last error: ${last}. Resolution note: `;
+    const { message } = upstreamError({ code: status.UNAVAILABLE, details }, where);
+    expect(message).toContain(`Last error: ${last}`);
+    expect(message).toContain(advice);
+  });
+
   it('has a kind for every status there is', () => {
     for (const code of Object.values(status)) {
       if (typeof code === 'string' || code === status.OK) continue;

@@ -34,6 +34,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
   };
   const facts = (): HeldUpFacts => ({
     ...{ height: state.latest + 1, stage: 'queued', commitStartedAtMs: undefined },
+    database: undefined,
     paused: undefined,
     block: { height: state.latest + 1, troubles: [], isUnserved: false },
     collections: undefined,
@@ -194,7 +195,7 @@ describe('the lowest missing height, held up', () => {
   });
 
   it('by a database is told in its own words, at once, and never as the disk', async () => {
-    const { after, clock, codes, state } = healthyDaemon();
+    const { after, clock, codes, diagnosis, state } = healthyDaemon();
     state.head = 1010;
     state.change = { database: () => ({ trouble: undefined }) };
     expect(await codes(1_000)).toEqual([]);
@@ -202,12 +203,22 @@ describe('the lowest missing height, held up', () => {
     expect(await after(1_000)).toMatchObject([
       { code: 'database_unreachable', message: 'nobody answers there' },
     ]);
-    state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
+    const committing = { stage: 'committing', commitStartedAtMs: clock.monotonic() } as const;
+    state.facts = { ...committing, database: { trouble: 'nobody answers there' } };
     expect((await after(9_000)).map(({ code }) => code)).toEqual(['database_unreachable']);
+    expect(diagnosis.waitingFor()?.message).toBe('height 1001 is complete; nobody answers there');
     state.change = { database: () => ({ trouble: undefined }) };
+    state.facts = { ...committing, database: { trouble: undefined } };
     expect(await after(1_000)).toMatchObject([
-      { code: 'store_stalled', message: 'the database has been at work on one batch for 10 s' },
+      {
+        code: 'store_stalled',
+        message:
+          'the database has been at work on one batch for 10 s; its pg_stat_activity shows what it waits for',
+      },
     ]);
+    expect(diagnosis.waitingFor()?.message).toBe(
+      'the database has been at work on one batch for 10 s; height 1001 waits for it',
+    );
   });
 
   it('by a leader that is gone is told as that, and no node is blamed', async () => {

@@ -132,6 +132,8 @@ describe('precedence', () => {
   it('reads a port, or the word that leaves it closed', () => {
     expect(load({ flags: { 'api.grpcPort': ['off'] } }).config.api.grpcPort).toBe('off');
     expect(load({ file: { api: { grpcPort: 0 } } }).config.api.grpcPort).toBe(0);
+    // Some editors begin a file with a byte order mark.
+    expect(load({ file: '\uFEFF{"window": 3}' }).config.window).toBe(3);
     expect(load({ environment: { FCI_API_GRPC_PORT: '9000' } }).config.api.grpcPort).toBe(9000);
   });
 

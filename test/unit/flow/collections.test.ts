@@ -4,6 +4,7 @@ import {
   collectionIdOf,
   encodeFullCollection,
   encodeTransaction,
+  identifyTransactions,
   InvalidCollectionError,
   splitCollection,
   toIdentifier,
@@ -56,6 +57,23 @@ describe('collections', () => {
         expect(ranges).toEqual(wires);
         expect(verified.ranges).toHaveLength(2 * wires.length);
         expect(splitCollection(verified.encoded)).toEqual(wires);
+      }),
+    );
+  });
+
+  it('are split into their transactions, each with its id, in canonical encoding or not', () => {
+    fc.assert(
+      fc.property(collection, choices, (transactions, choose) => {
+        const canonical = transactions.map(encodeTransaction);
+        for (const wires of [canonical, transactions.map((tx) => scrambled(transactionFields(tx), choose))]) {
+          // Not at the front of its memory, like a body that the store gives.
+          const encoded = Buffer.concat([Buffer.from('before'), encodeFullCollection(wires)]).subarray(6);
+          const found = identifyTransactions(encoded);
+          expect(found.map((each) => Buffer.from(each.encoded))).toEqual(
+            wires.map((wire) => Buffer.from(wire)),
+          );
+          expect(found.map((each) => each.id)).toEqual(canonical.map(transactionId));
+        }
       }),
     );
   });

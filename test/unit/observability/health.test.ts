@@ -74,6 +74,33 @@ describe('HealthMonitor', () => {
     ]);
   });
 
+  it('says that the process stood still, and blames nobody for what that made late', async () => {
+    const clock = new VirtualClock();
+    const logger = new RecordingLogger();
+    let stoodStillMs = 0;
+    // Timers of a suspended process are late; so is what it would have heard.
+    const late = {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic() + stoodStillMs,
+      setTimer: clock.setTimer.bind(clock),
+    };
+    let findings: Finding[] = [];
+    const monitor = new HealthMonitor({ clock: late, logger, findings: () => findings });
+    monitor.start();
+    await clock.advance(2_000);
+    stoodStillMs = 41_000;
+    findings = [refusing];
+    // Others ask too, and before its own timer.
+    expect(monitor.readiness().ready).toBe(true);
+    await clock.advance(900);
+    expect(monitor.readiness().ready).toBe(true);
+    findings = [];
+    await clock.advance(5_000);
+    expect(logger.records).toMatchObject([
+      { level: 'warn', message: 'the process stood still', fields: { seconds: 40 } },
+    ]);
+  });
+
   it('stops looking when it is closed', () => {
     const { clock, monitor } = monitored();
     monitor.close();

@@ -1,32 +1,11 @@
 import type { Clock, Timer } from '../../../runtime/index.js';
-import { abortReason, doublingMs } from '../../../runtime/index.js';
+import { abortReason } from '../../../runtime/index.js';
+import { CallRate } from './CallRate.js';
+import type { CallRateDependencies } from './CallRate.js';
 
-/** Pause after the node answered with a rate limit: short, doubling while it keeps doing so. */
-const PAUSE = { minMs: 250, maxMs: 4_000 };
-/** What remains of the rate after that. */
-const RATE_CUT = 0.5;
-/** Neither the adapted rate nor the share of a process falls below it. */
-const MIN_RATE_PER_SECOND = 1;
-/** Recovery per second at full pace, as a share of the rate at which the limit was hit. */
-const RECOVERY_SHARE = 0.05;
-/** What each success adds to a rate that doubles every second at full pace. */
-const DOUBLING_STEP = Math.LN2;
-/** After this many consecutive refusals, the last of them of a lone call, the rate was not the reason. */
-const REFUSALS_OF_EVERYTHING = 4;
-/**
- * Without a configured rate, the adapted one is dropped once it reaches this multiple of the rate at which the limit
- * was hit.
- */
-const RELEASE_MULTIPLE = 2;
 /** Calls that may be sent at once after a quiet time, in seconds of the rate (at least one call). */
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
-
-export interface MethodLimiterDependencies {
-  readonly clock: Clock;
-  /** Processes that share the rate, this one included. Default: it alone. */
-  readonly sharers?: (() => number) | undefined;
-}
 
 export interface MethodLimiterOptions {
   /** Calls per second; 0 = no limit of ours. */
@@ -67,32 +46,15 @@ export type CallRank = (typeof callRanks)[number];
 const LEFT_BY_HISTORY = 1;
 
 /**
- * Paces the calls of one method to one access node: a token bucket for the configured rate, and what the node's own
- * "rate limit reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the
- * rate, which then grows with every successful call (additive increase, multiplicative decrease). Consecutive refusals
- * without a success between them are one episode. It began at the rate that was too high for the node: half of that is
- * safe, and is reached again by doubling. If the node refused everything for a while, our rate was not the reason: it
- * doubles until the next refusal.
+ * Paces the calls of one method to one access node: a token bucket at the rate that `CallRate` allows, and a queue of
+ * callers for each rank.
  */
 export class MethodLimiter {
-  readonly #rateOfAll: number;
-  readonly #sharers: () => number;
   readonly #maxWaiting: number;
   readonly #clock: Clock;
-  /** Set while the node's answers hold the rate below the configured one (or below no limit). */
-  #adaptedRate: number | undefined;
-  /** The rate at which the node first refused in the present episode. */
-  #ceiling = 0;
-  /** Below this rate the adapted one doubles every second. */
-  #doublesBelow = 0;
-  #pausedUntilMs = -Infinity;
-  #pauses = 0;
-  #cuts = 0;
+  readonly #rate: CallRate;
   #tokens: number;
   #refilledAtMs: number;
-  #secondStartedMs: number;
-  #sentThisSecond = 0;
-  #sentLastSecond = 0;
   /** A queue for each rank: its callers are admitted only while no queue before it has any. */
   readonly #lines: Readonly<Record<CallRank, Set<Waiter>>> = {
     live: new Set(),
@@ -101,48 +63,36 @@ export class MethodLimiter {
   };
   #timer: Timer | undefined;
 
-  constructor(options: MethodLimiterOptions, dependencies: MethodLimiterDependencies) {
-    this.#rateOfAll = options.ratePerSecond;
-    this.#sharers = dependencies.sharers ?? (() => 1);
+  constructor(options: MethodLimiterOptions, dependencies: CallRateDependencies) {
     this.#maxWaiting = options.maxWaiting;
     this.#clock = dependencies.clock;
+    this.#rate = new CallRate(options, dependencies);
     this.#tokens = this.#burst();
-    this.#refilledAtMs = this.#secondStartedMs = this.#clock.monotonic();
+    this.#refilledAtMs = this.#clock.monotonic();
   }
 
   /** True while a rate limit that the node answered holds every call back. */
   get heldBack(): boolean {
-    return this.#clock.monotonic() < this.#pausedUntilMs;
+    return this.#clock.monotonic() < this.#rate.pausedUntilMs;
   }
 
   /** True while the node has refused so many consecutive calls that the rate is not the reason. */
   get refusesEverything(): boolean {
-    return this.#pauses >= REFUSALS_OF_EVERYTHING;
+    return this.#rate.refusesEverything;
   }
 
   /** Calls per second that may be sent now; `undefined` = unlimited. */
   get ratePerSecond(): number | undefined {
-    const adapted = this.#adaptedRate;
-    const configured = this.#configuredRate;
-    return adapted === undefined || configured === undefined
-      ? (adapted ?? configured)
-      : Math.min(adapted, configured);
+    return this.#rate.perSecond;
   }
 
   /** `undefined` while nothing limits the calls. */
   get limit(): CallLimit | undefined {
     const { ratePerSecond } = this;
-    const pauseMs = Math.max(0, this.#pausedUntilMs - this.#clock.monotonic());
+    const pauseMs = Math.max(0, this.#rate.pausedUntilMs - this.#clock.monotonic());
     if (ratePerSecond === undefined && pauseMs === 0) return undefined;
     const waiting = this.#waitingBefore('history');
-    return { ratePerSecond, isLearned: this.#adaptedRate !== undefined, pauseMs, waiting };
-  }
-
-  /** This process's share of it. */
-  get #configuredRate(): number | undefined {
-    const rate = this.#rateOfAll;
-    if (rate <= 0) return undefined;
-    return Math.max(Math.min(rate, MIN_RATE_PER_SECOND), rate / Math.max(1, this.#sharers()));
+    return { ratePerSecond, isLearned: this.#rate.isLearned, pauseMs, waiting };
   }
 
   /** True when no further caller of the rank may wait. */
@@ -170,45 +120,20 @@ export class MethodLimiter {
    * everything until then.
    */
   succeeded(permit: Permit): boolean {
-    if (permit.cuts !== this.#cuts) return false;
-    const wasShut = this.refusesEverything;
-    this.#pauses = 0;
-    this.#grow();
-    return wasShut;
-  }
-
-  #grow(): void {
-    if (this.#adaptedRate === undefined) return;
-    const doubles = this.#adaptedRate < this.#doublesBelow;
-    const step = doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.#ceiling) / this.#adaptedRate;
-    const grown = this.#adaptedRate + step;
-    const enough = this.#configuredRate ?? this.#ceiling * RELEASE_MULTIPLE;
+    if (permit.cuts !== this.#rate.cuts) return false;
+    if (!this.#rate.isLearned) return this.#rate.succeeded();
     this.#refill(this.#clock.monotonic());
-    this.#adaptedRate = grown >= enough ? undefined : grown;
+    const wasShut = this.#rate.succeeded();
     this.#tokens = Math.min(this.#tokens, this.#burst());
+    return wasShut;
   }
 
   /** The node answered with its rate limit. Of the calls that were under way together only the first counts. */
   rateLimited(permit: Permit): void {
-    if (permit.cuts !== this.#cuts) return;
-    const now = this.#clock.monotonic();
-    this.#rollSecond(now);
-    const observed = Math.max(this.#sentLastSecond, this.#sentThisSecond, MIN_RATE_PER_SECOND);
-    const refusedRate = Math.min(this.ratePerSecond ?? Infinity, observed);
-    if (this.#pauses === 0) {
-      this.#ceiling = refusedRate;
-      this.#doublesBelow = refusedRate * RATE_CUT;
-    }
-    this.#adaptedRate = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
-    if (this.#configuredRate !== undefined) {
-      this.#adaptedRate = Math.min(this.#adaptedRate, this.#configuredRate);
-    }
-    this.#cuts += 1;
+    if (permit.cuts !== this.#rate.cuts) return;
+    this.#rate.refused(this.#clock.monotonic());
     this.#tokens = 1;
-    this.#pausedUntilMs = now + doublingMs(PAUSE, this.#pauses);
-    this.#refilledAtMs = this.#pausedUntilMs;
-    this.#pauses += 1;
-    if (this.refusesEverything) this.#doublesBelow = Infinity;
+    this.#refilledAtMs = this.#rate.pausedUntilMs;
     this.#cancelTimer();
     this.#schedule();
   }
@@ -252,11 +177,9 @@ export class MethodLimiter {
   }
 
   #take(): Permit {
-    const now = this.#clock.monotonic();
-    this.#rollSecond(now);
-    this.#sentThisSecond += 1;
+    this.#rate.sent(this.#clock.monotonic());
     if (this.ratePerSecond !== undefined) this.#tokens -= 1;
-    return { cuts: this.#cuts };
+    return { cuts: this.#rate.cuts };
   }
 
   #refill(now: number): void {
@@ -266,19 +189,11 @@ export class MethodLimiter {
     this.#refilledAtMs = now;
   }
 
-  #rollSecond(now: number): void {
-    const elapsed = now - this.#secondStartedMs;
-    if (elapsed < SECOND_MS) return;
-    this.#sentLastSecond = elapsed < 2 * SECOND_MS ? this.#sentThisSecond : 0;
-    this.#sentThisSecond = 0;
-    this.#secondStartedMs = now;
-  }
-
   /** Milliseconds until a call of the rank may be sent behind so many others. */
   #delayMs(rank: CallRank, others: number): number {
     const now = this.#clock.monotonic();
     this.#refill(now);
-    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
+    const pauseMs = Math.max(0, this.#rate.pausedUntilMs - now);
     const rate = this.ratePerSecond;
     if (rate === undefined) return pauseMs;
     const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, this.#burst() - 1) : 0;

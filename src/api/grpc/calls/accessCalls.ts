@@ -1,4 +1,4 @@
-import { identifierBytes, splitCollection, transactionId, WireWriter } from '../../../flow/index.js';
+import { identifierBytes, identifyTransactions, WireWriter } from '../../../flow/index.js';
 import type { Identifier, RequestFields } from '../../../flow/index.js';
 import { IndexView } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
@@ -112,7 +112,10 @@ async function collectionResponse(request: RequestFields, { view, metadata }: Mo
   const { encoded } = await view.collection(id);
   const collection = new WireWriter()
     .bytes(1, identifierBytes(id))
-    .elements(2, splitCollection(encoded).map(transactionId))
+    .elements(
+      2,
+      identifyTransactions(encoded).map((one) => one.id),
+    )
     .finish();
   return new WireWriter().element(1, collection).element(2, metadata).finish();
 }

@@ -1,6 +1,7 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js';
 import type { RequestFields } from '../../../flow/index.js';
-import type { ChangeFeed, Following } from '../../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../../feed/ChangeFeed.js';
+import type { Following } from '../../feed/following.js';
 import { storedOf } from '../../feed/feedEvents.js';
 import type { FeedEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';

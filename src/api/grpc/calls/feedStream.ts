@@ -1,6 +1,7 @@
 import { WireWriter } from '../../../flow/index.js';
 import type { RequestFields, Timestamp } from '../../../flow/index.js';
-import type { ChangeFeed, Following } from '../../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../../feed/ChangeFeed.js';
+import type { Following } from '../../feed/following.js';
 import type { Cursor, FeedEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { ApiError } from '../../view/ApiError.js';

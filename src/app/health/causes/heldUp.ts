@@ -21,6 +21,8 @@ export interface HeldUpFacts {
   readonly height: number;
   /** Monotonic milliseconds at which the batch in hand was given to the disk; `undefined` when none is. */
   readonly commitStartedAtMs: number | undefined;
+  /** `undefined` where the store is on a disk of this machine. */
+  readonly database: { readonly trouble: string | undefined } | undefined;
   /** Why nothing is written now; `undefined` while there is room. */
   readonly paused: string | undefined;
   /** Where the height is. */
@@ -45,12 +47,12 @@ export interface HeldUpFacts {
 }
 
 /**
- * What holds up the lowest missing height: the disk, its block, or its collections. This is the one place that
+ * What holds up the lowest missing height: the store, its block, or its collections. This is the one place that
  * decides it; `/readyz`, `/status`, `explain` and the log read it from here.
  */
 export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   const { height, stage } = facts;
-  if (stage === 'committing' || stage === 'indexed') return heldUpByDisk(facts, clock);
+  if (stage === 'committing' || stage === 'indexed') return heldUpByStore(facts, clock);
   if (stage === 'collecting') {
     return facts.executionData.isOnlySource ? heldUpByFeed(facts, clock) : heldUpByCollections(facts, clock);
   }
@@ -65,13 +67,19 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   return { height, ...because(what, block.troubles, clock) };
 }
 
-function heldUpByDisk({ height, commitStartedAtMs, paused }: HeldUpFacts, clock: Clock): HeldUp {
+function heldUpByStore({ height, commitStartedAtMs, database, paused }: HeldUpFacts, clock: Clock): HeldUp {
+  if (database?.trouble !== undefined)
+    return {
+      height,
+      message: `height ${height} is complete; ${database.trouble}`,
+      code: 'database_unreachable',
+    };
   if (commitStartedAtMs === undefined && paused !== undefined)
     return { height, message: `height ${height} is complete, and ${paused}`, code: 'disk_low' };
   if (commitStartedAtMs === undefined)
     return { height, message: `writing height ${height}`, code: undefined };
   const seconds = Math.floor((clock.monotonic() - commitStartedAtMs) / 1000);
-  const message = `the disk has been at work on one batch for ${seconds} s; height ${height} waits for it`;
+  const message = `the ${database === undefined ? 'disk' : 'database'} has been at work on one batch for ${seconds} s; height ${height} waits for it`;
   return { height, message, code: 'store_stalled' };
 }
 

@@ -1,6 +1,7 @@
 import type { ServedHeights } from '../../../access/index.js';
 import type { FinalizationListener } from '../../../finality/index.js';
 import type { Clock } from '../../../runtime/index.js';
+import type { IndexStore } from '../../../storage/index.js';
 import type { IndexingLine } from '../../line/indexingLine.js';
 import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
@@ -9,6 +10,7 @@ interface Surroundings {
   readonly ediOnly: boolean;
   readonly network: { readonly heights: Pick<ServedHeights, 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly store: Pick<IndexStore, 'trouble'>;
   readonly diskWatch: { pause(): { readonly message: string } | undefined };
   readonly clock: Clock;
 }
@@ -17,13 +19,14 @@ interface Surroundings {
 export function lineHeldUp(
   height: number,
   line: IndexingLine,
-  { ediOnly, network, listener, diskWatch, clock }: Surroundings,
+  { ediOnly, network, listener, store, diskWatch, clock }: Surroundings,
 ): HeldUp {
   const sealedAgeMs = listener.sealedAdvanceAgeMs();
   const block = line.blocks.heldUpBy();
   return heldUpBy(
     {
       height,
+      database: store.trouble && { trouble: store.trouble() },
       paused: diskWatch.pause()?.message,
       stage: line.explainer.explain(height).stage,
       commitStartedAtMs: line.indexer.commitStartedAtMs(),

@@ -30,7 +30,7 @@ interface Watched {
 
 interface BackfillWatchParts {
   readonly backfill: Pick<Backfill, 'state' | 'running' | 'heldBack'>;
-  readonly store: Pick<IndexStore, 'coverage'>;
+  readonly store: Pick<IndexStore, 'coverage' | 'trouble'>;
   readonly network: { readonly heights: Pick<ServedHeights, 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly diskWatch: Pick<DiskWatch, 'pause'>;

@@ -10,7 +10,8 @@ import { BorderError } from '../../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './HistoryPace.js';
 import { startIndexingLine } from '../indexingLine.js';
-import type { ChainHead, IndexingLine, IndexingLineParts } from '../indexingLine.js';
+import type { IndexingLine } from '../indexingLine.js';
+import type { ChainHead, IndexingLineParts } from '../sections/lineParts.js';
 import { vouchForRootAbove } from '../rootAbove.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */

@@ -1,8 +1,8 @@
 import { accountRoles, accountsOf, parseAddress } from '../../../flow/index.js';
 import type { AccountRole, Address } from '../../../flow/index.js';
 import { OperatorError, quoted } from '../../../runtime/index.js';
-import { DEFAULT_PARTITION } from '../../flags.js';
-import type { Compression, FileFormat } from '../../flags.js';
+import { DEFAULT_PARTITION } from '../../arguments/flags.js';
+import type { Compression, FileFormat } from '../../arguments/flags.js';
 import { checkCompression } from '../formats/compression.js';
 import type { Wanted } from '../formats/TableForm.js';
 import { chooseColumns } from '../tables/chooseColumns.js';

@@ -5,7 +5,7 @@ import type { BlockLine } from '../source/blockLine.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import type { ExportSource } from '../source/exportSource.js';
 import { compressingStream } from '../formats/compression.js';
-import type { Compression } from '../../flags.js';
+import type { Compression } from '../../arguments/flags.js';
 import type { GrowingFile, PartitionForm } from '../formats/PartitionForm.js';
 import { checkSame } from '../source/checkSame.js';
 import { BlockRow } from '../tables/BlockRow.js';

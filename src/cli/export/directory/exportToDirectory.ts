@@ -107,7 +107,7 @@ async function checkBegun(
   if (asked.to !== null && to > asked.to) {
     throw new OperatorError(
       'usage',
-      `${name} goes to height ${to} already, which is above --to ${asked.to}.`,
+      `${name} goes to height ${to} already, which is above --to ${asked.to}. Raise --to, or leave it out.`,
     );
   }
   const last = partitions.at(-1);

@@ -1,7 +1,7 @@
 import { loadParquet } from './parquet/index.js';
 import { tableNames } from '../tables/tableColumns.js';
 import type { TableColumns } from '../tables/tableColumns.js';
-import type { Compression, FileFormat } from '../../flags.js';
+import type { Compression, FileFormat } from '../../arguments/flags.js';
 import { CsvFile } from './CsvFile.js';
 import { flatSink } from './flatLines.js';
 import { LineForm, LINES } from './LineForm.js';

@@ -10,10 +10,12 @@ import {
 } from '../../../runtime/index.js';
 import type { BlockEntry } from '../../../storage/index.js';
 import { checkSame } from '../source/checkSame.js';
-import type { FeedParts, FeedPlan } from './feedProgram.js';
+import type { ExportProgress } from '../source/exportProgress.js';
+import type { ExportSource } from '../source/exportSource.js';
+import type { CursorFile } from './CursorFile.js';
 import { Ladder } from './Ladder.js';
 import type { Rung } from './Ladder.js';
-import type { SinkProgram } from './SinkProgram.js';
+import type { SinkCommand, SinkProgram } from './SinkProgram.js';
 
 /** Lines that the program was given and has not acknowledged: no more than these, or those of one block. */
 const MAX_UNACKNOWLEDGED_LINES = 10_000;
@@ -21,6 +23,21 @@ const MAX_UNACKNOWLEDGED_LINES = 10_000;
 const LOOK_MS = 500;
 /** For so long the index may end below what was given without that being a rewind: its daemon was started anew. */
 const LOWER_END_MS = 5_000;
+
+export interface FeedPlan {
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface FeedParts {
+  readonly source: ExportSource;
+  readonly cursor: CursorFile;
+  readonly command: SinkCommand;
+  readonly progress: ExportProgress;
+  /** For people. */
+  readonly say: (text: string) => void;
+  readonly signal: AbortSignal;
+}
 
 interface Given {
   readonly rung: Rung;

@@ -1,11 +1,8 @@
 import { formatCount, formatDuration } from '../../../observability/index.js';
 import { doublingMs, OperatorError, sleep, systemClock, wasAborted } from '../../../runtime/index.js';
-import type { ExportProgress } from '../source/exportProgress.js';
-import type { ExportSource } from '../source/exportSource.js';
-import type { CursorFile } from './CursorFile.js';
 import { Feeding } from './Feeding.js';
+import type { FeedParts, FeedPlan } from './Feeding.js';
 import { SinkProgram } from './SinkProgram.js';
-import type { SinkCommand } from './SinkProgram.js';
 
 /** Ends in a row without an acknowledgement, before it is given up. */
 const MAX_FAILURES = 8;
@@ -13,21 +10,6 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
 /** How long the program of an export that was killed is waited for. */
 const PROGRAM_BEFORE_MS = 10_000;
 const LOOK_MS = 100;
-
-export interface FeedPlan {
-  readonly from: number;
-  readonly to: number;
-}
-
-export interface FeedParts {
-  readonly source: ExportSource;
-  readonly cursor: CursorFile;
-  readonly command: SinkCommand;
-  readonly progress: ExportProgress;
-  /** For people. */
-  readonly say: (text: string) => void;
-  readonly signal: AbortSignal;
-}
 
 /**
  * Feeds a program from behind what it has acknowledged, and starts it again when it ends. Resolves when everything up to `to` is

@@ -6,11 +6,12 @@ import { VerificationMemory } from '../../../flow/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../../runtime/index.js';
 import { verifiedBlock } from '../../../storage/index.js';
 import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../../storage/index.js';
-import { findDaemon, noDaemon, refusalOf } from '../../client.js';
-import type { FoundDaemon } from '../../client.js';
-import { PROGRAM } from '../../parse.js';
-import { namesDaemonAddress } from '../../settings.js';
-import { OLDER_DAEMON, storedPageOf } from '../../storedPage.js';
+import { namesDaemonAddress } from '../../client/daemonAddress.js';
+import { findDaemon, noDaemon } from '../../client/findDaemon.js';
+import { refusalOf } from '../../client/refusals.js';
+import type { FoundDaemon } from '../../client/findDaemon.js';
+import { PROGRAM } from '../../arguments/parse.js';
+import { OLDER_DAEMON, storedPageOf } from '../../client/storedPage.js';
 import type { ExportProgress } from './exportProgress.js';
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that has gone. */

@@ -1,4 +1,4 @@
-import type { HeightRange } from '../../IndexStore.js';
+import type { HeightRange } from '../../port/stored.js';
 import { joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';

@@ -1,20 +1,21 @@
 import { putAccounts } from '../../accounts/accountEntries.js';
-import { putPointers } from '../../records/BlockEntryWriter.js';
-import type { Put } from '../../records/BlockEntryWriter.js';
-import type { BlockEntry, BlockHead } from '../../IndexStore.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import type { BlockHead } from '../../port/stored.js';
+import { assembleEntry } from '../../records/blocks/assembleBlock.js';
+import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
+import type { Put } from '../../records/blocks/BlockEntryWriter.js';
+import { headOf, readBlock } from '../../records/blocks/readBlocks.js';
+import { isVouchedRoot } from '../../records/book/applyCommit.js';
 import type { Database } from '../../records/Database.js';
-import { headOf, readBlock } from '../../records/readRecords.js';
 import { contains, rangeOf, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
-import { isVouchedRoot } from '../../records/applyCommit.js';
-import { assembleEntry } from '../../records/assembleBlock.js';
-import { storedHeights } from './storedHeights.js';
-import type { StoredHeight } from './storedHeights.js';
-import type { HeightRun, PointerBalance } from './PointerBalance.js';
-import type { DamageList, RangeReport } from './DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
+import type { DamageList, RangeReport } from './DamageList.js';
+import type { HeightRun, PointerBalance } from './PointerBalance.js';
+import { storedHeights } from './storedHeights.js';
+import type { StoredHeight } from './storedHeights.js';
 
 export interface BlockCounts {
   heights: number;

@@ -1,22 +1,22 @@
 import { putAccounts } from '../../accounts/accountEntries.js';
-import { putPointers } from '../../records/BlockEntryWriter.js';
-import type { Put } from '../../records/BlockEntryWriter.js';
-import type { Database } from '../../records/Database.js';
+import { readEntry } from '../../records/blocks/assembleBlock.js';
+import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
+import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 import {
   describeAccountKey,
   openAccountEntry,
   openPointer,
   pointerNames,
-} from '../../records/readRecords.js';
-import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
+} from '../../records/blocks/openPointers.js';
+import type { Database } from '../../records/Database.js';
 import { contains } from '../../records/heightRanges.js';
+import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
-import { readEntry } from '../../records/assembleBlock.js';
 import { noneOf } from './checkBlocks.js';
-import type { HeightRun, PointerBalance } from './PointerBalance.js';
-import type { DamageList } from './DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
+import type { DamageList } from './DamageList.js';
+import type { HeightRun, PointerBalance } from './PointerBalance.js';
 
 export interface PointerPass {
   readonly database: Database;

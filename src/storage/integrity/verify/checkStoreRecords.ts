@@ -1,13 +1,24 @@
 import type { Logger } from '../../../observability/index.js';
-import type { SporkRecord, StoreMeta } from '../../IndexStore.js';
+import { finishInterrupted } from '../../leveldb/removal/finishInterrupted.js';
+import type { SporkRecord, StoreMeta } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
+import { checkMeta, disorderOf } from '../../records/book/checkStore.js';
+import {
+  openOpenRecord,
+  readCoverage,
+  readMeta,
+  readPlans,
+  readProgress,
+  readPublished,
+} from '../../records/book/readState.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
+import { encodeMeta } from '../../records/coding/jsonRecords.js';
+import type { OpenRecord } from '../../records/coding/jsonRecords.js';
+import { seal } from '../../records/coding/seal.js';
 import type { Database } from '../../records/Database.js';
-import { encodeMeta } from '../../records/codecs.js';
-import type { OpenRecord } from '../../records/codecs.js';
 import { joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { finishInterrupted } from '../../leveldb/openStore.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
@@ -22,20 +33,8 @@ import {
   PUBLISHED_KEY,
   RANGES_SCHEMA_VERSION,
   REWIND_KEY,
-  seal,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
-import {
-  checkMeta,
-  disorderOf,
-  MAX_BLOCKS_ABOVE_WATERMARK,
-  openOpenRecord,
-  readCoverage,
-  readMeta,
-  readPlans,
-  readProgress,
-  readPublished,
-} from '../../records/storeState.js';
 import type { DamageList } from './DamageList.js';
 
 /** The heights of the store, by its own records or, if those are damaged, by its block records. */

@@ -1,9 +1,9 @@
+import type { BodyValues } from '../../records/blocks/assembleBlock.js';
 import type { Database } from '../../records/Database.js';
-import type { KeyRange } from '../../records/schema.js';
 import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
-import type { BodyValues } from '../../records/assembleBlock.js';
-import type { HeightRun } from './PointerBalance.js';
+import type { KeyRange } from '../../records/schema.js';
 import type { DamageList } from './DamageList.js';
+import type { HeightRun } from './PointerBalance.js';
 
 /** What is stored for one height: at least one of the two. */
 export interface StoredHeight {

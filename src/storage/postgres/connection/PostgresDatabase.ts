@@ -45,6 +45,8 @@ export class PostgresDatabase implements Session {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #closing = new AbortController();
+  /** Those that try again: what some can do, such as reading, does not tell that the others can. */
+  readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
 
   constructor({ config, shown }: DatabasePlace, { clock, logger }: PostgresDatabaseDependencies) {
@@ -135,32 +137,38 @@ export class PostgresDatabase implements Session {
    * when it is closed. Expected errors: `StorageError`; those of `action`.
    */
   async persist<T>(action: () => Promise<T>, untilMs = Infinity): Promise<T> {
+    const who = Symbol('persist');
     let delayMs = RETRY_MIN_MS;
-    for (;;) {
-      try {
-        const result = await action();
-        this.#settle();
-        return result;
-      } catch (error) {
-        if (!isPassing(error) || this.#clock.monotonic() + delayMs > untilMs) throw error;
-        this.#notice(error);
-        await this.#pause(delayMs, error);
-        delayMs = Math.min(2 * delayMs, RETRY_MAX_MS);
+    try {
+      for (;;) {
+        try {
+          const result = await action();
+          this.#settle(who);
+          return result;
+        } catch (error) {
+          if (!isPassing(error) || this.#clock.monotonic() + delayMs > untilMs) throw error;
+          this.#notice(error, who);
+          await this.#pause(delayMs, error);
+          delayMs = Math.min(2 * delayMs, RETRY_MAX_MS);
+        }
       }
+    } finally {
+      this.#waiting.delete(who);
     }
   }
 
   /** Asks again and again, `everyMs` after each answer, until it is closed. Expected errors: those of `ask` that are no faults. */
   async watch(ask: () => Promise<void>, everyMs: number): Promise<void> {
     const { signal } = this.#closing;
+    const who = Symbol('watch');
     while (!this.#isClosing()) {
       try {
         await ask();
-        this.#settle();
+        this.#settle(who);
       } catch (error) {
         const fault = this.#fault(error, 'reach the store');
         if (!(fault instanceof StorageError)) throw fault;
-        if (!this.#isClosing()) this.#notice(fault);
+        if (!this.#isClosing()) this.#notice(fault, who);
       }
       await sleep(this.#clock, everyMs, signal).catch(() => undefined);
     }
@@ -181,17 +189,20 @@ export class PostgresDatabase implements Session {
     return faultOf(error, doing, this.place);
   }
 
-  #notice(error: StorageError): void {
+  #notice(error: StorageError, who: symbol): void {
     if (this.#trouble === undefined)
       this.#logger.warn({ kind: error.kind, error }, 'the database does not answer');
     this.#trouble = error;
+    this.#waiting.add(who);
   }
 
   #isClosing(): boolean {
     return this.#closing.signal.aborted;
   }
 
-  #settle(): void {
+  #settle(who: symbol): void {
+    this.#waiting.delete(who);
+    if (this.#waiting.size > 0) return;
     if (this.#trouble !== undefined) this.#logger.info({}, 'the database answers again');
     this.#trouble = undefined;
   }

@@ -47,7 +47,12 @@ const lasting: readonly Fault[] = [
     kind: 'corrupt',
     advice: 'The database holds rows that this writer has not written. Run "verify".',
   },
-  { state: /^(?:42|3F)/, kind: 'not_a_store', advice: 'Its tables are not those of this program.' },
+  {
+    state: /^(?:42|3F)/,
+    kind: 'not_a_store',
+    advice:
+      'Its tables are not those of this program, or are gone: restore the database from a copy, or name another one (--store).',
+  },
 ];
 
 /**

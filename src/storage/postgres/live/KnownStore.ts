@@ -1,9 +1,10 @@
 import { ok as assert } from 'node:assert/strict';
-import type { AccountCoverage, HeightRange, SporkRecord, StoreMeta } from '../../IndexStore.js';
+import type { AccountCoverage } from '../../port/AccountIndex.js';
+import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
+import type { Loaded } from '../reading/loadStore.js';
 import { BlockLine } from '../writing/BlockLine.js';
 import type { BlockLineDependencies } from '../writing/BlockLine.js';
-import type { Loaded } from '../reading/loadStore.js';
 import { bothSporks } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
 

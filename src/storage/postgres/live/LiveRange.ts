@@ -1,7 +1,8 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Logger } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
-import type { CommitBatch, StoreMeta } from '../../IndexStore.js';
+import type { CommitBatch } from '../../port/RangeStore.js';
+import type { StoreMeta } from '../../port/stored.js';
 import type { WriteSession } from '../connection/Session.js';
 import { readStore } from '../reading/loadStore.js';
 import { writeSporks } from '../tables/readState.js';

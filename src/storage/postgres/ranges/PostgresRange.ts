@@ -1,22 +1,14 @@
 import { ok as assert } from 'node:assert/strict';
-import type {
-  BlockEntry,
-  BlockHead,
-  CommitBatch,
-  HeightRange,
-  RangeStore,
-  SporkRecord,
-  StoredBlock,
-  StoreMeta,
-} from '../../IndexStore.js';
-import { RangeLostError } from '../../RangeLostError.js';
+import { RangeLostError } from '../../port/RangeLostError.js';
+import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
+import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
+import type { RecordReader } from '../../records/reading/RecordReader.js';
+import type { Session, WriteSession } from '../connection/Session.js';
+import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
 import type { BlockLineDependencies, LineState } from '../writing/BlockLine.js';
-import type { Session, WriteSession } from '../connection/Session.js';
-import type { RecordReader } from '../../records/RecordReader.js';
 import { bothSporks, checkBorders, publish } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
-import { readCoverage, readHeads } from '../tables/readState.js';
 import type { RunHooks } from './SharedRangeBook.js';
 
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {

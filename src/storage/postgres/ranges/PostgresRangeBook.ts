@@ -1,26 +1,14 @@
 import { ok as assert } from 'node:assert/strict';
-import type {
-  BackfillPlan,
-  HeightRange,
-  OpenRange,
-  RangeChange,
-  RangeStore,
-  SporkRecord,
-  StoreMeta,
-} from '../../IndexStore.js';
-import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../IndexStore.js';
+import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
+import type { BackfillPlan, OpenRange, RangeChange } from '../../port/RangeBook.js';
+import type { RangeStore } from '../../port/RangeStore.js';
+import { RangeTakenError } from '../../port/RangeTakenError.js';
+import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { contains, joined, overlap } from '../../records/heightRanges.js';
-import { RangeTakenError } from '../../RangeTakenError.js';
-import { deleteBlocks } from '../writing/BlockLine.js';
-import { Fence } from '../writing/Fence.js';
-import type { Partitions } from '../tables/Partitions.js';
+import type { RecordReader } from '../../records/reading/RecordReader.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import type { RecordReader } from '../../records/RecordReader.js';
-import { PostgresRange } from './PostgresRange.js';
-import type { RangeState } from './PostgresRange.js';
-import { withHoles } from '../writing/publish.js';
-import type { Published } from '../writing/publish.js';
+import type { Partitions } from '../tables/Partitions.js';
 import {
   openRangeOf,
   readCoverage,
@@ -30,6 +18,12 @@ import {
   writePlans,
 } from '../tables/readState.js';
 import type { Scripts } from '../tables/Scripts.js';
+import { deleteBlocks } from '../writing/BlockLine.js';
+import { Fence } from '../writing/Fence.js';
+import { withHoles } from '../writing/publish.js';
+import type { Published } from '../writing/publish.js';
+import { PostgresRange } from './PostgresRange.js';
+import type { RangeState } from './PostgresRange.js';
 import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
 
 export interface PostgresRangeBookDependencies {
@@ -61,13 +55,19 @@ export class PostgresRangeBook implements SharedRangeBook {
     this.#deps = dependencies;
   }
 
-  /** What the store has read of it. */
+  /** What the store has read of it, which may be older than what the runs here have written since. */
   load({
     plans = this.#plans,
     open = this.#open,
   }: Partial<{ plans: readonly BackfillPlan[]; open: readonly OpenRange[] }>): void {
     this.#plans = plans;
-    this.#open = open;
+    const written = new Map(
+      this.#open.filter(({ from }) => this.#runs.has(from)).map((mine) => [mine.from, mine]),
+    );
+    this.#open = open.map((range) => ({
+      ...range,
+      next: Math.max(range.next, written.get(range.from)?.next ?? range.next),
+    }));
   }
 
   plans(): readonly BackfillPlan[] {

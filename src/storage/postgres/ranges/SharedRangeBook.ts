@@ -1,12 +1,7 @@
-import type {
-  BackfillPlan,
-  HeightRange,
-  IndexStore,
-  OpenRange,
-  RangeBook,
-  RangeChange,
-  RangeStore,
-} from '../../IndexStore.js';
+import type { IndexStore } from '../../port/IndexStore.js';
+import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
+import type { RangeStore } from '../../port/RangeStore.js';
+import type { HeightRange } from '../../port/stored.js';
 import type { Session } from '../connection/Session.js';
 
 /** What the database holds of ranges. */

@@ -1,8 +1,8 @@
 import { silentLogger } from '../../../observability/index.js';
 import { systemClock } from '../../../runtime/index.js';
-import type { AccountReader } from '../../IndexStore.js';
-import type { RecordReader } from '../../records/RecordReader.js';
-import { ShownReplica } from '../../records/ShownReplica.js';
+import type { AccountReader } from '../../port/AccountIndex.js';
+import type { RecordReader } from '../../records/reading/RecordReader.js';
+import { ShownReplica } from '../../records/reading/ShownReplica.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { readAccountPage } from './accountPage.js';

@@ -5,8 +5,8 @@ import type {
   AccountPage,
   AccountQuery,
   AccountTransaction,
-  TransactionPlace,
-} from '../../IndexStore.js';
+} from '../../port/AccountIndex.js';
+import type { TransactionPlace } from '../../port/stored.js';
 import type { Session } from '../connection/Session.js';
 
 /** Entries of other roles that one page of an account skips at most; then the caller has to ask again. */

@@ -1,10 +1,11 @@
-import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
-import { headOf } from '../../records/readRecords.js';
+import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
+import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
+import { headOf } from '../../records/blocks/readBlocks.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { postgresReader } from './postgresReader.js';
 import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
+import { postgresReader } from './postgresReader.js';
 
 /** The rows that say what the store holds. */
 export interface Loaded {

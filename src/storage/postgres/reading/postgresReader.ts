@@ -1,9 +1,9 @@
 import { ok as assert } from 'node:assert/strict';
 import { identifierBytes } from '../../../flow/index.js';
-import type { HeightRange } from '../../IndexStore.js';
-import type { Values } from '../../records/readRecords.js';
-import { RecordReader } from '../../records/RecordReader.js';
-import type { PointersOf } from '../../records/RecordReader.js';
+import type { HeightRange } from '../../port/stored.js';
+import type { Values } from '../../records/blocks/readBlocks.js';
+import { RecordReader } from '../../records/reading/RecordReader.js';
+import type { PointersOf } from '../../records/reading/RecordReader.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 import type { PointerPrefix } from '../../records/schema.js';
 import type { Session } from '../connection/Session.js';

@@ -1,4 +1,4 @@
-import type { HeightRange } from '../../IndexStore.js';
+import type { HeightRange } from '../../port/stored.js';
 import type { Session } from '../connection/Session.js';
 
 /** The bytes of one height. */

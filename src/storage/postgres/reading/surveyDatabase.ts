@@ -1,11 +1,12 @@
 import { silentLogger } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
-import type { BackfillPlan, HeightRange, SporkRecord } from '../../IndexStore.js';
+import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readCoverage, readPlans, readSporks } from '../tables/readState.js';
+import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 
 /** A database as the program would use it; looked at in one transaction that only reads. */
 export interface DatabaseSurvey {

@@ -1,8 +1,8 @@
 import { decodeBlock, identifierBytes } from '../../../flow/index.js';
 import type { Timestamp, VerifiedCollection } from '../../../flow/index.js';
-import type { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import type { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { parseBodyKey, Prefix } from '../../records/schema.js';
-import type { BlockEntry } from '../../IndexStore.js';
 import type { Step } from '../connection/Session.js';
 import { CopyRows } from './CopyRows.js';
 import type { Script, Scripts } from './Scripts.js';

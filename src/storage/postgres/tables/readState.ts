@@ -1,7 +1,8 @@
-import type { BackfillPlan, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
-import type { Identifier } from '../../../flow/index.js';
 import { parseIdentifier, toIdentifier } from '../../../flow/index.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/storeState.js';
+import type { Identifier } from '../../../flow/index.js';
+import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
+import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import { corruptRecord } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
 

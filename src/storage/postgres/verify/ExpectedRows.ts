@@ -6,7 +6,7 @@ import {
   identifierBytes,
   toAddress,
 } from '../../../flow/index.js';
-import type { BlockEntry } from '../../IndexStore.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
 import { microsecondsOf } from '../tables/BlockRows.js';
 
 const EPOCH_2000_MICROSECONDS = 946_684_800_000_000n;

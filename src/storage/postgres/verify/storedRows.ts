@@ -1,4 +1,4 @@
-import type { HeightRange } from '../../IndexStore.js';
+import type { HeightRange } from '../../port/stored.js';
 import type { Session } from '../connection/Session.js';
 
 /** A row in words: the same words for the same row, whether the database has it or a block's bytes say so. */

@@ -1,22 +1,24 @@
 import { abortReason, OperatorError } from '../../../runtime/index.js';
-import { contains, rangesInWords, within } from '../../records/heightRanges.js';
-import type { BlockEntry, BlockHead, HeightRange, OpenRange, SporkRecord } from '../../IndexStore.js';
 import { DamageList } from '../../integrity/verify/DamageList.js';
 import type { RangeReport, VerifyReport } from '../../integrity/verify/DamageList.js';
 import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
-import { isVouchedRoot } from '../../records/applyCommit.js';
-import { assembleEntry } from '../../records/assembleBlock.js';
+import type { OpenRange } from '../../port/RangeBook.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
+import { assembleEntry } from '../../records/blocks/assembleBlock.js';
+import { isVouchedRoot } from '../../records/book/applyCommit.js';
+import { contains, rangesInWords, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
-import { readStored } from '../reading/readStored.js';
-import type { Stored } from '../reading/readStored.js';
-import { storedRows } from './storedRows.js';
-import { ExpectedRows } from './ExpectedRows.js';
 import { databasePlace } from '../connection/databasePlace.js';
-import { prepareDatabase } from '../tables/prepareDatabase.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
+import { readStored } from '../reading/readStored.js';
+import type { Stored } from '../reading/readStored.js';
+import { prepareDatabase } from '../tables/prepareDatabase.js';
 import { readCoverage, readHeads, readOpenRanges, readSporks } from '../tables/readState.js';
 import { isCovered } from '../tables/schema.js';
+import { ExpectedRows } from './ExpectedRows.js';
+import { storedRows } from './storedRows.js';
 
 /** Heights that are read at once. */
 const HEIGHTS_AT_ONCE = 50;

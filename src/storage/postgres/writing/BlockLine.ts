@@ -1,14 +1,15 @@
 import { ok as assert } from 'node:assert/strict';
-import type { BlockEntry, BlockHead, CommitBatch, StoreMeta } from '../../IndexStore.js';
-import { stateAfter } from '../../records/applyCommit.js';
-import type { StoreState } from '../../records/storeState.js';
-import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
-import { BlockRows } from '../tables/BlockRows.js';
-import type { Writer } from './Fence.js';
-import type { Partitions } from '../tables/Partitions.js';
+import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
+import type { BlockHead, StoreMeta } from '../../port/stored.js';
+import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
+import { stateAfter } from '../../records/book/applyCommit.js';
+import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
-import type { Scripts } from '../tables/Scripts.js';
+import { BlockRows } from '../tables/BlockRows.js';
+import type { Partitions } from '../tables/Partitions.js';
 import { DATA_TABLES } from '../tables/schema.js';
+import type { Scripts } from '../tables/Scripts.js';
+import type { Writer } from './Fence.js';
 
 /** What is durable of a run, beside its meta record. */
 export type LineState = Omit<StoreState, 'meta' | 'damaged'>;

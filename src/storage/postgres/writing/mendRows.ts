@@ -1,9 +1,10 @@
-import type { BlockEntry, HeightRange } from '../../IndexStore.js';
-import { assembleEntry } from '../../records/assembleBlock.js';
-import { BlockEntryWriter } from '../../records/BlockEntryWriter.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import type { HeightRange } from '../../port/stored.js';
+import { assembleEntry } from '../../records/blocks/assembleBlock.js';
+import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
 import { joined, overlap } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import type { StoreBook } from '../../records/storeState.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readStored } from '../reading/readStored.js';
 import { BlockRows } from '../tables/BlockRows.js';

@@ -1,6 +1,7 @@
-import { BorderError } from '../../BorderError.js';
-import type { BackfillPlan, HeightRange, SporkRecord, StoreMeta } from '../../IndexStore.js';
-import { isVouchedRoot } from '../../records/applyCommit.js';
+import { BorderError } from '../../port/BorderError.js';
+import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
+import { isVouchedRoot } from '../../records/book/applyCommit.js';
 import { contains, without } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
 import {

@@ -1,11 +1,11 @@
 import { ok as assert } from 'node:assert/strict';
 import { OperatorError } from '../../../runtime/index.js';
-import type { HeightRange } from '../../IndexStore.js';
+import type { HeightRange } from '../../port/stored.js';
 import { rangesInWords, upTo } from '../../records/heightRanges.js';
-import { deleteBlocks } from './BlockLine.js';
 import type { Session } from '../connection/Session.js';
-import { withHoles } from './publish.js';
 import { readCoverage, readPlans, writePlans } from '../tables/readState.js';
+import { deleteBlocks } from './BlockLine.js';
+import { withHoles } from './publish.js';
 
 /** What a rewind leaves. */
 interface Rewound {

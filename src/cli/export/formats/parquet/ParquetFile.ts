@@ -2,7 +2,7 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ColumnSource } from 'hyparquet-writer';
 import type { Cell, ColumnShape } from '../../tables/column.js';
 import { pageCompressor } from '../compression.js';
-import type { Compression } from '../../../flags.js';
+import type { Compression } from '../../../arguments/flags.js';
 import type { GrowingFile } from '../PartitionForm.js';
 import type { TableSink } from '../TableForm.js';
 import { parquetSchema } from './parquetSchema.js';

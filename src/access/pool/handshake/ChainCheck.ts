@@ -1,0 +1,150 @@
+import type { Logger } from '../../../observability/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { OperatorError } from '../../../runtime/index.js';
+import type { AccessMetrics } from '../../transport/ports.js';
+import { confirmsWatermark, foreignMessage, foreignness } from '../identity/foreignness.js';
+import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
+import type { NodePool } from '../NodePool.js';
+import { anchorOf, isHeard, isUsable } from '../poolMember.js';
+import type { PoolMember } from '../poolMember.js';
+
+/** Older heads say nothing about where the nodes are now. */
+const HEAD_FRESH_MS = 10_000;
+/** A head this far below the last stored block is more than a late answer. */
+const HEAD_FAR_BELOW_HEIGHTS = 20;
+
+/** Every access node that answers serves another chain than the stored one. */
+export interface ChainReplaced {
+  /** One or two sentences for the operator: what was found and how to fix it. */
+  readonly message: string;
+  /** Monotonic milliseconds since when no node of our chain answers. */
+  readonly sinceMs: number;
+  readonly nodes: readonly string[];
+}
+
+/** The highest head that nodes of our chain report, and the last stored block. */
+export interface HeadBelow {
+  readonly head: number;
+  readonly watermark: number;
+}
+
+export interface ChainCheckDependencies {
+  readonly pool: NodePool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
+  readonly expectation: () => Expectation;
+}
+
+/** Compares the nodes' identities with our chain. It alone makes a node usable or foreign. */
+export class ChainCheck {
+  readonly #pool: NodePool;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #metrics: ChainCheckDependencies['metrics'];
+  readonly #expectation: () => Expectation;
+
+  constructor(dependencies: ChainCheckDependencies) {
+    this.#pool = dependencies.pool;
+    this.#clock = dependencies.clock;
+    this.#logger = dependencies.logger;
+    this.#metrics = dependencies.metrics;
+    this.#expectation = dependencies.expectation;
+  }
+
+  /** Judges all nodes again: what one says about our last block may matter for the others. */
+  judge(): void {
+    const expectation = this.#expectation();
+    const { hasSporks, members } = this.#pool;
+    for (const member of members) {
+      const { identity, node } = member;
+      if (identity === undefined) continue;
+      const confirmed = members.some(
+        (other) =>
+          other !== member &&
+          isHeard(other) &&
+          isUsable(other) &&
+          other.identity !== undefined &&
+          confirmsWatermark(other.identity) &&
+          !this.#mayBeDiscardedBy(identity, other),
+      );
+      const before = node.healthRecord.identity;
+      const foreign = foreignness(identity, expectation, { confirmed, hasSporks });
+      // The highest common height is searched once.
+      const sharedHeight = foreign?.sharedHeight ?? member.foreign?.sharedHeight;
+      member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
+      node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
+      if (node.healthRecord.identity === before) continue;
+      member.foreignSinceMs = this.#clock.monotonic();
+      this.#announce(member);
+    }
+  }
+
+  /**
+   * Expected errors: OperatorError `foreign` when one of the configured nodes is. Call it when none of them is usable.
+   */
+  refuseForeign(): void {
+    const foreign = foreignOf(this.#pool.named());
+    if (foreign.length > 0) throw new OperatorError('foreign', foreignMessage(foreign, this.#expectation()));
+  }
+
+  /** Set while every configured access node that answers serves another chain than the stored one. */
+  chainReplaced(): ChainReplaced | undefined {
+    const named = this.#pool.named();
+    // What a node said before it fell silent says nothing about what it will serve when it is back.
+    const answering = named.filter(({ outage }) => !outage);
+    const foreign = foreignOf(answering);
+    if (foreign.length === 0 || named.some(isUsable)) return undefined;
+    return {
+      message: foreignMessage(foreign, this.#expectation()),
+      sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
+      nodes: foreign.map(({ name }) => name),
+    };
+  }
+
+  /** Set while every head that nodes of our chain reported recently is far below the last stored block. */
+  headBelow(): HeadBelow | undefined {
+    const watermark = this.#expectation().watermark?.height;
+    const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
+    const told = this.#pool
+      .named()
+      .filter(isUsable)
+      .flatMap(({ head }) => head ?? []);
+    const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
+    if (watermark === undefined || heads.length === 0) return undefined;
+    const head = Math.max(...heads);
+    return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
+  }
+
+  /** What a node has above the root of a later spork may have been discarded by it, if that spork exists. */
+  #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
+    const anchor = anchorOf(other);
+    if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
+    return this.#pool.verifier.verdict(sporkRootHeight) !== 'contradicted';
+  }
+
+  #announce({ node, identity, foreign }: PoolMember): void {
+    if (foreign === undefined) {
+      this.#logger.info(
+        { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
+        'access node identified',
+      );
+      return;
+    }
+    const { reason, expected, found, height } = foreign;
+    this.#metrics.foreignNodes.inc({ reason });
+    // Chain ids are names; ids of sporks and blocks are for the debug log.
+    const chains = reason === 'chain' ? { expected, found } : {};
+    this.#logger.warn(
+      { endpoint: node.name, reason, height, ...chains },
+      'access node is foreign and left out',
+    );
+    this.#logger.debug({ endpoint: node.name, ...foreign }, 'ids of the foreign access node');
+  }
+}
+
+function foreignOf(members: readonly PoolMember[]) {
+  return members.flatMap(({ node: { name }, foreign, foreignSinceMs: sinceMs }) =>
+    foreign === undefined ? [] : { name, foreign, sinceMs },
+  );
+}

@@ -1,0 +1,235 @@
+import { setMaxListeners } from 'node:events';
+import type { Logger } from '../../../observability/index.js';
+import type { Clock, Random } from '../../../runtime/index.js';
+import { abortReason, backoffMs, Listeners } from '../../../runtime/index.js';
+import { UpstreamError } from '../../UpstreamError.js';
+import { askIdentity } from '../identity/askIdentity.js';
+import type { ChainCheck } from './ChainCheck.js';
+import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
+import type { NodePool } from '../NodePool.js';
+import { isHeard, isUsable, tellHead } from '../poolMember.js';
+import type { PoolMember } from '../poolMember.js';
+import type { StartWaits } from './StartWaits.js';
+
+/** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
+const IDENTIFY_EVERY_MS = 300_000;
+/**
+ * A node that loses its connection is asked at once, since another node may answer at its address; after that no more
+ * often than this, however many of its calls fail: otherwise each failure would bring up to four more calls.
+ */
+const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
+/** Pauses between attempts to reach a node that does not answer. */
+const RETRY = { minMs: 250, maxMs: 2_000 };
+/** Deadline of each call; the longer one after two timeouts, in case the node is slow. */
+const PATIENCE_MS = 3_000;
+const LONG_PATIENCE_MS = 8_000;
+const FAILURES_BEFORE_PATIENCE = 2;
+/** How soon a foreign node is asked again: it may be moved to our chain. */
+const FOREIGN_AGAIN_MS = 5_000;
+/** How often a node is asked whose head may change the verdict on a spork. */
+const WITNESS_EVERY_MS = 10_000;
+/** Pauses and number of attempts for a node that has not told where its spork begins: most never will. */
+const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
+const ROOT_ASKED_AGAIN = 10;
+/** While a new store waits for it, it is asked more often. */
+const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
+/** A historic node that nobody wanted for this long is dropped. */
+const HISTORIC_IDLE_MS = 600_000;
+
+export interface NodeHandshakeDependencies {
+  readonly pool: NodePool;
+  readonly check: ChainCheck;
+  readonly waits: StartWaits;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly expectation: () => Expectation;
+}
+
+/** Consecutive handshakes without result. */
+interface Attempts {
+  /** It did not answer. */
+  failures: number;
+  /** It did not tell where its spork begins. */
+  opens: number;
+}
+
+/** Identifies every node of the pool: at first contact, after every outage, and every five minutes. */
+export class NodeHandshake {
+  readonly #dependencies: NodeHandshakeDependencies;
+  readonly #pool: NodePool;
+  readonly #clock: Clock;
+  readonly #answeringListeners = new Listeners();
+  /** Set while `run` runs. */
+  #begin: ((member: PoolMember) => void) | undefined;
+
+  constructor(dependencies: NodeHandshakeDependencies) {
+    this.#dependencies = dependencies;
+    this.#pool = dependencies.pool;
+    this.#clock = dependencies.clock;
+  }
+
+  /** Follows a member that was added while `run` runs. */
+  follow(member: PoolMember): void {
+    this.#begin?.(member);
+  }
+
+  /** Runs until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.#begin !== undefined) throw new Error('the handshakes are already running');
+    const failed = new AbortController();
+    const stop = AbortSignal.any([signal, failed.signal]);
+    // The calls to all nodes listen to it: many listeners are not a leak.
+    setMaxListeners(0, stop);
+    const following = new Set<Promise<void>>();
+    this.#begin = (member) => {
+      const task = this.#identifyForever(member, stop)
+        .catch((error: unknown) => failed.abort(error))
+        .finally(() => following.delete(task));
+      following.add(task);
+    };
+    for (const member of this.#pool.members) this.#begin(member);
+    await new Promise<void>((resolve) => {
+      if (stop.aborted) resolve();
+      else stop.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await Promise.all(following);
+    if (failed.signal.aborted) throw abortReason(failed.signal);
+  }
+
+  /** Calls back when a node answers the handshake again. Returns a function that unsubscribes. */
+  onAnswering(callback: () => void): () => void {
+    return this.#answeringListeners.add(callback);
+  }
+
+  async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
+    const attempts: Attempts = { failures: 0, opens: 0 };
+    let hurriedAtMs = -Infinity;
+    for (;;) {
+      await this.#ask(member, attempts, signal);
+      await this.#pause(this.#pauseMs(member, attempts), signal, member);
+      // A call that failed meanwhile may have ended the pause at once.
+      const soonestAtMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
+      if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
+      if (signal.aborted) return;
+      if (member.outage) hurriedAtMs = this.#clock.monotonic();
+      const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
+      if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
+        this.#pool.remove(member);
+        return;
+      }
+    }
+  }
+
+  /** One handshake, and its consequences for all nodes. */
+  async #ask(member: PoolMember, attempts: Attempts, signal: AbortSignal): Promise<void> {
+    const { check, expectation } = this.#dependencies;
+    let isNews = false;
+    member.askedAtMs = this.#clock.monotonic();
+    try {
+      const identity = await askIdentity(member.node, expectation(), signal, {
+        timeoutMs: attempts.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
+        isForeign: member.foreign !== undefined,
+        onAsked: (method) => member.troubles.asked(member.node.name, method),
+        clock: this.#clock,
+      });
+      member.identity = identity;
+      member.refusedBelow = 0;
+      attempts.failures = 0;
+      attempts.opens = identity.isRootOpen ? attempts.opens + 1 : 0;
+      isNews = member.outage || !isUsable(member);
+      this.#reached(member, identity);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof UpstreamError)) throw error;
+      attempts.failures += 1;
+      this.#missed(member, error);
+    }
+    member.tried = true;
+    check.judge();
+    this.#verifySporks();
+    if (isNews && isUsable(member)) this.#answeringListeners.tell();
+  }
+
+  /** How long until the node is asked again. */
+  #pauseMs(member: PoolMember, { failures, opens }: Attempts): number {
+    const { random, waits } = this.#dependencies;
+    if (failures > 0) return backoffMs(RETRY, failures - 1, random);
+    const isWitness = this.#pool.verifier.isWitness(member);
+    const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
+    const isTroubled = member.identity?.rootTrouble !== undefined;
+    if (opens === 0 || !(isTroubled || waits.wantsRoot || opens <= ROOT_ASKED_AGAIN)) return usualMs;
+    return backoffMs(waits.wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
+  }
+
+  /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
+  #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
+    const { logger, waits } = this.#dependencies;
+    const nowMs = this.#clock.monotonic();
+    const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
+    const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
+    member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
+    const rootTrouble = identity.rootTrouble ?? (waits.wantsRoot ? identity.rootRefusal : undefined);
+    member.outage = false;
+    if (head !== undefined) tellHead(member, head, nowMs);
+    if (rootTrouble === undefined) member.troubles.clear();
+    else member.troubles.failed(rootTrouble);
+    if (member.trouble === undefined) return;
+    member.trouble = undefined;
+    member.node.healthRecord.succeeded();
+    logger.info({ endpoint: member.node.name }, `${nameOf(member)} answers again`);
+  }
+
+  #missed(member: PoolMember, error: UpstreamError): void {
+    const { name, healthRecord } = member.node;
+    member.outage = true;
+    member.troubles.failed(error);
+    healthRecord.report('failing', error.message);
+    const isAnnounced = member.trouble !== undefined;
+    member.trouble = error.message;
+    if (isAnnounced) return;
+    this.#dependencies.logger.warn(
+      { endpoint: name, kind: error.kind, reason: error.message },
+      `${nameOf(member)} ${error.kind === 'unauthenticated' ? 'refuses us' : 'does not answer'}`,
+    );
+  }
+
+  /** When a node claims an unknown spork, the nodes that should know of it are asked at once. */
+  #verifySporks(): void {
+    const { logger, waits } = this.#dependencies;
+    const { members, verifier } = this.#pool;
+    const { isNews, contradicted } = verifier.update();
+    if (isNews) for (const member of members) if (verifier.isWitness(member)) member.wake?.();
+    for (const { rootHeight, tellers } of contradicted) {
+      logger.warn(
+        { rootHeight, endpoints: tellers, mend: `if it is one: --access-spork-root ${rootHeight}` },
+        'access node claims a spork that does not exist: others continue above its root',
+      );
+    }
+    this.#pool.refreshRanges();
+    waits.notify();
+  }
+
+  /** Waits; less when the signal aborts, or when the member, if given, is woken. */
+  #pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal.aborted || pauseMs <= 0) {
+        resolve();
+        return;
+      }
+      const done = (): void => {
+        timer.cancel();
+        signal.removeEventListener('abort', done);
+        if (member !== undefined) member.wake = undefined;
+        resolve();
+      };
+      const timer = this.#clock.setTimer(pauseMs, done);
+      signal.addEventListener('abort', done, { once: true });
+      if (member !== undefined) member.wake = done;
+    });
+  }
+}
+
+function nameOf(member: PoolMember): string {
+  return isHeard(member) ? 'access node' : 'peer';
+}

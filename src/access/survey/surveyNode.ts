@@ -1,0 +1,225 @@
+import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
+import { createMetrics } from '../../observability/index.js';
+import { isAbort, programVersion } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
+import { loadMethodStubs } from '../transport/methodStubs.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import type { PeerToken } from '../transport/ports.js';
+import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
+import { UpstreamError } from '../UpstreamError.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
+import { probeTls } from './probeTls.js';
+
+/** Blocks below the head that are looked through for one with a collection. */
+const BLOCKS_LOOKED_AT = 8;
+
+/** What became of one call. */
+export interface CallSurvey {
+  readonly method: AccessMethod;
+  /** `quiet`: a stream that opened and sent nothing in time. */
+  readonly outcome: 'served' | 'quiet' | UpstreamErrorKind;
+  /** What the node, or the way to it, said; `undefined` when it was served. */
+  readonly said: string | undefined;
+  readonly tookMs: number;
+}
+
+/** What one access node is, and what it serves. */
+export interface NodeSurvey {
+  readonly endpoint: Endpoint;
+  readonly isAnswering: boolean;
+  /** Of a node that does not answer: it speaks TLS and was asked in the clear, or the other way about. */
+  readonly speaks: 'tls' | undefined;
+  readonly chainId: string | undefined;
+  readonly version: NodeVersionInfo | undefined;
+  readonly head: BlockHeader | undefined;
+  /** By our clock, in the middle of the call for the head. */
+  readonly headAskedAtMs: number | undefined;
+  readonly sealedHeight: number | undefined;
+  readonly calls: readonly CallSurvey[];
+  /** The middle one of the calls' times, in milliseconds; `undefined` when none was served. */
+  readonly latencyMs: number | undefined;
+}
+
+export interface SurveyOptions {
+  readonly endpoint: Endpoint;
+  readonly maxMessageBytes: number;
+  /** Of each call, and of the wait for a stream's first message. */
+  readonly timeoutMs: number;
+  readonly asksExecutionData: boolean;
+  /** Present: it is another indexer, which is asked for its blocks from this height on. */
+  readonly peer?: { readonly token: PeerToken; readonly fromHeight: number };
+}
+
+/**
+ * Asks one node, once, for everything that the daemon asks nodes for. Takes a handful of time limits at most. No expected errors:
+ * what fails is part of the answer.
+ */
+export async function surveyNode(
+  options: SurveyOptions,
+  dependencies: { readonly clock: Clock },
+): Promise<NodeSurvey> {
+  const { endpoint, maxMessageBytes, peer, timeoutMs } = options;
+  const { clock } = dependencies;
+  const node = new GrpcAccessNode(
+    {
+      ...{ endpoint, maxMessageBytes, timeoutMs, ratePerSecond: 0 },
+      userAgent: `flow-collection-indexer/${programVersion()} doctor`,
+    },
+    {
+      clock,
+      peerToken: peer?.token,
+      stubs: loadMethodStubs(),
+      healthRecord: new NodeHealthRecord({ clock }),
+      metrics: createMetrics({ version: programVersion(), node: process.version }),
+    },
+  );
+  try {
+    return await new Survey(node, options, clock).run();
+  } finally {
+    node.close();
+  }
+}
+
+class Survey {
+  readonly #node: GrpcAccessNode;
+  readonly #options: SurveyOptions;
+  readonly #clock: Clock;
+  readonly #calls: CallSurvey[] = [];
+
+  constructor(node: GrpcAccessNode, options: SurveyOptions, clock: Clock) {
+    this.#node = node;
+    this.#options = options;
+    this.#clock = clock;
+  }
+
+  async run(): Promise<NodeSurvey> {
+    const node = this.#node;
+    const { endpoint, peer } = this.#options;
+    const parameters = await this.#ask('GetNetworkParameters', () => node.getNetworkParameters());
+    const isReached = parameters !== undefined || !this.#isUnreachable();
+    const asksNode = isReached && peer === undefined;
+    if (isReached && peer !== undefined) {
+      await this.#open('SubscribeIndexedBlocks', (signal) =>
+        node.subscribeIndexedBlocks(peer.fromHeight, { signal }),
+      );
+    }
+    const version = asksNode
+      ? await this.#ask('GetNodeVersionInfo', () => node.getNodeVersionInfo())
+      : undefined;
+    const beganAtMs = this.#clock.now();
+    const head = asksNode
+      ? await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(false))
+      : undefined;
+    const headAskedAtMs = (beganAtMs + this.#clock.now()) / 2;
+    const sealed = head && (await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
+    if (head !== undefined) await this.#askData(head.height, sealed?.height ?? head.height);
+    return {
+      ...{ endpoint, isAnswering: isReached, version, head, calls: this.#calls },
+      speaks: isReached ? undefined : await this.#spokenInstead(),
+      chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),
+      headAskedAtMs: head && headAskedAtMs,
+      sealedHeight: sealed?.height,
+      latencyMs: this.#latencyMs(),
+    };
+  }
+
+  /** Blocks, collections and streams. */
+  async #askData(head: number, sealed: number): Promise<void> {
+    const node = this.#node;
+    const block = await this.#blockWithCollections(head);
+    const [id] = block?.collectionIds ?? [];
+    if (id !== undefined) {
+      await this.#ask('GetFullCollectionByID', () => node.getFullCollection(id));
+      const transactions = await this.#ask('GetCollectionByID', () => node.getCollectionTransactionIds(id));
+      const [transaction] = transactions ?? [];
+      if (transaction !== undefined)
+        await this.#ask('GetTransaction', () => node.getTransaction(transaction));
+    }
+    const feed = (signal: AbortSignal): AsyncIterable<BlockExecutionData> =>
+      node.subscribeExecutionData(sealed, { signal });
+    await Promise.all([
+      this.#open('SubscribeBlockDigestsFromLatest', (signal) =>
+        node.subscribeBlockDigests({ signal, sealed: false }),
+      ),
+      this.#open('SubscribeBlocksFromStartHeight', (signal) => node.subscribeBlocks(head, { signal })),
+      ...(this.#options.asksExecutionData
+        ? [this.#open('SubscribeExecutionDataFromStartBlockHeight', feed)]
+        : []),
+    ]);
+  }
+
+  async #blockWithCollections(head: number): Promise<FinalizedBlock | undefined> {
+    const lowest = Math.max(0, head - BLOCKS_LOOKED_AT + 1);
+    for (let height = head; height >= lowest; height -= 1) {
+      const received = await this.#ask('GetBlockByHeight', () => this.#node.getBlockByHeight(height));
+      if (received === undefined || received.block.collectionIds.length > 0) return received?.block;
+    }
+    return undefined;
+  }
+
+  async #ask<T>(method: AccessMethod, ask: () => Promise<T>): Promise<T | undefined> {
+    const beganAtMs = this.#clock.monotonic();
+    try {
+      const answer = await ask();
+      this.#note(method, 'served', undefined, beganAtMs);
+      return answer;
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      this.#note(method, error.kind, error.message, beganAtMs);
+      return undefined;
+    }
+  }
+
+  /** Waits for the first message of a stream. */
+  async #open(method: AccessMethod, open: (signal: AbortSignal) => AsyncIterable<unknown>): Promise<void> {
+    const limit = new AbortController();
+    const timer = this.#clock.setTimer(this.#options.timeoutMs, () => limit.abort());
+    const beganAtMs = this.#clock.monotonic();
+    try {
+      let outcome: CallSurvey['outcome'] = 'quiet';
+      for await (const _message of open(limit.signal)) {
+        outcome = 'served';
+        break;
+      }
+      this.#note(method, outcome, outcome === 'quiet' ? 'the node ended the stream' : undefined, beganAtMs);
+    } catch (error) {
+      if (error instanceof UpstreamError) this.#note(method, error.kind, error.message, beganAtMs);
+      else if (limit.signal.aborted || isAbort(error))
+        this.#note(method, 'quiet', 'it sent nothing in time', beganAtMs);
+      else throw error;
+    } finally {
+      timer.cancel();
+      limit.abort();
+    }
+  }
+
+  #note(
+    method: AccessMethod,
+    outcome: CallSurvey['outcome'],
+    said: string | undefined,
+    beganAtMs: number,
+  ): void {
+    this.#calls.push({ method, outcome, said, tookMs: this.#clock.monotonic() - beganAtMs });
+  }
+
+  /** So far nothing has come from it: neither an answer nor a refusal. */
+  #isUnreachable(): boolean {
+    return this.#calls.every(({ outcome }) => outcome === 'unavailable' || outcome === 'deadline');
+  }
+
+  async #spokenInstead(): Promise<'tls' | undefined> {
+    const { endpoint, timeoutMs } = this.#options;
+    if (endpoint.tls) return undefined;
+    return (await probeTls(endpoint, { timeoutMs, clock: this.#clock })) ? 'tls' : undefined;
+  }
+
+  #latencyMs(): number | undefined {
+    const times = this.#calls
+      .filter(({ method, outcome }) => outcome === 'served' && method.startsWith('Get'))
+      .map(({ tookMs }) => tookMs)
+      .sort((left, right) => left - right);
+    return times[Math.floor(times.length / 2)];
+  }
+}

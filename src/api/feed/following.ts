@@ -1,0 +1,38 @@
+import type { Cursor, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
+
+/** What a follower wants. */
+export interface Following {
+  readonly kind: FollowerKind;
+  readonly from: Cursor;
+  /** `sealed`: a height is sent only once it is known to be sealed. */
+  readonly until: 'indexed' | 'sealed';
+  /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
+  readonly waits?: boolean;
+}
+
+/** What a follower of bodies wants. */
+export interface BodiesFollowing extends Pick<Following, 'from' | 'waits'> {
+  /** The last height, behind which the stream ends. Default: it follows the index. */
+  readonly to?: number | undefined;
+}
+
+/** What a follower is sent next. */
+export interface Sending {
+  readonly heights: number;
+  readonly send: (taken: () => void) => void;
+}
+
+/** A follower, and how far it is. */
+export interface Follower extends Pick<Following, 'kind' | 'until'> {
+  readonly waits: boolean;
+  /** The last height that is wanted. */
+  readonly to: number;
+  /** Reads what comes next, from `next` on. */
+  readonly read: (follower: Follower) => Promise<Sending>;
+  readonly end: FeedSink['end'];
+  next: number;
+  rewind: RewindEvent | undefined;
+  /** `queued`: its next event is there and waits to be read. */
+  state: 'waiting' | 'queued' | 'sending';
+  sentAtMs: number;
+}

@@ -1,0 +1,79 @@
+import type { ServerOptions } from 'node:http';
+import { createServer } from 'node:https';
+import fastify from 'fastify';
+import type {
+  FastifyError,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifyServerFactory,
+} from 'fastify';
+import { tlsOptions } from '../guard/tls.js';
+import type { TlsIdentity } from '../guard/tls.js';
+import { refuseClient } from './refusals.js';
+
+/** Request line and headers together. */
+const MAX_HEADER_BYTES = 16_384;
+/** For a request to arrive completely. */
+const REQUEST_TIMEOUT_MS = 15_000;
+/** Interval of the check for late requests. */
+const LATE_REQUESTS_EVERY_MS = 1_000;
+/** For a connection on which nothing moves. */
+const CONNECTION_TIMEOUT_MS = 60_000;
+/** For a connection between two requests. */
+const KEEP_ALIVE_TIMEOUT_MS = 30_000;
+
+/** Fastify's own compilers take 40 ms to load, and no route has a schema that is to be compiled. */
+const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
+
+function refuseSchema(): never {
+  throw new Error('a route has a schema, and nothing compiles it');
+}
+
+/** Fastify with our bounds on what it reads, before any route. `refuse` answers what it does not take as a request. */
+export function fastifyServer(
+  options: {
+    readonly tls: TlsIdentity | undefined;
+    /** For a request to arrive completely. Default: REQUEST_TIMEOUT_MS. */
+    readonly requestTimeoutMs?: number | undefined;
+    /** For a connection on which nothing moves. Default: CONNECTION_TIMEOUT_MS. */
+    readonly connectionTimeoutMs?: number | undefined;
+  },
+  refuse: (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void,
+): FastifyInstance {
+  const { tls, requestTimeoutMs = REQUEST_TIMEOUT_MS, connectionTimeoutMs = CONNECTION_TIMEOUT_MS } = options;
+  const limits = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
+  };
+  const timeouts = { requestTimeout: requestTimeoutMs, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS };
+  return fastify({
+    logger: false,
+    schemaController: { compilersFactory: NO_COMPILERS },
+    http: limits,
+    ...(tls === undefined
+      ? {}
+      : { serverFactory: tlsServer(tls, { ...limits, ...timeouts, connectionTimeoutMs }) }),
+    ...timeouts,
+    connectionTimeout: connectionTimeoutMs,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
+    frameworkErrors: refuse,
+    clientErrorHandler: refuseClient,
+  });
+}
+
+/** Makes the server that Fastify uses in place of its own where it is to speak TLS. */
+function tlsServer(
+  identity: TlsIdentity,
+  limits: ServerOptions & { readonly connectionTimeoutMs: number },
+): FastifyServerFactory {
+  return (handler) => {
+    const server = createServer({ ...limits, ...tlsOptions(identity) }, handler);
+    server.setTimeout(limits.connectionTimeoutMs);
+    return server;
+  };
+}

@@ -1,0 +1,162 @@
+import { quoted } from '../../../runtime/index.js';
+import {
+  accountDocument,
+  accountRoleNames,
+  accountTransactionsSchema,
+  DEFAULT_PAGE_ITEMS,
+  MAX_PAGE_ITEMS,
+} from '../../documents/accountTransactions.js';
+import { heightSchema, rewindSchema } from '../../documents/changeDocuments.js';
+import { explainDocument } from '../../documents/explainDocument.js';
+import { explainSchema } from '../../documents/explanation.js';
+import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../documents/exportPage.js';
+import { storedPage, storedPageLine } from '../../documents/storedPage.js';
+import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
+import { heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
+import type { Route } from '../../openapi/route.js';
+import * as t from '../../schema.js';
+import { errorSchema, invalidArgument } from '../../view/ApiError.js';
+import type { WorkSource } from '../../view/heightWork.js';
+import type { ReadableIndex } from '../../view/IndexView.js';
+import { single } from '../../view/queryParameters.js';
+import { statusSchema } from '../../view/statusDocument.js';
+import type { StatusSource } from '../../view/statusDocument.js';
+import type { EventStreams } from '../EventStreams.js';
+
+export interface DaemonRoutesDependencies {
+  readonly reader: ReadableIndex;
+  readonly status: StatusSource;
+  readonly work: WorkSource;
+  readonly events: EventStreams;
+}
+
+/** The routes that Flow's REST interface does not have. */
+export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDependencies): readonly Route[] {
+  return [
+    {
+      path: '/status',
+      operation: 'getStatus',
+      summary: 'What the daemon is doing, and why.',
+      parameters: [],
+      response: statusSchema,
+      errors: [],
+      handle: async () => ({ body: await status.status() }),
+    },
+    {
+      path: '/lookup/{kind}/{key}',
+      operation: 'lookUp',
+      summary: 'A block, collection or transaction with every place where it occurs.',
+      parameters: [
+        inPath('kind', t.words(...lookupKinds)),
+        inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
+      ],
+      response: lookupSchema,
+      errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
+      handle: async ({ params }) => {
+        const { kind = '', key = '' } = params;
+        if (isLookupKind(kind)) return { body: await lookupDocument(reader, kind, key, status.range()) };
+        throw invalidArgument(`cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
+      },
+    },
+    {
+      path: '/events',
+      operation: 'followIndex',
+      summary:
+        'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends.',
+      parameters: [
+        inQuery(
+          'from',
+          t.note(
+            'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
+            t.text,
+          ),
+        ),
+        inQuery(
+          'wait',
+          t.note(
+            'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
+            t.words('true', 'false'),
+          ),
+        ),
+        {
+          ...{ name: 'Last-Event-ID', in: 'header', required: false },
+          schema: t.note('The id of the last event received. It takes precedence over from.', t.text),
+        },
+      ],
+      response: t.named('FeedEvent', t.oneOf(heightSchema, rewindSchema, errorSchema)),
+      mediaType: 'text/event-stream',
+      isStream: true,
+      errors: ['invalid_argument', ...heightErrors],
+      handle: (request) => events.open(request),
+    },
+    {
+      path: '/explain/{key}',
+      operation: 'explain',
+      summary: 'Why a height, or the object with this ID, is or is not in the index.',
+      parameters: [
+        inPath('key', t.note('A height, or the ID of a block, collection or transaction.', t.text)),
+      ],
+      response: explainSchema,
+      errors: ['malformed_id'],
+      handle: async ({ params }) => ({ body: await explainDocument(reader, params['key'] ?? '', work) }),
+    },
+    {
+      path: '/export',
+      operation: 'exportPage',
+      summary: 'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
+      parameters: [
+        inQuery('from', t.note('The first height.', t.text), true),
+        inQuery(
+          'to',
+          t.note('The last height; the page may end lower. Default: the latest indexed.', t.text),
+        ),
+        inQuery(
+          'form',
+          t.note(
+            'stored: a line with the sporks, then one for each block with all its bytes, for whoever keeps an index of its own.',
+            t.words('documents', 'stored'),
+          ),
+        ),
+      ],
+      response: t.oneOf(exportLine, storedPageLine),
+      mediaType: NDJSON_TYPE,
+      errors: ['invalid_argument', ...heightErrors],
+      isBulk: true,
+      handle: async ({ query }) => {
+        const range = exportRange(query, status.range());
+        const form = single(query, 'form');
+        if (!['', 'documents', 'stored'].includes(form)) {
+          throw invalidArgument(`form is documents or stored, not ${quoted(form)}`);
+        }
+        const page = form === 'stored' ? storedPage : exportPage;
+        return { contentType: NDJSON_TYPE, body: await page(reader, range) };
+      },
+    },
+    {
+      path: '/accounts/{address}/transactions',
+      operation: 'getAccountTransactions',
+      summary: 'The transactions in which an account plays a role, newest first, page by page.',
+      parameters: [
+        inPath('address', t.note('16 hexadecimal digits, with or without 0x.', t.text)),
+        inQuery('role', t.note('All roles where none is named.', t.words(...accountRoleNames))),
+        inQuery(
+          'limit',
+          t.note(`Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, t.text),
+        ),
+        inQuery('cursor', t.note('next_cursor of the previous page; without it, the newest.', t.text)),
+      ],
+      response: accountTransactionsSchema,
+      errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],
+      isBulk: true,
+      handle: async ({ params, query }) => {
+        const request = {
+          address: params['address'] ?? '',
+          role: single(query, 'role'),
+          limit: single(query, 'limit'),
+          cursor: single(query, 'cursor'),
+        };
+        return { body: await accountDocument(reader, request, status.range()) };
+      },
+    },
+  ];
+}

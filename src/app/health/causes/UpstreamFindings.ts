@@ -1,0 +1,106 @@
+import type { NodeTrouble } from '../../../access/index.js';
+import type { Finding } from '../../../observability/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { codeOf, describeTroubles, timeOf } from './describeTroubles.js';
+import type { Symptoms } from './Symptoms.js';
+
+/** A head that no node has reported for so long is unconfirmed: the lag is unknown. */
+const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
+/** While starting, a known cause of the wait gets its own code after so long. */
+const START_TAKES_MS = 5_000;
+/** A head that rose so lately is of a chain that goes on, whatever a node told before, or another that lags tells. */
+const HEAD_RISES_WITHIN_MS = 5_000;
+/** Once the head is known, a start goes on sooner than this without what some node does not tell. */
+const START_HELD_UP_AFTER_MS = 8_500;
+
+type UpstreamSymptoms = Pick<
+  Symptoms,
+  | ('phase' | 'headHeight' | 'headAnswerAgeMs' | 'headAgeMs')
+  | ('identityTroubles' | 'headTroubles' | 'chainReplaced' | 'headBehind')
+>;
+
+/** What the nodes do not tell, or tell of another chain than ours. */
+export class UpstreamFindings {
+  readonly #clock: Clock;
+  readonly #symptoms: UpstreamSymptoms;
+  readonly #startedAtMs: number;
+  /** Since when the nodes' head is far below what is indexed. */
+  #headBehindSinceMs: number | undefined;
+
+  constructor(dependencies: { readonly clock: Clock; readonly symptoms: UpstreamSymptoms }) {
+    this.#clock = dependencies.clock;
+    this.#symptoms = dependencies.symptoms;
+    this.#startedAtMs = this.#clock.monotonic();
+  }
+
+  /** False while no node confirms the head: then nobody knows how far behind the index is. */
+  isHeadConfirmed(): boolean {
+    return (this.#symptoms.headAnswerAgeMs() ?? Infinity) < HEAD_UNCONFIRMED_AFTER_MS;
+  }
+
+  find(): (Finding | undefined)[] {
+    return [this.#starting(), this.#upstream(), this.#startHeldUp(), this.#chain()];
+  }
+
+  #starting(): Finding | undefined {
+    const isStarting = this.#symptoms.phase() === 'starting';
+    if (!isStarting && this.#symptoms.headHeight() !== undefined) return undefined;
+    const what = isStarting ? 'the daemon is starting' : 'no access node has told its finalized head yet';
+    const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
+    return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
+  }
+
+  /** The head is not told, or not any more. */
+  #upstream(): Finding | undefined {
+    const silentMs = this.#symptoms.headAnswerAgeMs();
+    const waitedMs = silentMs ?? this.#clock.monotonic() - this.#startedAtMs;
+    const troubles = this.#upstreamTroubles();
+    const limitMs =
+      silentMs === undefined && troubles.length > 0 ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
+    if (waitedMs < limitMs) return undefined;
+    const words = describeTroubles(troubles, this.#clock);
+    const seconds = Math.floor(waitedMs / 1000);
+    return {
+      code: codeOf(troubles),
+      message: `no access node has told its head for ${seconds} s${words === '' ? '' : `: ${words}`}; see that accessNodes names nodes that run and can be reached from here`,
+    };
+  }
+
+  /** The head is told, and the start waits for something else that the nodes have to tell: where their chain begins. */
+  #startHeldUp(): Finding | undefined {
+    const isStarting = this.#symptoms.phase() === 'starting';
+    if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
+    const troubles = this.#symptoms.identityTroubles();
+    if (troubles.length === 0) return undefined;
+    return {
+      code: codeOf(troubles),
+      message: `the start waits for what the nodes say of themselves: ${describeTroubles(troubles, this.#clock)}`,
+    };
+  }
+
+  #upstreamTroubles(): readonly NodeTrouble[] {
+    const identity = this.#symptoms.identityTroubles();
+    const named = new Set(identity.map(({ node }) => node));
+    return [...identity, ...this.#symptoms.headTroubles().filter(({ node }) => !named.has(node))];
+  }
+
+  #chain(): Finding | undefined {
+    const replaced = this.#symptoms.chainReplaced();
+    if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
+    const behind = this.#symptoms.headBehind();
+    const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
+    // Nobody has told a head since it rose: what is known is from before.
+    const isOld = (this.#symptoms.headAnswerAgeMs() ?? Infinity) >= HEAD_RISES_WITHIN_MS;
+    if (behind === undefined || rises || isOld) {
+      this.#headBehindSinceMs = undefined;
+      return undefined;
+    }
+    const { head, watermark } = behind;
+    this.#headBehindSinceMs ??= this.#clock.monotonic();
+    return {
+      code: 'head_behind',
+      height: head,
+      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, since ${timeOf(this.#headBehindSinceMs, this.#clock)}: they are being restored, or lag far behind`,
+    };
+  }
+}

@@ -1,0 +1,145 @@
+import { join } from 'node:path';
+import { readSporkTable } from '../access/index.js';
+import type { OpenChannel } from '../access/index.js';
+import type { DaemonConfig } from '../config/index.js';
+import { createMetrics } from '../observability/index.js';
+import type { createLogger, LiveTerminal, ProgramLogger } from '../observability/index.js';
+import type { KillWish } from '../ranges/index.js';
+import { packageRoot, programVersion, systemClock, systemRandom } from '../runtime/index.js';
+import { TableScrubber } from '../storage/index.js';
+import type { IndexStore } from '../storage/index.js';
+import { ConfigReload } from './ConfigReload.js';
+import type { Reloading } from './ConfigReload.js';
+import { seedStore } from './stores/copies.js';
+import { tellPlan } from './firstContact.js';
+import { SecretFiles } from './guard/SecretFiles.js';
+import { startHealth, watchStorage } from './health/startHealth.js';
+import { storePathOf } from './lifecycle/daemonRecord.js';
+import type { Lifecycle } from './lifecycle/Lifecycle.js';
+import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
+import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
+import { hasReachedStop } from './line/stopHeight.js';
+import { openOwnQueue, openOwnReplica, openOwnStore } from './ownStores.js';
+import type { Common } from './ownStores.js';
+import { startServers } from './startServers.js';
+import type { OpenStore } from './stores/openStore.js';
+import { ReaderThread } from './threads/ReaderThread.js';
+import { startWorker } from './threads/startWorker.js';
+import type { StartReader } from './threads/startWorker.js';
+
+/** How the daemon reaches the outside. Default: the disk, gRPC, standard output, a thread for readers. */
+export interface DaemonPorts {
+  readonly openStore?: OpenStore;
+  readonly openChannel?: OpenChannel;
+  readonly createLogger?: typeof createLogger;
+  readonly startReader?: StartReader;
+}
+
+interface RunDependencies {
+  readonly ports: DaemonPorts;
+  readonly lifecycle: Lifecycle;
+  readonly logger: ProgramLogger;
+  readonly terminal: LiveTerminal | undefined;
+  readonly notifier: ServiceNotifier | undefined;
+  /** Writes to standard output, above the live line. */
+  readonly print: (text: string) => void;
+  readonly reloading: Reloading | undefined;
+}
+
+/** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
+export async function indexAndServe(
+  config: DaemonConfig,
+  { ports, lifecycle, logger, notifier, print, reloading, terminal }: RunDependencies,
+): Promise<void> {
+  const reload = reloading && new ConfigReload(reloading, { logger });
+  const version = programVersion();
+  const metrics = createMetrics({ version, node: process.version });
+  metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
+  logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
+  const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
+
+  const secretFiles = await SecretFiles.open(config, common);
+  lifecycle.supervise(secretFiles.run(lifecycle.signal));
+  const { fromSnapshot } = config;
+  if (fromSnapshot !== undefined) {
+    const seeded = await seedStore(config, fromSnapshot, { ...common, signal: lifecycle.signal });
+    if (seeded === 'stopped') return;
+  }
+  // The thread loads its modules while the store is opened.
+  const readers = config.roles.includes('api')
+    ? startReaderThread(config, { ...common, ports, secretFiles })
+    : undefined;
+  const store = await openOwnStore(config, { ...common, openStore: ports.openStore, readers });
+  if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
+    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    // A service that ends without having been ready counts as failed.
+    notifier?.ready(() => 'The stop height is indexed already');
+    return;
+  }
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  const replica = readers && (await openOwnReplica(config, { ...common, readers }));
+  let onKill = (_wish: KillWish): void => lifecycle.stop();
+  const queue = await openOwnQueue(config, { ...common, onKill: (wish) => onKill(wish) });
+  const diskWatch = watchStorage(config, { ...common, store });
+  const parts = openUpstream(config, {
+    ...{ ...common, store, queue, sporks, room: diskWatch },
+    openChannel: ports.openChannel,
+    peerToken: () => secretFiles.peerToken(),
+  });
+  onKill = (wish) => {
+    if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
+  };
+  const health = startHealth(config, { ...parts, diskWatch, readers, replica, terminal });
+  reload?.start({ diskWatch, health, readers, secretFiles });
+  const addresses = await startServers(config, { ...parts, readers, replica, secretFiles, health });
+  if (lifecycle.signal.aborted) return;
+  notifier?.ready(() => health.summary());
+  await tellPlan(config, { addresses, store, logger, print });
+  if (config.store === undefined) startScrubber(config, common);
+  await runIndexing(config, parts, {
+    onLine: (line) => health.running(line),
+    onFollow: () => health.following(),
+  });
+}
+
+function startReaderThread(
+  config: DaemonConfig,
+  {
+    lifecycle,
+    ports,
+    secretFiles,
+    ...common
+  }: Common & { readonly ports: DaemonPorts; readonly secretFiles: SecretFiles },
+): ReaderThread {
+  const { accessNodes, access, api, chainId, dataDir, log, store } = config;
+  const readers = new ReaderThread(
+    {
+      ...{ accessNodes, api, chainId, version: programVersion(), userAgent: userAgent() },
+      ...{ storePath: storePathOf(dataDir), storeUrl: api.store ?? store },
+      maxMessageBytes: access.maxMessageBytes,
+      logLevel: log.level,
+      secrets: secretFiles.secrets(),
+    },
+    { ...common, start: ports.startReader ?? startWorker },
+  );
+  secretFiles.onChange(() => readers.secure(secretFiles.secrets()));
+  lifecycle.onClose('reader thread', () => readers.close());
+  return readers;
+}
+
+/** There is something to do without any access node. */
+function lacksAccounts({ accounts }: IndexStore): boolean {
+  return (accounts.coverage()?.missingHeights ?? 0) > 0;
+}
+
+/** What is planned is filled before the daemon ends, and so is what the configuration would have planned. */
+function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
+  return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
+}
+
+function startScrubber(config: DaemonConfig, { lifecycle, ...common }: Common): void {
+  const { bytesPerSecond } = config.scrub;
+  const scrubber = new TableScrubber({ path: storePathOf(config.dataDir), bytesPerSecond }, common);
+  common.metrics.scrubRate.set(bytesPerSecond);
+  lifecycle.supervise(scrubber.run(lifecycle.signal));
+}

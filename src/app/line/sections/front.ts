@@ -1,0 +1,54 @@
+import { DisputeReviewer, GuaranteeReview } from '../../../collections/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { FinalizedBlocks } from '../../../finality/index.js';
+import { ComponentConsumer, WorkSignal } from '../../../jobqueue/index.js';
+import type { DurableEnd } from './durableEnd.js';
+import { blocksOptions, rootParentsOf } from './lineOptions.js';
+import { commonOf } from './lineParts.js';
+import type { IndexingLineOptions, IndexingLineParts } from './lineParts.js';
+import type { Middle } from './middle.js';
+
+export type Front = ReturnType<typeof buildFront>;
+
+/** Finalized blocks, the arbiters for when nodes give several, and the consumer that hands blocks to the processor. */
+export function buildFront(
+  config: DaemonConfig,
+  parts: IndexingLineParts,
+  { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
+  { reachedHeight, rootParents = [], asksFor }: IndexingLineOptions,
+  onFatal: (error: unknown) => void,
+) {
+  const { store, listener, ends, clock } = parts;
+  const common = commonOf(parts);
+  const workSignal = new WorkSignal();
+  const blocks = new FinalizedBlocks(
+    {
+      ...{ ...blocksOptions(config, parts), reachedHeight, asksFor },
+      sporkRoots: [...rootParentsOf(parts.sporks), ...rootParents],
+    },
+    {
+      ...{ ...common, heights, signal: workSignal },
+      watermark: store,
+      // The chain's own head: at the stop height, blocks are not at the tip yet.
+      head: () => listener.finalizedHeight() ?? 0,
+      toldHead: (height) => listener.toldHead(height),
+      upperBound: () => ends.upperBound(),
+      onReplaced: (block, giver) => processor.onForked(block, giver),
+      storedBlock: async (height) => (await store.blockByHeight(height))?.block,
+    },
+  );
+  const review = new GuaranteeReview({
+    ...{ ...common, heights, asker: blocks },
+    replace: (block, giver) => processor.replace(block, giver),
+    fail: onFatal,
+  });
+  const reviewer = new DisputeReviewer({ mcq, disputes, requests: requester, reviewer: review, clock });
+  const consumer = new ComponentConsumer(
+    { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
+    {
+      ...{ jobs: blocks, worker: processor, wakeUp: workSignal },
+      progress: { processedIndex: () => store.latestIndexedHeight() },
+    },
+  );
+  return { blocks, review, reviewer, workSignal, consumer };
+}

@@ -1,0 +1,51 @@
+import type { AccessNetwork, AccessNodes, SporkTable } from '../../../access/index.js';
+import type { EndpointSlots, WindowEnds } from '../../../collections/index.js';
+import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../../finality/index.js';
+import type { Logger, Metrics } from '../../../observability/index.js';
+import type { Clock, Random } from '../../../runtime/index.js';
+import type { RangeStore, WriteRoom } from '../../../storage/index.js';
+import type { Lifecycle } from '../../lifecycle/Lifecycle.js';
+
+/** Tells the line how far the chain has come: a FinalizationListener, or the end of a range. */
+export type ChainHead = Pick<
+  FinalizationListener,
+  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onAnswerAgain'
+>;
+
+/** What one line is built from. */
+export interface IndexingLineParts {
+  /** The run of heights that the line writes: the live range, or one of history. */
+  readonly store: RangeStore;
+  /** The source of everything. */
+  readonly nodes: AccessNodes;
+  readonly network: Pick<AccessNetwork, 'heights' | 'onAnswering'>;
+  readonly listener: ChainHead;
+  /** Watermark and head. Outlives the line, which subscribes. */
+  readonly ends: WindowEnds;
+  readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
+  readonly sporks: SporkTable;
+  /** Shared by all lines. */
+  readonly slots: EndpointSlots;
+  /** Where the store is written. Default: there always is room. */
+  readonly room?: WriteRoom | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+export interface IndexingLineOptions {
+  /** See `FinalizedBlocks`. */
+  readonly reachedHeight: number;
+  /** A range of history, which goes behind the live one in everything. Default false. */
+  readonly isHistory?: boolean;
+  /** Known parents besides the spork table: the one that the block above a range names. */
+  readonly rootParents?: readonly RootParent[];
+  /** See `FinalizedBlocks`. */
+  readonly asksFor?: FinalizedBlocksOptions['asksFor'];
+}
+
+/** What every part is given. */
+export function commonOf({ nodes, clock, random, metrics, logger }: IndexingLineParts) {
+  return { nodes, clock, random, metrics, logger };
+}

@@ -1,0 +1,67 @@
+import {
+  CollectionRequester,
+  DEFAULT_HOLD_BACK_MS,
+  Disputes,
+  ExecutionDataIndexer,
+  HeightExplainer,
+  JobProcessor,
+} from '../../../collections/index.js';
+import type { CollectionSink, ExecutionDataForecast } from '../../../collections/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import type { DurableEnd } from './durableEnd.js';
+import { peerOptions, requesterOptions, streamOptions } from './lineOptions.js';
+import { commonOf } from './lineParts.js';
+import type { IndexingLineParts } from './lineParts.js';
+
+export type Middle = ReturnType<typeof buildMiddle>;
+
+/** The sources of collections, and the processor where they meet. They know each other through ports only. */
+export function buildMiddle(
+  config: DaemonConfig,
+  parts: IndexingLineParts,
+  { heights, indexer, mcq, window }: DurableEnd,
+  { isHistory, onFatal }: { readonly isHistory: boolean; readonly onFatal: (error: unknown) => void },
+) {
+  const { listener, nodes, slots } = parts;
+  const common = commonOf(parts);
+  const sink: CollectionSink = {
+    onCollection: (received) => processor.onCollection(received),
+    onReceivedCollectionsForBlock: (height, collections) =>
+      processor.onReceivedCollectionsForBlock(height, collections),
+    onContradiction: (height, by, detail, what) => processor.onContradiction(height, by, detail, what),
+  };
+  const streams = { ...common, window, sink };
+  const edi = config.edi.enabled
+    ? new ExecutionDataIndexer(streamOptions(config), {
+        ...streams,
+        dueHeight: () => listener.sealedHeight(),
+      })
+    : undefined;
+  const peer =
+    config.peers.length > 0
+      ? new ExecutionDataIndexer(peerOptions(config), {
+          ...streams,
+          dueHeight: () => listener.finalizedHeight(),
+        })
+      : undefined;
+  const outlook: ExecutionDataForecast = {
+    expects: (height, withinMs) =>
+      edi?.expects(height, withinMs) === true || peer?.expects(height, withinMs) === true,
+  };
+  const requester = config.ediOnly
+    ? undefined
+    : new CollectionRequester(
+        { ...requesterOptions(config), isHistory, holdBackMs: DEFAULT_HOLD_BACK_MS },
+        { ...common, slots, mcq, window, sink, outlook, onFatal },
+      );
+  const disputes = new Disputes({ nodes, heights });
+  const processor = new JobProcessor(config, {
+    ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
+  });
+  const explainer = new HeightExplainer({
+    ...{ ...common, mcq, window, disputes, requests: requester },
+    executionDataReason: () => edi?.trouble(),
+    peerReason: () => peer?.trouble(),
+  });
+  return { edi, peer, requester, disputes, processor, explainer };
+}

@@ -1,0 +1,82 @@
+import type { DaemonConfig } from '../config/index.js';
+import type { Logger } from '../observability/index.js';
+import type { KillWish, SharedQueue } from '../ranges/index.js';
+import { hasSoundHttp2 } from '../runtime/index.js';
+import type { Random } from '../runtime/index.js';
+import type { IndexStore } from '../storage/index.js';
+import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
+import { removeDaemonRecord } from './lifecycle/daemonRecord.js';
+import { refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
+import type { IndexingParts } from './line/indexingParts.js';
+import { checkStartOfFilledStore } from './line/startHeight.js';
+import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
+import type { OpenStore } from './stores/openStore.js';
+import type { ReaderThread } from './threads/ReaderThread.js';
+
+/** What everything that the daemon starts is given. */
+export type Common = Pick<IndexingParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
+
+/**
+ * Opens the store for writing. Expected errors: OperatorError (locked, damaged, another chain, a start that does not
+ * fit).
+ */
+export async function openOwnStore(
+  config: DaemonConfig,
+  {
+    clock,
+    lifecycle,
+    logger,
+    openStore = openLevelStore,
+    readers,
+  }: Common & { readonly openStore: OpenStore | undefined; readonly readers: ReaderThread | undefined },
+): Promise<IndexStore> {
+  if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
+  const store = await openStoreToIndex(config, { openStore, clock, logger });
+  // A thread that cannot be ended, because the disk hangs, still reads it. What was committed is on the disk.
+  lifecycle.onClose('store', async () => {
+    await readers?.close();
+    await store.close();
+  });
+  // The directory is ours now: a record found in it is of a daemon that was killed.
+  removeDaemonRecord(config.dataDir);
+  if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
+  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
+    warnOfNode(logger);
+  checkStartOfFilledStore(config, store);
+  return store;
+}
+
+/** What the processes of one database share beside it; `undefined` without a database. Expected errors: OperatorError. */
+export async function openOwnQueue(
+  config: DaemonConfig,
+  {
+    clock,
+    lifecycle,
+    logger,
+    onKill,
+    random,
+  }: Common & { readonly random: Random; readonly onKill: (wish: KillWish) => void },
+): Promise<SharedQueue | undefined> {
+  const queue = await openQueueToWork(config, { clock, logger, random, onKill });
+  if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
+  return queue;
+}
+
+/** Expected errors: OperatorError (what is wrong with it). */
+export async function openOwnReplica(
+  config: DaemonConfig,
+  { clock, lifecycle, logger, readers }: Common & { readonly readers: ReaderThread },
+): Promise<IndexStore | undefined> {
+  const replica = await openReplicaToRead(config, { clock, logger });
+  if (replica === undefined) return undefined;
+  lifecycle.onClose('replica', () => replica.close());
+  replica.shared?.onChanged(() => readers.notify());
+  return replica;
+}
+
+function warnOfNode(logger: Logger): void {
+  logger.warn(
+    { node: process.version, advice: 'run Node.js 24, or keep the gRPC port to callers that you trust' },
+    'callers of the gRPC port can end the process: this line of Node.js has a fault',
+  );
+}

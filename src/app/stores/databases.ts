@@ -1,0 +1,139 @@
+import type { DaemonConfig } from '../../config/index.js';
+import { silentLogger } from '../../observability/index.js';
+import type { Logger } from '../../observability/index.js';
+import { loadQueue } from '../../ranges/index.js';
+import type { KillWish, SharedQueue, WorkerState } from '../../ranges/index.js';
+import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { loadPostgres, StorageError } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+
+/** How long a database is waited for that does not answer. */
+export const DATABASE_WAIT_MS = 30_000;
+/** How often it is looked whether a replica has come so far. */
+const LOOK_MS = 200;
+
+/**
+ * What the processes of one database have in common beside it, this one entered among them; `undefined` without a database. The
+ * store is open. Expected errors: those of `SharedQueue.open`.
+ */
+export async function openQueueToWork(
+  { roles, store: url }: DaemonConfig,
+  dependencies: {
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly logger: Logger;
+    readonly onKill: (wish: KillWish) => void;
+  },
+): Promise<SharedQueue | undefined> {
+  if (url === undefined) return undefined;
+  const { SharedQueue } = await loadQueue();
+  return SharedQueue.open({ url, roles, waitMs: DATABASE_WAIT_MS }, dependencies);
+}
+
+/**
+ * The replica of the store that readers use, where there is one: what it has is what they are shown. One that was made a
+ * moment ago is waited for. Expected errors: as `PostgresIndexStore.open`.
+ */
+export async function openReplicaToRead(
+  { api, chainId, index }: DaemonConfig,
+  dependencies: { readonly clock: Clock; readonly logger: Logger },
+): Promise<IndexStore | undefined> {
+  const { store: url } = api;
+  if (url === undefined) return undefined;
+  const { PostgresIndexStore } = await loadPostgres();
+  const { clock } = dependencies;
+  const untilMs = clock.monotonic() + DATABASE_WAIT_MS;
+  const options = { url, chainId, accounts: index.accounts, create: false, waitMs: DATABASE_WAIT_MS };
+  for (;;) {
+    try {
+      return await PostgresIndexStore.open(options, dependencies);
+    } catch (error) {
+      if (!(error instanceof StorageError && error.kind === 'missing')) throw error;
+      if (clock.monotonic() >= untilMs) throw error;
+    }
+    await sleep(clock, LOOK_MS);
+  }
+}
+
+/** Checks the URLs of databases, which are not connected to. Expected errors: OperatorError `configuration`. */
+export async function checkDatabaseUrls({ api, store }: DaemonConfig): Promise<void> {
+  if (store === undefined) return;
+  const { databasePlace } = await loadPostgres();
+  databasePlace(store);
+  if (api.store !== undefined) databasePlace(api.store, 'api.store');
+}
+
+/** The queue of a database, for a command. Expected errors: OperatorError (there is no database; it does not answer). */
+export async function onQueue<T>(
+  { store: url }: DaemonConfig,
+  use: (queue: SharedQueue) => Promise<T>,
+): Promise<T> {
+  if (url === undefined) {
+    throw new OperatorError(
+      'usage',
+      'Workers are processes that share a database, and this index is in a data directory. Name the database with --store.',
+    );
+  }
+  const { SharedQueue } = await loadQueue();
+  const queue = await SharedQueue.open(
+    { url, roles: [] },
+    { clock: systemClock, random: systemRandom, logger: silentLogger },
+  );
+  try {
+    return await use(queue);
+  } finally {
+    await queue.close();
+  }
+}
+
+/** The processes that share the database. Expected errors: as `openStoreReadOnly`. */
+export async function workersOf(config: DaemonConfig): Promise<readonly WorkerState[]> {
+  return onQueue(config, (queue) => queue.workers());
+}
+
+/**
+ * Tells a worker to end, which is named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
+ * as `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
+ */
+export async function killWorkersOf(config: DaemonConfig, which: string, wish: KillWish): Promise<number> {
+  return onQueue(config, async (queue) => {
+    const alive = (await queue.workers()).filter(({ isAlive }) => isAlive);
+    const chosen = which === 'all' ? alive : alive.filter(({ id }) => id.startsWith(which));
+    if (which !== 'all' && chosen.length !== 1) {
+      throw new OperatorError(
+        'usage',
+        `${chosen.length === 0 ? 'No' : 'More than one'} live worker has an id that begins with ${which}. "workers" lists them.`,
+      );
+    }
+    return queue.kill(
+      chosen.map(({ id }) => id),
+      wish,
+    );
+  });
+}
+
+/** For a command that writes to a store: of a database, in which others may be at work. Expected errors: StorageError (`locked`). */
+export async function takeLead(config: DaemonConfig, store: IndexStore): Promise<void> {
+  const { shared } = store;
+  if (config.store === undefined || shared === undefined) return;
+  await whileNobodyLeads(config, () => shared.lead());
+}
+
+/** For a command that writes to a database, in which others may be at work. Expected errors: StorageError (`locked`). */
+export async function whileNobodyLeads<T>(
+  config: DaemonConfig,
+  use: (queue: SharedQueue) => Promise<T>,
+): Promise<T> {
+  return onQueue(config, async (queue) => {
+    const leader = (await queue.workers()).find(({ isAlive, leads }) => isAlive && leads);
+    if (leader !== undefined) {
+      throw new StorageError(
+        'locked',
+        `The store is being indexed: the process that leads is ${leader.id} on ${leader.host}. Stop all processes with the ` +
+          'role live first.',
+      );
+    }
+    return use(queue);
+  });
+}

@@ -1,0 +1,82 @@
+import { ok as assert } from 'node:assert/strict';
+import { join } from 'node:path';
+import { readSporkTable } from '../../access/index.js';
+import type { BackfillStatus, PlannedHeight } from '../../api/index.js';
+import { MAX_HEIGHT } from '../../config/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { silentLogger } from '../../observability/index.js';
+import { LocalWorkSource } from '../../ranges/index.js';
+import type { SharedQueue, WorkSource } from '../../ranges/index.js';
+import { packageRoot, systemClock, systemRandom } from '../../runtime/index.js';
+import { sharedRangesOf } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import { documentOf, plannedAt, rangeAtRest } from '../health/watches/BackfillWatch.js';
+import { obeyBackfill } from '../line/history/backfillCommand.js';
+import type { BackfillCommand, BackfillOutcome } from '../line/history/backfillCommand.js';
+import { heightsOf } from '../line/history/plannedHeights.js';
+import { onQueue } from './databases.js';
+import { openStoreWithoutDaemon } from './openStore.js';
+
+/**
+ * Changes what history is filled in, on a store without a daemon: the next one begins with it. Expected errors: those
+ * of `openStoreReadOnly`; OperatorError `usage`.
+ */
+export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  return onStore(config, { isReadOnly: false }, (store, source) =>
+    obeyBackfill(command, source, (heights, order) =>
+      source.plan({ ...heightsOf(heights, store, { sporks }), order }),
+    ),
+  );
+}
+
+/** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
+export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
+  return onStore(config, { isReadOnly: true }, (_store, source) =>
+    Promise.resolve(documentOf(source.status())),
+  );
+}
+
+/** The plan to fill in a height of a store without a daemon. */
+export function plannedHeightOf(store: IndexStore, height: number): PlannedHeight | undefined {
+  return plannedAt(height, sourceOf(store).status(), rangeAtRest);
+}
+
+async function onStore<T>(
+  config: DaemonConfig,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+  use: (store: IndexStore, source: WorkSource) => Promise<T>,
+): Promise<T> {
+  const { store: url } = config;
+  // What is planned in a database may be changed beside those who fill it.
+  const store = await openStoreWithoutDaemon(config, { isReadOnly: isReadOnly || url !== undefined });
+  try {
+    if (url === undefined) return await use(store, sourceOf(store));
+    return await onQueue(config, async (queue) => use(store, await sharedSourceOf(config, store, queue)));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Its ranges are cut when they are planned, so the borders must be known. */
+async function sharedSourceOf(
+  { network }: DaemonConfig,
+  store: IndexStore,
+  queue: SharedQueue,
+): Promise<WorkSource> {
+  const book = sharedRangesOf(store);
+  assert(book !== undefined, 'a database is shared');
+  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const borders = sporks.map(({ rootHeight }) => rootHeight);
+  const chain = { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
+  const source = queue.source({}, { book, chain });
+  await source.refresh();
+  return source;
+}
+
+/** It is unknown what the nodes serve: assume everything. */
+function sourceOf(store: IndexStore): LocalWorkSource {
+  const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
+  const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };
+  return new LocalWorkSource({}, parts);
+}

@@ -1,0 +1,35 @@
+import type { DaemonConfig } from '../../config/index.js';
+import { migrateStore, storedSource } from '../../ranges/index.js';
+import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import { takeLead } from './databases.js';
+import { openStoreReadOnly, openStoreWithoutDaemon, storeAt } from './openStore.js';
+
+/**
+ * Copies the covered ranges and the plans of one store to another, which is made where there is none. Expected errors: as
+ * `openStoreReadOnly` and `migrateStore`; OperatorError `usage` where both are the same place.
+ */
+export async function migrateStores(
+  config: DaemonConfig,
+  { from, to }: { readonly from: string; readonly to: string },
+  dependencies: {
+    readonly signal: AbortSignal;
+    readonly onProgress: (progress: MigrationProgress) => void;
+  },
+): Promise<MigrationReport> {
+  const [its, ours] = [storeAt(config, from), storeAt(config, to)];
+  if (its.store === ours.store && its.dataDir === ours.dataDir)
+    throw new OperatorError('usage', 'The source and the target are the same store.');
+  const source = await openStoreReadOnly(its);
+  try {
+    const target = await openStoreWithoutDaemon(ours, { isReadOnly: false, create: true });
+    try {
+      await takeLead(ours, target);
+      return await migrateStore({ source: storedSource(source), target, ...dependencies });
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+}

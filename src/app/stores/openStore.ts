@@ -1,0 +1,97 @@
+import { mkdir } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { DaemonConfig } from '../../config/index.js';
+import { silentLogger } from '../../observability/index.js';
+import type { Logger } from '../../observability/index.js';
+import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { LevelIndexStore, loadPostgres, StorageError } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import { daemonRuns, storePathOf } from '../lifecycle/daemonRecord.js';
+import { DATABASE_WAIT_MS } from './databases.js';
+
+/** How a store is opened: like `LevelIndexStore.open`, with its expected errors. */
+export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
+
+export const openLevelStore: OpenStore = (options, dependencies) =>
+  LevelIndexStore.open(options, dependencies);
+
+/** How long a command that reads a store waits for another one to finish, and how often it checks. */
+const LOCK_WAIT_MS = 5_000;
+const LOCK_LOOK_MS = 200;
+
+/** The store that a daemon indexes into. Expected errors: those of `OpenStore`, and of `PostgresIndexStore.open`. */
+export async function openStoreToIndex(
+  config: DaemonConfig,
+  {
+    openStore,
+    ...dependencies
+  }: { readonly openStore: OpenStore; readonly clock: Clock; readonly logger: Logger },
+): Promise<IndexStore> {
+  const { chainId, dataDir, index, store: url } = config;
+  if (url === undefined) {
+    const options = { path: storePathOf(dataDir), chainId, accounts: index.accounts, isShared: true };
+    return openStore(options, dependencies);
+  }
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const { PostgresIndexStore } = await loadPostgres();
+  const options = { url, chainId, accounts: index.accounts, waitMs: DATABASE_WAIT_MS };
+  return PostgresIndexStore.open(options, dependencies);
+}
+
+/**
+ * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
+ * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, another chain, a newer schema, a database
+ * that does not answer).
+ */
+export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
+  return openStoreWithoutDaemon(config, { isReadOnly: true });
+}
+
+/** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes the store. */
+export async function openStoreWithoutDaemon(
+  config: DaemonConfig,
+  { isReadOnly, create = false }: { readonly isReadOnly: boolean; readonly create?: boolean },
+): Promise<IndexStore> {
+  const dependencies = { logger: silentLogger, clock: systemClock };
+  const { chainId, store: url } = config;
+  if (url !== undefined) {
+    const { PostgresIndexStore } = await loadPostgres();
+    return PostgresIndexStore.open({ url, chainId, create, isReadOnly }, dependencies);
+  }
+  return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create }, dependencies));
+}
+
+/** Tries again while another command has the store. A daemon keeps its lock, so it is not waited for. */
+export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
+  const untilMs = systemClock.monotonic() + LOCK_WAIT_MS;
+  for (;;) {
+    try {
+      return await use();
+    } catch (error) {
+      if (!(error instanceof StorageError && error.kind === 'locked')) throw error;
+      if (daemonRuns(config.dataDir) || systemClock.monotonic() >= untilMs) throw error;
+    }
+    await sleep(systemClock, LOCK_LOOK_MS);
+  }
+}
+
+/** A place where a store is: a directory of data, or the URL of a database. */
+export function storeAt(config: DaemonConfig, place: string): DaemonConfig {
+  const isDatabase = /^postgres(?:ql)?:/.test(place);
+  return isDatabase ? { ...config, store: place } : { ...config, dataDir: resolve(place), store: undefined };
+}
+
+/** The path of a store, and its chain. */
+export function placeOf(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
+  return { path: storePathOf(config.dataDir), chainId: config.chainId };
+}
+
+/** Expected errors: OperatorError (`usage`) when a database holds the index. */
+export function refuseDatabase({ store }: DaemonConfig, why: string): void {
+  if (store === undefined) return;
+  throw new OperatorError(
+    'usage',
+    `This is for a store in a data directory, and the index is in a database (store): ${why}.`,
+  );
+}

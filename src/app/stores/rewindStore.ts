@@ -1,0 +1,73 @@
+import type { DaemonConfig } from '../../config/index.js';
+import { silentLogger } from '../../observability/index.js';
+import { OperatorError, systemClock } from '../../runtime/index.js';
+import { loadPostgres, rangesInWords } from '../../storage/index.js';
+import type { HeightRange } from '../../storage/index.js';
+import { storePathOf } from '../lifecycle/daemonRecord.js';
+import { takeLead } from './databases.js';
+import { openLevelStore } from './openStore.js';
+import type { OpenStore } from './openStore.js';
+
+/** What a rewind deletes. */
+export interface RewindReport {
+  /** The watermark. */
+  readonly from: number;
+  /** The watermark afterwards: below the requested height if no range has that height. */
+  readonly through: number;
+  /** What is deleted: in all ranges, and the blocks above the watermark. `undefined`: nothing. */
+  readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
+}
+
+/**
+ * Finds out what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
+ * OperatorError `usage` when there is nothing to keep at that height.
+ */
+export async function rewindStore(
+  config: DaemonConfig,
+  height: number,
+  {
+    openStore = openLevelStore,
+    apply = true,
+  }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
+): Promise<RewindReport> {
+  const dependencies = { logger: silentLogger, clock: systemClock };
+  const how = { chainId: config.chainId, create: false, forRewind: true };
+  const store =
+    config.store === undefined
+      ? await openStore({ ...how, path: storePathOf(config.dataDir) }, dependencies)
+      : await (await loadPostgres()).PostgresIndexStore.open({ ...how, url: config.store }, dependencies);
+  try {
+    const meta = store.meta();
+    if (meta === undefined || store.latestIndexedHeight() < 0)
+      throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
+    const from = store.latestIndexedHeight();
+    const ranges = store.coverage();
+    const lowest = ranges[0]?.from ?? meta.firstHeight;
+    const isOnly = ranges.length <= 1;
+    if (height < lowest - (isOnly ? 1 : 0) || height > from) {
+      throw new OperatorError(
+        'usage',
+        `--to ${height} is outside what can be kept: the store holds heights ${rangesInWords(ranges)}. ` +
+          (lowest === 0 || !isOnly
+            ? `Give a height from ${lowest} to ${from}.`
+            : `Give a height from ${lowest - 1} (forget everything) to ${from}.`),
+      );
+    }
+    const through = Math.min(height, ranges.findLast((range) => range.from <= height)?.to ?? height);
+    const waiting = store.blocksAboveWatermark();
+    const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
+    const heights = heightsAbove([...ranges, ...open], through) + waiting.length;
+    if (apply) {
+      await takeLead(config, store);
+      await store.rewind(height);
+    }
+    const to = waiting.at(-1)?.height ?? from;
+    return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
+  } finally {
+    await store.close();
+  }
+}
+
+function heightsAbove(ranges: readonly HeightRange[], height: number): number {
+  return ranges.reduce((sum, { from, to }) => sum + Math.max(0, to - Math.max(from - 1, height)), 0);
+}

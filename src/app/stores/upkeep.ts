@@ -1,0 +1,62 @@
+import type { DaemonConfig } from '../../config/index.js';
+import { silentLogger } from '../../observability/index.js';
+import { systemClock } from '../../runtime/index.js';
+import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
+import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
+import { whileNobodyLeads } from './databases.js';
+import { placeOf, refuseDatabase, whenFree } from './openStore.js';
+
+/** Like `verifyStore`, for the store of a configuration. Also expected: the errors of `openStoreReadOnly`. */
+export async function verifyStoreOf(
+  config: DaemonConfig,
+  range: Pick<VerifyOptions, 'from' | 'to'>,
+  dependencies: Pick<VerifyDependencies, 'onProgress' | 'signal'>,
+): Promise<VerifyReport> {
+  const { chainId, store: url } = config;
+  if (url !== undefined) {
+    const { verifyPostgres } = await loadPostgres();
+    return verifyPostgres(
+      { url, chainId, ...range },
+      { clock: systemClock, logger: silentLogger, ...dependencies },
+    );
+  }
+  const options = { ...placeOf(config), ...range };
+  return whenFree(config, () => verifyStore(options, { logger: silentLogger, ...dependencies }));
+}
+
+/**
+ * Deletes the account index of a store. Returns how many entries it had; `undefined` when there was none. Expected
+ * errors: those of `openStoreReadOnly`.
+ */
+export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
+  refuseDatabase(config, 'the account index is part of the tables there, and written with every block');
+  const store = await LevelIndexStore.open(
+    { ...placeOf(config), create: false },
+    { logger: silentLogger, clock: systemClock },
+  );
+  try {
+    return store.meta() === undefined ? undefined : await store.forgetAccounts();
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Finds out what can be kept of a damaged store, and with `apply` keeps that and deletes the rest. Expected errors:
+ * OperatorError (no store there, locked by a running daemon, or by one that leads, another chain, nothing that can be kept).
+ */
+export async function repairStoreOf(
+  config: DaemonConfig,
+  { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
+): Promise<RepairReport> {
+  const { chainId, store: url } = config;
+  if (url !== undefined) {
+    const { repairPostgres } = await loadPostgres();
+    const dependencies = { clock: systemClock, logger: silentLogger, signal };
+    if (!apply) return repairPostgres({ url, chainId, apply }, dependencies);
+    return whileNobodyLeads(config, async (queue) =>
+      repairPostgres({ url, chainId, apply, lastPlan: await queue.lastPlan() }, dependencies),
+    );
+  }
+  return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
+}

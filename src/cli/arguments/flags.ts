@@ -1,0 +1,207 @@
+import type { LookupKind } from '../../api/index.js';
+import { choice, daemonSettings, integer, MAX_HEIGHT, optional, optionalText } from '../../config/index.js';
+import type { Setting, Settings } from '../../config/index.js';
+
+/** The keys of commands that read a store. */
+export const storeSettings = {
+  network: daemonSettings.network,
+  dataDir: daemonSettings.dataDir,
+  store: daemonSettings.store,
+} satisfies Settings;
+
+/** The keys of commands that ask a running daemon. */
+export const daemonAddressSettings = {
+  ...storeSettings,
+  'api.host': daemonSettings['api.host'],
+  'api.port': daemonSettings['api.port'],
+  'api.tls.certificateFile': daemonSettings['api.tls.certificateFile'],
+  'api.tokensFile': daemonSettings['api.tokensFile'],
+} satisfies Settings;
+
+/** A switch, off by default. */
+function toggle(doc: string): Setting<boolean> {
+  return { doc, format: daemonSettings['edi.enabled'].format, default: false };
+}
+
+function height(doc: string, defaultDoc: string): Setting<number | null> {
+  return { doc, format: daemonSettings.stopHeight.format, default: null, defaultDoc };
+}
+
+/** Any text: the one who answers checks it. */
+function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
+  const format: Setting<string | null>['format'] = {
+    allowed: 'text',
+    parse: (text) => text,
+    check: (given) => (typeof given === 'string' ? given : null),
+  };
+  return { doc, value, format, default: null, defaultDoc };
+}
+
+const yes = toggle('Skip the confirmation.');
+
+export const statusFlags = {
+  watch: toggle('Update every second: a live page on a terminal (q quits), otherwise a line each time.'),
+  json: toggle('Print the daemon’s status as JSON, one document per line.'),
+} as const;
+
+export const doctorFlags = { json: toggle('Print one JSON document.') } as const;
+
+export const explainFlags = { json: toggle('Print the JSON document of /explain.') } as const;
+
+/** What `get` looks up: something by id or height, or an account's transactions. */
+export const ACCOUNT = 'account';
+export const getKinds = ['block', 'collection', 'transaction', ACCOUNT] as const satisfies readonly (
+  LookupKind | typeof ACCOUNT
+)[];
+
+export const getFlags = {
+  role: word('For an account: only as payer, proposer or authorizer.', 'role', 'every role'),
+  limit: word('For an account: transactions per page, up to 50.', 'transactions', '20'),
+  cursor: word('For an account: next_cursor of the previous page.', 'cursor', 'the newest'),
+} as const;
+
+/** What `export` writes. */
+export const fileFormats = ['ndjson', 'csv', 'parquet'] as const;
+export type FileFormat = (typeof fileFormats)[number];
+
+export const compressions = ['none', 'gzip', 'zstd'] as const;
+export type Compression = (typeof compressions)[number];
+
+/** Heights. */
+export const DEFAULT_PARTITION = 100_000;
+
+export const exportFlags = {
+  from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
+  to: height('Last height.', 'the latest that is indexed; with --follow, none'),
+  output: {
+    doc: 'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
+    value: 'file or directory',
+    format: optionalText('a file or a directory'),
+    default: null,
+    defaultDoc: 'standard output',
+  } satisfies Setting<string | null>,
+  format: { doc: 'Format of the files (docs/export.md).', format: choice(fileFormats), default: 'ndjson' },
+  partition: {
+    doc: 'Begin new files at every multiple of this many heights; --resume goes on at the last such border.',
+    value: 'heights',
+    format: optional(integer(1, MAX_HEIGHT)),
+    default: null,
+    defaultDoc: `${DEFAULT_PARTITION} for a directory`,
+  } satisfies Setting<number | null>,
+  compress: {
+    doc: 'How files, or pages of Parquet, are compressed.',
+    format: optional(choice(compressions)),
+    default: null,
+    defaultDoc: 'gzip for parquet, else none',
+    value: compressions.join('|'),
+  } satisfies Setting<Compression | null>,
+  account: word('Only transactions of this account.', 'address', 'every account'),
+  role: word('With --account: only as payer, proposer or authorizer.', 'role', 'every role'),
+  columns: word(
+    'Only these columns, separated by commas: of transactions (id), of other tables (blocks.id), whole tables (blocks.*).',
+    'names',
+    'all',
+  ),
+  scripts: {
+    doc: 'With the scripts of transactions.',
+    format: daemonSettings['edi.enabled'].format,
+    default: true,
+  } satisfies Setting<boolean>,
+  resume: toggle('Resume a file or a directory that was cut off.'),
+  follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
+  exec: word(
+    'Feed the lines to this program, which acknowledges heights (docs/export.md). Its arguments come last, after --.',
+    'program',
+    'none',
+  ),
+  state: {
+    doc: 'With --exec: file that keeps what the program has acknowledged, where the next run goes on.',
+    value: 'file',
+    format: optionalText('a file'),
+    default: null,
+    defaultDoc: 'required with --exec',
+  } satisfies Setting<string | null>,
+  quiet: toggle('Do not show progress.'),
+} as const;
+
+export const verifyFlags = {
+  from: height('First height to check.', 'the first of the store'),
+  to: height('Last height to check.', 'the last of the store'),
+} as const;
+
+export const repairFlags = { yes } as const;
+
+export const rewindFlags = {
+  to: height('Keep this height and everything below it; delete the rest.', 'required'),
+  yes,
+} as const;
+
+export const forgetFlags = { yes } as const;
+
+const directory = {
+  value: 'directory',
+  format: optionalText('a directory'),
+  default: null,
+  defaultDoc: 'required',
+};
+
+export const backupFlags = {
+  to: { ...directory, doc: 'Directory to make: laid out like a data directory.' },
+} as const satisfies Settings;
+
+export const restoreFlags = {
+  from: word(
+    'Directory that backup made, or the http(s) URL of a tar archive of it.',
+    'directory or URL',
+    'required',
+  ),
+  quiet: toggle('Do not show progress.'),
+} as const;
+
+export const migrateFlags = {
+  from: word(
+    'Store to copy: a data directory, or postgres://HOST/DATABASE. With --follow: the data directory of a running daemon, or http://HOST:PORT of its API.',
+    'store',
+    'required',
+  ),
+  to: word('Store to copy to. It is made where there is none.', 'store', 'required'),
+  follow: toggle('Copy from a running daemon, and keep the target in step with it until a signal ends it.'),
+  quiet: toggle('Do not show progress.'),
+} as const;
+
+/** What `backfill` does; those of the second line change what is filled in, those of the third who does. */
+export const backfillActions = [
+  'status',
+  ...(['plan', 'pause', 'resume', 'cancel', 'redrive'] as const),
+  ...(['kill'] as const),
+] as const;
+
+export const workersFlags = {
+  json: toggle('Print JSON.'),
+} as const;
+
+export const backfillFlags = {
+  from: word(
+    'plan: where it begins: a height, root (of the live spork) or spork:NAME (its root).',
+    'height',
+    'required',
+  ),
+  to: height('plan: the last height.', 'the height below the live range'),
+  everything: toggle('plan: from the lowest height that any node serves.'),
+  newest: toggle('plan: fill in the newest heights first. The default.'),
+  oldest: toggle('plan: fill in the oldest heights first.'),
+  now: toggle('kill: give back the ranges in hand rather than finish them.'),
+  json: toggle('Print JSON.'),
+} as const;
+
+export const configActions = ['print', 'check', 'docs'] as const;
+export const shells = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof shells)[number];
+/** Has `completion` write the script rather than print it. */
+export const INSTALL = 'install';
+/** The function that completes; for zsh also the name of the file that it is loaded from. */
+export const COMPLETION_FUNCTION = '_flow_collection_indexer';
+
+export const completionFlags = {
+  system: toggle('install: for every user of this machine, below /usr/local/share.'),
+} as const;

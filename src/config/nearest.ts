@@ -1,0 +1,35 @@
+/** Nothing longer is a misspelt word, and comparing it would take seconds. */
+const LONGEST_WORD = 64;
+
+/**
+ * Guesses which of `known` was meant: those that contain `value` as a word (`port` in `api-port` and
+ * `metrics-port`), else the one with the smallest edit distance, if close enough to be a typo.
+ */
+export function nearest(value: string, known: readonly string[]): readonly string[] {
+  if (value.length > LONGEST_WORD) return [];
+  const wordIn = known.filter((candidate) => candidate.split('-').includes(value));
+  if (wordIn.length > 0) return wordIn;
+  let best: string | undefined;
+  let bestDistance = Math.max(2, Math.floor(value.length / 3)) + 1;
+  for (const candidate of known) {
+    const distance = editDistance(value, candidate);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = candidate;
+    }
+  }
+  return best === undefined ? [] : [best];
+}
+
+function editDistance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column += 1) {
+      const substitution = (previous[column - 1] ?? 0) + (left[row - 1] === right[column - 1] ? 0 : 1);
+      current.push(Math.min(substitution, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[right.length] ?? 0;
+}

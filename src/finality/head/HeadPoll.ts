@@ -1,0 +1,84 @@
+import { faultOf, UpstreamError } from '../../access/index.js';
+import type { AccessNodes, NodeTroubles } from '../../access/index.js';
+import { sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { ToldHead } from '../ports.js';
+
+export const HEAD_CALL = 'GetLatestBlockHeader';
+
+/** Consecutive sources that never reached the polled height before it is no longer believed. */
+const MAX_MISSES = 2;
+
+export interface HeadPollOptions {
+  readonly stream: 'finalized' | 'sealed';
+  readonly freshnessPollMs: number;
+}
+
+export interface HeadPollDependencies {
+  readonly nodes: AccessNodes;
+  readonly clock: Clock;
+  /** What went wrong with the polls since a node last reported the head. */
+  readonly troubles: NodeTroubles;
+  /** A node reported the head. */
+  readonly onAnswer: () => void;
+  readonly onHead: (head: ToldHead) => void;
+}
+
+/** Asks the nodes in turn, slowly, for their head, and knows the highest that one has told. */
+export class HeadPoll {
+  readonly #options: HeadPollOptions;
+  readonly #deps: HeadPollDependencies;
+  #height = -1;
+  #misses = 0;
+  #polls = 0;
+
+  constructor(options: HeadPollOptions, dependencies: HeadPollDependencies) {
+    this.#options = options;
+    this.#deps = dependencies;
+  }
+
+  /** The highest that was told; -1: none that is believed. */
+  get height(): number {
+    return this.#height;
+  }
+
+  /** A source was given up before it reached the height. */
+  missed(): void {
+    this.#misses += 1;
+    if (this.#misses >= MAX_MISSES) this.#believe(-1);
+  }
+
+  /** Expected errors: the signal's abort reason. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { nodes, clock, troubles } = this.#deps;
+    for (;;) {
+      await sleep(clock, this.#options.freshnessPollMs, signal);
+      const live = nodes.live(HEAD_CALL);
+      const healthy = live.filter((candidate) => candidate.healthOf(HEAD_CALL) === 'healthy');
+      const asked = healthy.length > 0 ? healthy : live;
+      const node = asked[this.#polls++ % asked.length];
+      if (node === undefined) continue;
+      troubles.asked(node.name, HEAD_CALL);
+      try {
+        const { height, id } = await node.getLatestBlockHeader(this.#options.stream === 'sealed', {
+          signal,
+          timeoutMs: this.#options.freshnessPollMs,
+        });
+        this.#deps.onAnswer();
+        if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);
+        if (height > this.#height) this.#believe(height);
+        this.#deps.onHead({ height, id, node: node.name });
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        troubles.failed(error);
+        const fault = faultOf(error.kind);
+        if (fault !== undefined) nodes.report(node, fault, error.message, HEAD_CALL);
+      }
+    }
+  }
+
+  #believe(height: number): void {
+    this.#height = height;
+    this.#misses = 0;
+  }
+}

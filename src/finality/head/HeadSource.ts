@@ -1,0 +1,68 @@
+import type { AccessMethod, AccessNode, StreamReader } from '../../access/index.js';
+import type { ToldHead } from '../ports.js';
+import type { Way } from '../upstream/TwoWays.js';
+
+/** A stream that has not delivered what a poll has just seen counts as silent after this time. */
+const GRACE_MS = 2_000;
+
+/** Why a source is to be replaced. */
+export interface Lag {
+  readonly what: string;
+  /** It never reached a height that a poll has seen. */
+  readonly isMiss: boolean;
+}
+
+/** The node that is being followed, by stream or by polling: what it has delivered, and whether it keeps up. */
+export class HeadSource implements Way {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly reader: StreamReader<ToldHead>;
+  /** It was given up because it did not keep up. */
+  isStale = false;
+  #deliveredAtMs: number;
+  #height = -1;
+  /** The first height above this source that a poll has seen, until the source reaches it. */
+  #owed: { readonly height: number; readonly sinceMs: number } | undefined;
+
+  constructor({ node, method }: Way, reader: StreamReader<ToldHead>, openedAtMs: number) {
+    this.node = node;
+    this.method = method;
+    this.reader = reader;
+    this.#deliveredAtMs = openedAtMs;
+  }
+
+  /** The highest that it has delivered; -1: none yet. */
+  get height(): number {
+    return this.#height;
+  }
+
+  /** It delivered a head above its last one. */
+  delivered(height: number, nowMs: number): void {
+    this.#height = height;
+    this.#deliveredAtMs = nowMs;
+    if (this.#owed !== undefined && height >= this.#owed.height) this.#owed = undefined;
+  }
+
+  /**
+   * `undefined` while it keeps up with the polled height. `openingMs`: how long its first head may take, whether or not
+   * a poll can tell what it owes: every stream begins with one. `undefined`: any time, for it does not stream.
+   */
+  lag(
+    polledHeight: number,
+    nowMs: number,
+    limits: { readonly silentAfterMs: number; readonly openingMs: number | undefined },
+  ): Lag | undefined {
+    if (this.#owed === undefined && polledHeight > this.#height)
+      this.#owed = { height: polledHeight, sinceMs: nowMs };
+    const silentMs = nowMs - this.#deliveredAtMs;
+    if (this.#owed === undefined) {
+      if (this.#height >= 0 || limits.openingMs === undefined || silentMs < limits.openingMs)
+        return undefined;
+      return { what: `no head for ${Math.round(silentMs / 1_000)} s`, isMiss: false };
+    }
+    const owedMs = nowMs - this.#owed.sinceMs;
+    const isSilent = silentMs >= limits.silentAfterMs && owedMs >= GRACE_MS;
+    if (!isSilent && owedMs < limits.silentAfterMs) return undefined;
+    return { what: `stood at ${this.#height} while ${this.#owed.height} was known`, isMiss: true };
+  }
+}

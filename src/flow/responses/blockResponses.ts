@@ -1,0 +1,31 @@
+import { finalizedBlock } from '../entities/finalizedBlock.js';
+import type { BlockStatus, FinalizedBlock } from '../types.js';
+import { VARINT, WireReader } from '../wire/WireReader.js';
+import { messageField } from './messageField.js';
+
+/** Decodes a `flow.access.BlockResponse`. An unknown status becomes `unknown`. Expected errors: `WireError`. */
+export function decodeBlockResponse(message: Uint8Array): { block: FinalizedBlock; status: BlockStatus } {
+  const block = finalizedBlock(messageField(message, 'block'));
+  const reader = new WireReader(message);
+  let status = 0;
+  while (reader.next()) {
+    if (reader.field === 2 && reader.wireType === VARINT) status = reader.uint32();
+    else reader.skip();
+  }
+  return { block, status: blockStatus(status) };
+}
+
+/** Decodes a bare `flow.entities.Block` in light or full form. Expected errors: `WireError`. */
+export function decodeBlockMessage(message: Uint8Array): FinalizedBlock {
+  return finalizedBlock(message);
+}
+
+/** Decodes a `flow.access.SubscribeBlocksResponse`. Expected errors: `WireError`. */
+export function decodeSubscribeBlocksResponse(message: Uint8Array): FinalizedBlock {
+  return finalizedBlock(messageField(message, 'block'));
+}
+
+function blockStatus(value: number): BlockStatus {
+  if (value === 1) return 'finalized';
+  return value === 2 ? 'sealed' : 'unknown';
+}

@@ -1,0 +1,41 @@
+import { splitCollection } from '../entities/fullCollection.js';
+import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
+import { TransactionHasher } from '../ids/TransactionHasher.js';
+import { transactionId } from './transactionId.js';
+
+/** Room for the RLP form of an ordinary transaction, besides the collection itself; grows when needed. */
+const WORKING_BYTES = 4096;
+
+interface HashedTransaction {
+  /** 32 bytes. */
+  readonly id: Buffer;
+  /** The wire form, a view of the collection. */
+  readonly encoded: Uint8Array;
+}
+
+/**
+ * The transactions of a full collection, in order, with their ids. One hasher serves all of them: an id alone spends
+ * more time on its buffer than on its hash. Expected errors: `WireError`.
+ */
+export function identifyTransactions(collection: Uint8Array): HashedTransaction[] {
+  const transactions = splitCollection(collection);
+  const ids = hashAll(collection, transactions);
+  return transactions.map((encoded, index) => ({
+    id: ids?.subarray(index * IDENTIFIER_BYTES, (index + 1) * IDENTIFIER_BYTES) ?? transactionId(encoded),
+    encoded,
+  }));
+}
+
+/** `undefined` when one of the transactions is not canonical. */
+function hashAll(collection: Uint8Array, transactions: readonly Uint8Array[]): Buffer | undefined {
+  const hasher = new TransactionHasher(2 * collection.length + WORKING_BYTES);
+  hasher.rlp.prepareSource(collection.length);
+  hasher.rlp.buffer.set(collection);
+  const ranges = new Uint32Array(2 * transactions.length);
+  for (const [index, { byteOffset, length }] of transactions.entries()) {
+    ranges[2 * index] = byteOffset - collection.byteOffset;
+    ranges[2 * index + 1] = length;
+  }
+  const ids = Buffer.alloc(transactions.length * IDENTIFIER_BYTES);
+  return hasher.run(ranges, ids) ? ids : undefined;
+}

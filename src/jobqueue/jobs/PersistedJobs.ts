@@ -1,0 +1,74 @@
+import type { Job, Jobs, Notifiable } from '../types.js';
+
+/** Converts between a producer's entries and jobs: `jobToEntry(entryToJob(entry))` equals the entry. */
+export interface EntryCodec<E, J extends Job> {
+  entryToJob(entry: E): J;
+  jobToEntry(job: J): E;
+}
+
+/** Where entries are kept: a narrow port over any key-value store. */
+export interface EntryStore<E> {
+  /** The index of the last entry; `undefined` while there is none. */
+  latestIndex(): number | undefined | Promise<number | undefined>;
+  read(index: number): E | undefined | Promise<E | undefined>;
+  /** Writes the entry and moves `latestIndex` to it: durably, and both or neither in case of a crash. */
+  append(index: number, entry: E): void | Promise<void>;
+}
+
+export interface PersistedJobsOptions {
+  /** The index below the first entry, for an empty store. Default 0: the first entry gets index 1. */
+  readonly defaultIndex?: number;
+}
+
+/**
+ * Push style: a producer appends entries, each durable under the next index, and a `JobConsumer` reads them back as jobs.
+ */
+export class PersistedJobs<E, J extends Job> implements Jobs<J> {
+  readonly #defaultIndex: number;
+  readonly #store: EntryStore<E>;
+  readonly #codec: EntryCodec<E, J>;
+  readonly #wakes: Notifiable | undefined;
+  /** The last append, which waits for those before it. */
+  #lastAppend: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    options: PersistedJobsOptions,
+    dependencies: {
+      readonly store: EntryStore<E>;
+      readonly codec: EntryCodec<E, J>;
+      /** Notified once an entry is durable: the consumer's wake-up. */
+      readonly wakes?: Notifiable;
+    },
+  ) {
+    this.#defaultIndex = options.defaultIndex ?? 0;
+    this.#store = dependencies.store;
+    this.#codec = dependencies.codec;
+    this.#wakes = dependencies.wakes;
+  }
+
+  /**
+   * Resolves with the entry's index once it is durable. Appends take effect in the order of the calls; the index of a
+   * failed one is reused. Await it: that is the back-pressure on a fast producer. Expected errors: those of the store.
+   */
+  append(entry: E): Promise<number> {
+    const appended = this.#lastAppend.then(() => this.#appendNext(entry));
+    this.#lastAppend = appended.catch(() => undefined);
+    return appended;
+  }
+
+  async head(): Promise<number> {
+    return (await this.#store.latestIndex()) ?? this.#defaultIndex;
+  }
+
+  async atIndex(index: number): Promise<J | undefined> {
+    const entry = await this.#store.read(index);
+    return entry === undefined ? undefined : this.#codec.entryToJob(entry);
+  }
+
+  async #appendNext(entry: E): Promise<number> {
+    const index = (await this.head()) + 1;
+    await this.#store.append(index, entry);
+    this.#wakes?.notify();
+    return index;
+  }
+}

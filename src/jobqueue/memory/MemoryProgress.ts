@@ -1,0 +1,18 @@
+import type { ConsumerProgress } from '../types.js';
+
+/** Progress that lives in memory: for tests and examples. */
+export class MemoryProgress implements ConsumerProgress {
+  #index: number | undefined;
+
+  constructor(index?: number) {
+    this.#index = index;
+  }
+
+  processedIndex(): number | undefined {
+    return this.#index;
+  }
+
+  setProcessedIndex(index: number): void {
+    this.#index = index;
+  }
+}

@@ -1,0 +1,50 @@
+import { abortReason } from '../../runtime/index.js';
+import type { Notifiable, WakeUp } from '../types.js';
+
+/**
+ * One slot for "there may be work". Any number of `notify` calls while nobody waits are one wake-up; a `notify` while
+ * the woken one is working is kept, so that it causes exactly one more round. A wake-up is never lost: neither when it
+ * comes before anybody waits, nor when a waiter is cancelled.
+ */
+export class WorkSignal implements WakeUp, Notifiable {
+  #pending = false;
+  #wake: (() => void) | undefined;
+
+  notify(): void {
+    const wake = this.#wake;
+    if (wake === undefined) {
+      this.#pending = true;
+      return;
+    }
+    this.#wake = undefined;
+    wake();
+  }
+
+  /**
+   * Resolves at the next wake-up, at once when one is pending. One waiter at a time. Expected errors: the signal's
+   * abort reason.
+   */
+  wait(signal?: AbortSignal): Promise<void> {
+    if (this.#wake !== undefined) throw new Error('a WorkSignal wakes one waiter, and it already has one');
+    if (signal?.aborted === true) return Promise.reject(abortReason(signal));
+    if (this.#pending) {
+      this.#pending = false;
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      if (signal === undefined) {
+        this.#wake = resolve;
+        return;
+      }
+      const onAbort = (): void => {
+        this.#wake = undefined;
+        reject(abortReason(signal));
+      };
+      this.#wake = () => {
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+}

@@ -1,0 +1,89 @@
+import { sleep } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { StorageError } from '../../../storage/index.js';
+import type { Leader, Leadership, Term } from '../../ports.js';
+import { within } from '../Boss.js';
+import type { Boss } from '../Boss.js';
+import { Claim } from '../Claim.js';
+import type { WorkerRegistry } from './WorkerRegistry.js';
+import { LIVE_QUEUE } from './workerRows.js';
+
+/** How often it is looked whether the chain is without a leader. */
+const LOOK_EVERY_MS = 1_000;
+
+export interface BossLeadershipDependencies {
+  readonly boss: Boss;
+  readonly registry: WorkerRegistry;
+  readonly clock: Clock;
+}
+
+/**
+ * Leads who holds the one job of an exclusive queue. The job goes to another when its holder is silent: for seven seconds as
+ * far as the other workers see, for ten as far as pg-boss does.
+ */
+export class BossLeadership implements Leadership {
+  readonly #deps: BossLeadershipDependencies;
+
+  constructor(dependencies: BossLeadershipDependencies) {
+    this.#deps = dependencies;
+  }
+
+  async lead(signal: AbortSignal): Promise<Term | undefined> {
+    const { clock } = this.#deps;
+    while (!signal.aborted) {
+      const term = await this.#take().catch((error: unknown) => {
+        if (!(error instanceof StorageError)) throw error;
+        return undefined;
+      });
+      if (term !== undefined) return term;
+      await sleep(clock, LOOK_EVERY_MS, signal).catch(() => undefined);
+    }
+    return undefined;
+  }
+
+  leader(): Leader | undefined {
+    const { registry } = this.#deps;
+    if (registry.isBlind()) return undefined;
+    const found = registry.workers().find(({ leads, isAlive }) => leads && isAlive);
+    return found && { worker: found.id, host: found.host, beatAgeMs: found.beatAgeMs };
+  }
+
+  async #take(): Promise<Term | undefined> {
+    const { boss, registry, clock } = this.#deps;
+    // Refused where there is one, queued or held.
+    await boss.run('lead', (jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
+    let taken: string | undefined;
+    try {
+      const claim = await boss.database.transaction(async (session) => {
+        const [job] = await boss.run('lead', (jobs) =>
+          jobs.fetch<object>(LIVE_QUEUE, { includeMetadata: true, ...within(session) }),
+        );
+        if (job === undefined) return undefined;
+        taken = job.id;
+        await registry.hold(session, { queue: LIVE_QUEUE, id: job.id, attempt: job.retryCount });
+        return job;
+      });
+      if (claim === undefined) return undefined;
+      return this.#term(new Claim(claim, { boss, clock, onRenewed: (key) => registry.update(key.id, key) }));
+    } catch (error) {
+      if (taken !== undefined) registry.forget(taken);
+      throw error;
+    }
+  }
+
+  #term(claim: Claim): Term {
+    const { boss, registry } = this.#deps;
+    let released: Promise<void> | undefined;
+    const release = async (): Promise<void> => {
+      await claim.end();
+      try {
+        await boss.database.transaction((session) => claim.giveBack(session));
+      } catch (error) {
+        // Silence gives it back as well.
+        if (!(error instanceof StorageError)) throw error;
+      }
+      await registry.update(claim.key.id);
+    };
+    return { lost: claim.lost, release: () => (released ??= release()) };
+  }
+}

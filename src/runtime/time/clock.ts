@@ -1,0 +1,59 @@
+import { abortReason } from '../cancellation/AbortError.js';
+
+/** A pending timer. `cancel()` does nothing once it has fired. */
+export interface Timer {
+  cancel(): void;
+}
+
+/**
+ * Time as a dependency, so that the simulation can run hours in milliseconds. Nothing else reads the machine's
+ * clock or sets a timer.
+ */
+export interface Clock {
+  /** Wall-clock milliseconds since the Unix epoch. May jump: only for logs and display. */
+  now(): number;
+  /** Monotonic milliseconds, for durations, deadlines and freshness. */
+  monotonic(): number;
+  /**
+   * Runs `callback` once after `delayMs`; with 0, after everything already due. A pending timer keeps the process
+   * alive.
+   */
+  setTimer(delayMs: number, callback: () => void): Timer;
+}
+
+/** The machine's own clock. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer: (delayMs, callback) => {
+    if (delayMs === 0) {
+      // setTimeout(0) waits a millisecond.
+      const immediate = setImmediate(callback);
+      return { cancel: () => clearImmediate(immediate) };
+    }
+    const handle = setTimeout(callback, delayMs);
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
+
+/**
+ * Waits `delayMs`. Rejects with the signal's reason as soon as it aborts, and leaves no timer behind. Expected
+ * errors: the signal's abort reason.
+ */
+export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) {
+      reject(abortReason(signal));
+      return;
+    }
+    const onAbort = (): void => {
+      timer.cancel();
+      if (signal !== undefined) reject(abortReason(signal));
+    };
+    const timer = clock.setTimer(delayMs, () => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    });
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}

@@ -1,0 +1,148 @@
+import { putAccounts } from '../accounts/accountEntries.js';
+import { withSoundAccounts } from '../accounts/forgetAccounts.js';
+import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { defaultTuning } from '../leveldb/directory/openLevel.js';
+import { sweepOutside } from '../leveldb/removal/rewind.js';
+import type { StoreMeta } from '../port/stored.js';
+import { rewound } from '../records/accountCoverage.js';
+import { readEntry } from '../records/blocks/assembleBlock.js';
+import { putPointers } from '../records/blocks/BlockEntryWriter.js';
+import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { emptyLine } from '../records/book/changeBook.js';
+import { disorderOf } from '../records/book/checkStore.js';
+import { putChanges } from '../records/book/putChanges.js';
+import {
+  coverageOf,
+  readMeta,
+  readOpenRecords,
+  readPlans,
+  readProgress,
+  readPublished,
+} from '../records/book/readState.js';
+import { coverageOfBook } from '../records/book/StoreBook.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
+import { encodeCoverage } from '../records/coding/heightRecords.js';
+import { seal } from '../records/coding/seal.js';
+import type { Database } from '../records/Database.js';
+import { contains, joined, upTo, without } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import {
+  COVERAGE_KEY,
+  heightRange,
+  parseBlockKey,
+  PLANS_KEY,
+  Prefix,
+  prefixRange,
+  PUBLISHED_KEY,
+  REWIND_KEY,
+} from '../records/schema.js';
+import { isCorruption, StorageError } from '../StorageError.js';
+import { keeps, mendedBook } from './mendedBook.js';
+import type { VerifyReport } from './verify/DamageList.js';
+
+/**
+ * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and plans
+ * the holes. Expected errors: `StorageError`, `corrupt` when nothing can be kept.
+ */
+export async function forgetDamage(copy: string, path: string, found: VerifyReport) {
+  const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
+  try {
+    const stored = await soundly(() => readMeta(database));
+    if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
+    const meta = await withSoundAccounts(database, stored);
+    const accounts = await coverageOf(database, meta);
+    const before = await bookOf(database, meta, found.latestIndexedHeight);
+    const lost = await lostHeights(database, found);
+    const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
+    const { latestIndexedHeight } = book.live;
+    const batch = database.batch();
+    for (const keys of [[REWIND_KEY, PUBLISHED_KEY, PLANS_KEY], ...(await openKeys(database))]) {
+      for (const key of keys) batch.del(key);
+    }
+    putChanges(undefined, book, batch);
+    const coverage =
+      accounts && without(rewound(accounts, latestIndexedHeight), upTo(lost, latestIndexedHeight));
+    if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
+    await batch.write();
+    const damaged = joined([...found.damagedHeights, ...lost]);
+    await sweepOutside(
+      database,
+      (height, prefix) =>
+        keeps(before, book, height) &&
+        !contains(prefix === Prefix.block || prefix === Prefix.body ? lost : damaged, height),
+    );
+    const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
+    const withAccounts = coverage === undefined ? [] : joined([...coverage, ...entered]);
+    await restorePointers(database, without(damaged, lost), withAccounts);
+    const { firstHeight } = before.live.meta;
+    return { firstHeight, keptThrough: latestIndexedHeight, kept: coverageOfBook(book), holes };
+  } finally {
+    await database.close();
+  }
+}
+
+/** Rebuilds every pointer to the blocks of these heights. */
+async function restorePointers(database: Database, heights: HeightRanges, accounts: HeightRanges) {
+  for (const { from, to } of heights) {
+    for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
+      for (const key of keys) {
+        const height = parseBlockKey(key);
+        const entry = height === undefined ? undefined : await readEntry(database, height);
+        if (height === undefined || entry === undefined || entry === 'damaged') continue;
+        const batch = database.batch();
+        const put: Put = (pointer, value) => batch.put(pointer, value);
+        putPointers(entry, put);
+        if (contains(accounts, height)) putAccounts(height, entry.collections, put);
+        await batch.write();
+      }
+    }
+  }
+}
+
+/** Without the progress record it is unknown which of the blocks above a gap counted: none of them does. */
+async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
+  const progress = await soundly(() => readProgress(database));
+  const { latestIndexedHeight = -1, lostHeights: lost } = found;
+  if (progress !== undefined) return lost;
+  return [{ from: lost[0]?.from ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
+}
+
+/** What the records of a damaged store say, as far as they are readable. Nothing is known of the blocks. */
+async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
+  const { firstHeight } = meta;
+  const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
+  const published = (await soundly(() => readPublished(database))) ?? [];
+  const records = (await soundly(() => readOpenRecords(database))) ?? [];
+  const isInOrder = disorderOf({ firstHeight, published, open: records }) === undefined;
+  return {
+    live: { ...emptyLine(0), latestIndexedHeight, meta },
+    published: isInOrder ? published : [],
+    plans: (await soundly(() => readPlans(database))) ?? [],
+    open: isInOrder ? records.map((record) => ({ record, line: emptyLine(record.from) })) : [],
+    hasAccounts: false,
+  };
+}
+
+/** `undefined` for a damaged record. */
+async function soundly<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return undefined;
+  }
+}
+
+async function openKeys(database: Database): Promise<Buffer[][]> {
+  const pages: Buffer[][] = [];
+  for await (const keys of database.keyPages(prefixRange(Prefix.open))) pages.push(keys);
+  return pages;
+}
+
+export function beyondRepair(path: string, what: string): StorageError {
+  return new StorageError(
+    'corrupt',
+    `The store at ${path} cannot be repaired: ${what}. Restore the data directory from a copy, or move it away and ` +
+      'start again with the --start-height that it had: everything is fetched anew. And check the disk.',
+  );
+}

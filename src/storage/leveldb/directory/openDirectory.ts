@@ -1,0 +1,46 @@
+import type { Logger } from '../../../observability/index.js';
+import type { Database } from '../../records/Database.js';
+import { openLevelDatabase } from './LevelDatabase.js';
+import type { OpenDatabase } from './LevelDatabase.js';
+import { defaultTuning } from './openLevel.js';
+import type { LevelTuning } from './openLevel.js';
+import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
+
+export interface OpenDirectoryOptions {
+  /** A directory of the store's own, created for its owner alone when it does not exist. */
+  readonly path: string;
+  /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
+  readonly create?: boolean;
+  /** Default false. True: readers on other threads may open it beside this one (`LevelReplica`); they close it first. */
+  readonly isShared?: boolean;
+  /** Overrides of the measured defaults. */
+  readonly tuning?: Partial<LevelTuning>;
+}
+
+export interface OpenDirectoryDependencies {
+  readonly logger: Logger;
+  /** How the database is opened. Default: LevelDB. */
+  readonly openDatabase?: OpenDatabase;
+}
+
+/**
+ * Opens the database in a directory, unless its files are damaged, and warns of a torn end of its log. Expected errors:
+ * `StorageError` (locked by another process, no permission, damaged, …).
+ */
+export async function openDirectory(
+  { path, create = true, isShared = false, tuning }: OpenDirectoryOptions,
+  { logger, openDatabase = openLevelDatabase }: OpenDirectoryDependencies,
+): Promise<Database> {
+  await prepareDirectory(path, create);
+  if (await holdsData(path)) await refuseDamagedFiles(path);
+  const database = await openDatabase(path, { ...defaultTuning, ...tuning }, { create, isShared });
+  try {
+    const details = await droppedAtOpen(path);
+    if (details.length > 0)
+      logger.warn({ path, details }, 'the end of the write-ahead log was torn and has been dropped');
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}

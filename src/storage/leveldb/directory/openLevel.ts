@@ -1,0 +1,64 @@
+import { Level } from 'level';
+import type { EndGate } from '../../../runtime/index.js';
+import { storageErrorFrom } from '../../StorageError.js';
+
+const MIB = 1024 * 1024;
+
+/**
+ * What LevelDB may use. The defaults are measured (docs/decisions/0006-groups-and-leveldb-options.md): larger write
+ * buffers would mean less merging, but the tables they become are mapped into memory as a whole.
+ */
+export interface LevelTuning {
+  /** Up to two of these are held in memory. */
+  readonly writeBufferBytes: number;
+  readonly cacheBytes: number;
+  readonly maxFileBytes: number;
+  readonly maxOpenFiles: number;
+  /** The unit of compression and reading; bodies are larger and stand alone. */
+  readonly blockBytes: number;
+}
+
+export const defaultTuning: LevelTuning = {
+  writeBufferBytes: 16 * MIB,
+  cacheBytes: 64 * MIB,
+  maxFileBytes: 4 * MIB,
+  maxOpenFiles: 2048,
+  blockBytes: 4096,
+};
+
+/** How a database is opened. */
+export interface OpenOptions {
+  readonly create: boolean;
+  /** Other threads of this process may open it too; whoever opened it first closes it last. Default: false. */
+  readonly isShared?: boolean;
+  /** For a thread that may be terminated from outside: LevelDB would hold a half-made iterator for ever. */
+  readonly gate?: EndGate | undefined;
+}
+
+/** Opens LevelDB itself, with bytes as keys and values. Expected errors: `StorageError`. */
+export async function openLevel(
+  path: string,
+  tuning: LevelTuning,
+  { create, isShared = false }: OpenOptions,
+): Promise<Level<Buffer, Buffer>> {
+  // Only in Node's implementation, and not in the types.
+  const sharing = { multithreading: isShared };
+  const level = new Level<Buffer, Buffer>(path, {
+    ...sharing,
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    createIfMissing: create,
+    compression: true,
+    writeBufferSize: tuning.writeBufferBytes,
+    cacheSize: tuning.cacheBytes,
+    maxFileSize: tuning.maxFileBytes,
+    maxOpenFiles: tuning.maxOpenFiles,
+    blockSize: tuning.blockBytes,
+  });
+  try {
+    await level.open();
+    return level;
+  } catch (error) {
+    throw storageErrorFrom(error, 'open the store', path);
+  }
+}

@@ -1,0 +1,151 @@
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { inspectFiles } from '../../files/inspection.js';
+import { clearSuspects, readSuspects } from '../../files/suspects.js';
+import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
+import { assertUnused } from './closedDatabase.js';
+
+/** Only the owner may read what a store contains. */
+const DIRECTORY_MODE = 0o700;
+
+/** LevelDB's own files, and the note beside them (`files/suspects.ts`). */
+const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|SUSPECTS)$/;
+const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
+
+/** Where `repair` moves a damaged store until the repaired one takes its place. */
+export function damagedPathOf(path: string): string {
+  return `${path}.damaged`;
+}
+
+/**
+ * Makes sure that `path` may be a store: creates the directory when there is none (`create`), and refuses one that
+ * holds something else, in which LevelDB would create a new database.
+ *
+ * Expected errors: `StorageError` (`missing`, `not_a_store`, `corrupt`, `permission`, …).
+ */
+export async function prepareDirectory(path: string, create: boolean): Promise<void> {
+  const names = await list(path);
+  if (names === undefined && (await list(damagedPathOf(path))) !== undefined) {
+    throw new StorageError(
+      'corrupt',
+      `A repair of the store at ${path} was cut short. Nothing is lost: run "repair --yes" again.`,
+    );
+  }
+  if (names?.includes('CURRENT') === true) return;
+  const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
+  if (foreign.length > 0) {
+    throw new StorageError(
+      'not_a_store',
+      `${path} is not a store: it holds other files (${foreign.slice(0, 3).join(', ')}${foreign.length > 3 ? ', …' : ''}). ` +
+        'Choose another directory, or an empty one.',
+    );
+  }
+  // Possibly a store that lost its CURRENT file; the inspection of its files will say so.
+  if (names?.some((name) => DATA_FILE.test(name)) === true) return;
+  if (!create) {
+    throw new StorageError(
+      'missing',
+      `There is no store at ${path}. Check the network and the data directory, or run "start" first.`,
+    );
+  }
+  if (names !== undefined) return;
+  try {
+    await makeDirectory(path);
+  } catch (error) {
+    throw storageErrorFrom(error, 'create the directory of the store', path);
+  }
+}
+
+/** Creates the parents one by one: with `recursive`, Node reports a read-only file system as a missing path. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await makeOne(path);
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT') || dirname(path) === path) throw error;
+    await makeDirectory(dirname(path));
+    await makeOne(path);
+  }
+}
+
+/** Another process may create it first, which is fine. */
+async function makeOne(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: DIRECTORY_MODE });
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+    if (await isDirectory(path)) return;
+    throw new StorageError(
+      'missing',
+      `${path} is a file, or a link to nowhere (a disk that is not mounted?). ` +
+        'Fix it, or choose another --data-dir.',
+    );
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+/** The names in a directory; `undefined` when there is none. */
+async function list(path: string): Promise<string[] | undefined> {
+  try {
+    return await readdir(path);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw storageErrorFrom(error, 'read the directory of the store', path);
+  }
+}
+
+/**
+ * Bytes of tables, newest first, that are checked at every open: those that a power loss may have left half written.
+ */
+const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
+
+/**
+ * Refuses a store whose files are damaged, before LevelDB opens it: it would delete what could still be saved, or
+ * continue as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
+ */
+export async function refuseDamagedFiles(path: string): Promise<void> {
+  const suspects = await readSuspects(path);
+  const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
+  const atFirst = await look().catch((error: unknown) => {
+    // A file that was there a moment ago is gone: another process is at work.
+    if (!hasCode(error, 'ENOENT')) throw error;
+    return undefined;
+  });
+  if (atFirst?.length === 0) {
+    // Repaired, or merged into other tables since.
+    if (suspects.size > 0) await clearSuspects(path);
+    return;
+  }
+  // An open database looks damaged. So: is it in use, and if not, is it still damaged?
+  await assertUnused(path);
+  const damages = await look();
+  const [first] = damages;
+  if (first === undefined) return;
+  const others = damages.length > 1 ? ` (and ${damages.length - 1} more)` : '';
+  throw corruptFiles(path, `file ${first.file}: ${first.what}${others}`);
+}
+
+/** A directory in which nothing was ever stored cannot be damaged. */
+export async function holdsData(path: string): Promise<boolean> {
+  return (await list(path))?.some((name) => name === 'CURRENT' || DATA_FILE.test(name)) === true;
+}
+
+/**
+ * What LevelDB dropped from a damaged write-ahead log at this open: it reports that in its own log file only. Empty
+ * after any clean stop, and after a crash as well (a record cut short by a crash is not damage).
+ */
+export async function droppedAtOpen(path: string): Promise<readonly string[]> {
+  try {
+    const log = await readFile(join(path, 'LOG'), 'utf8');
+    return log.split('\n').filter((line) => /dropping \d+ bytes/.test(line));
+  } catch {
+    // Without the file nothing is known, which is not a fault of the data.
+    return [];
+  }
+}

@@ -1,0 +1,222 @@
+import { ok as assert } from 'node:assert/strict';
+import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
+import { BorderError } from '../../port/BorderError.js';
+import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
+import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
+import { isVouchedRoot, stateAfter } from '../../records/book/applyCommit.js';
+import {
+  openAfter,
+  openAt,
+  settled,
+  stateOfOpen,
+  withOpen,
+  withoutOpen,
+  withPublished,
+} from '../../records/book/changeBook.js';
+import { readHead } from '../../records/book/readLine.js';
+import { coverageOf } from '../../records/book/readState.js';
+import { isCovered } from '../../records/book/StoreBook.js';
+import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
+import type { Database } from '../../records/Database.js';
+import type { RecordReader } from '../../records/reading/RecordReader.js';
+import { removeBlocks } from '../removal/rewind.js';
+import type { BookKeeper } from '../writing/BookKeeper.js';
+import type { Change, HeadAt } from '../writing/ChangeGroup.js';
+import type { LevelIndexWriter } from '../writing/LevelIndexWriter.js';
+
+export interface LevelRangeStoreDependencies {
+  readonly database: Database;
+  readonly keeper: BookKeeper;
+  readonly writer: LevelIndexWriter;
+  readonly reader: RecordReader;
+  readonly accounts: LevelAccountIndex;
+}
+
+/** One run of an open range. */
+export class LevelRangeStore implements RangeStore {
+  readonly #range: HeightRange;
+  /** The covered block below the range when the run began. */
+  readonly #below: BlockHead | undefined;
+  readonly #deps: LevelRangeStoreDependencies;
+  /** The last known state of a range that was published, or that another run has taken over. */
+  #last: StoreState | undefined;
+  #isOver = false;
+  #isBusy = false;
+
+  private constructor(
+    range: HeightRange,
+    below: BlockHead | undefined,
+    dependencies: LevelRangeStoreDependencies,
+  ) {
+    this.#range = range;
+    this.#below = below;
+    this.#deps = dependencies;
+  }
+
+  /** For an open range. Expected errors: `StorageError`. */
+  static async of(range: HeightRange, dependencies: LevelRangeStoreDependencies): Promise<LevelRangeStore> {
+    const { database, keeper } = dependencies;
+    const isBordered = isCovered(keeper.initialised(), range.from - 1);
+    const below = isBordered ? await readHead(database, range.from - 1) : undefined;
+    return new LevelRangeStore(range, below, dependencies);
+  }
+
+  meta(): StoreMeta {
+    return this.#state().meta;
+  }
+
+  latestIndexedHeight(): number {
+    return this.#state().latestIndexedHeight;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.#state().latestBlock ?? this.#below;
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return [...this.#state().above.values()].sort((left, right) => left.height - right.height);
+  }
+
+  hasHeight(height: number): boolean {
+    return this.#isPassed(height) || this.#state().above.has(height);
+  }
+
+  blockByHeight(height: number): Promise<StoredBlock | undefined> {
+    const { reader } = this.#deps;
+    return this.#isPassed(height) ? reader.storedBlock(height) : reader.blockByHeight(height);
+  }
+
+  stage(): void {
+    // Nothing is prepared ahead here: history is not in a hurry.
+  }
+
+  commit(batch: CommitBatch): Promise<void> {
+    return this.#alone(async () => {
+      const { keeper, writer } = this.#deps;
+      writer.assertSound();
+      const change: Change = async (book, headAt) => {
+        const open = this.#openIn(book);
+        const state = stateAfter(stateOfOpen(book, open), batch);
+        const { to } = this.#range;
+        const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
+        assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+        const isWhole = state.latestIndexedHeight === to;
+        await this.#checkBorders(book, state, { blocks: batch.blocks, isWhole, headAt });
+        const next = openAfter(book, open, state);
+        if (!isWhole) return { after: withOpen(book, next) };
+        const entering = next.record.hasAccounts ? await this.#deps.accounts.enter(this.#range) : undefined;
+        this.#last = state;
+        return { after: withPublished(book, next), putAlso: entering?.put, onDurable: entering?.release };
+      };
+      await keeper.record('range', change, batch.blocks);
+    });
+  }
+
+  rewind(height: number): Promise<void> {
+    return this.#alone(async () => {
+      const { database, keeper } = this.#deps;
+      const { from } = this.#range;
+      assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
+      const { above, latestIndexedHeight } = this.#state();
+      const highest = Math.max(latestIndexedHeight, ...above.keys());
+      if (highest <= height) return;
+      const watermark = Math.min(latestIndexedHeight, height);
+      const latestBlock = watermark < from ? undefined : await readHead(database, watermark);
+      await keeper.record('range', (book) => {
+        const open = this.#openIn(book);
+        const record = { ...open.record, next: watermark + 1, keep: height };
+        const kept = new Map([...open.line.above].filter(([each]) => each <= height));
+        const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
+        return { after: withOpen(book, { record, line }) };
+      });
+      await removeRange(this.#range, this.#deps);
+    });
+  }
+
+  /** The run is over: its range is dropped, or another run takes over. */
+  end(): void {
+    assert(!this.#isBusy, 'a write of this range is under way');
+    this.#last = this.#state();
+    this.#isOver = true;
+  }
+
+  #state(): StoreState {
+    const book = this.#deps.keeper.initialised();
+    const open = this.#isOver ? undefined : openAt(book, this.#range);
+    const state = open === undefined ? this.#last : stateOfOpen(book, open);
+    assert(state !== undefined, 'the range is not open');
+    return state;
+  }
+
+  #openIn(book: StoreBook): OpenState {
+    const open = openAt(book, this.#range);
+    assert(open !== undefined && !this.#isOver, 'the run of this range is over');
+    return open;
+  }
+
+  #isPassed(height: number): boolean {
+    return height >= this.#range.from && height <= this.#state().latestIndexedHeight;
+  }
+
+  /**
+   * Checks the links to both neighbours: at once for a block that is next to one, and again when the range is complete,
+   * because a neighbour may have been published meanwhile.
+   */
+  async #checkBorders(
+    book: StoreBook,
+    { meta }: StoreState,
+    {
+      blocks,
+      headAt,
+      isWhole,
+    }: { readonly blocks: readonly BlockEntry[]; readonly headAt: HeadAt; readonly isWhole: boolean },
+  ): Promise<void> {
+    const { from, to } = this.#range;
+    const inside = async (height: number): Promise<BlockHead | undefined> =>
+      blocks.find(({ block }) => block.height === height)?.block ?? (isWhole ? headAt(height) : undefined);
+    const outside = async (height: number): Promise<BlockHead | undefined> =>
+      isCovered(book, height) ? headAt(height) : undefined;
+    const first = await inside(from);
+    const last = await inside(to);
+    const borders = [
+      { lower: first && (await outside(from - 1)), upper: first },
+      { lower: last, upper: last && (await outside(to + 1)) },
+    ];
+    for (const { lower, upper } of borders) {
+      if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
+      if (!isVouchedRoot(upper, meta)) throw new BorderError(upper, lower);
+    }
+  }
+
+  async #alone(action: () => Promise<void>): Promise<void> {
+    assert(!this.#isBusy, 'a write of this range is already under way');
+    this.#isBusy = true;
+    try {
+      await action();
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+}
+
+/** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
+export async function removeRange(
+  range: HeightRange,
+  { database, keeper, writer }: Pick<LevelRangeStoreDependencies, 'database' | 'keeper' | 'writer'>,
+): Promise<void> {
+  const book = keeper.initialised();
+  const open = openAt(book, range);
+  if (open?.record.keep === undefined) return;
+  const coverage = await coverageOf(database, book.live.meta);
+  const bounds = { from: open.record.keep + 1, to: range.to };
+  await removeBlocks(database, bounds, {
+    coverage,
+    write: (batch) => writer.inTurn('range', () => writer.write(() => batch.write())),
+  });
+  await keeper.record('range', (now) => {
+    const left = openAt(now, range);
+    if (left === undefined) return undefined;
+    if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };
+    return { after: withOpen(now, { ...left, record: { ...left.record, keep: undefined } }) };
+  });
+}

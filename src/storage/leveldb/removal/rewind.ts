@@ -1,0 +1,187 @@
+import type { Logger } from '../../../observability/index.js';
+import { putAccounts } from '../../accounts/accountEntries.js';
+import type { HeightRange } from '../../port/stored.js';
+import { covers, rewound } from '../../records/accountCoverage.js';
+import type { Coverage } from '../../records/accountCoverage.js';
+import { readEntry } from '../../records/blocks/assembleBlock.js';
+import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
+import { putChanges } from '../../records/book/putChanges.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
+import { encodeCoverage, encodeRewind } from '../../records/coding/heightRecords.js';
+import type { RewindIntent } from '../../records/coding/heightRecords.js';
+import { seal } from '../../records/coding/seal.js';
+import type { Database, WriteBatch } from '../../records/Database.js';
+import { contains, overlap } from '../../records/heightRanges.js';
+import {
+  blockKey,
+  COVERAGE_KEY,
+  heightRange,
+  parseAccountKey,
+  parseBlockKey,
+  parseBodyKey,
+  parsePointerKey,
+  POINTER_PREFIXES,
+  Prefix,
+  prefixRange,
+  REWIND_KEY,
+} from '../../records/schema.js';
+import { corruptRecord } from '../../StorageError.js';
+
+/** Heights, and deletions, per atomic batch of a rewind. */
+const MAX_HEIGHTS_PER_BATCH = 64;
+const MAX_DELETIONS_PER_BATCH = 20_000;
+
+/**
+ * The first step, one atomic batch: from here on nothing above the target counts as indexed, and the next open finishes
+ * the work.
+ */
+export async function beginRewind(
+  database: Database,
+  { before, after }: { readonly before: StoreBook; readonly after: StoreBook },
+  intent: RewindIntent,
+): Promise<void> {
+  const batch = database.batch();
+  batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
+  putChanges(before, after, batch);
+  await batch.write();
+}
+
+/**
+ * Removes every record above the target, highest first, in bounded batches that each record their progress: a crash
+ * loses at most the current batch. `coverage` is that of before the rewind, and stays recorded until the end. Pointers
+ * are per position, so a kept block that shares an id with a removed one is not touched.
+ */
+export async function finishRewind(
+  database: Database,
+  begun: RewindIntent,
+  { logger, coverage }: { readonly logger: Logger; readonly coverage: Coverage | undefined },
+): Promise<void> {
+  let intent = begun;
+  const { target, watermarkBefore, covered = [{ from: target + 1, to: watermarkBefore }] } = begun;
+  while (intent.remaining > target) {
+    const batch = database.batch();
+    let { remaining, sweep } = intent;
+    for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH && remaining > target; heights += 1) {
+      if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
+      const found = await removeHeight(batch, remaining, { database, coverage });
+      sweep ||= found === 'damaged' || (found === 'no record' && contains(covered, remaining));
+      remaining -= 1;
+      if (found !== 'no record') continue;
+      const next = (await highestStored(database, target + 1, remaining)) ?? target;
+      sweep ||= covered.some((range) => overlap(range, { from: next + 1, to: remaining }));
+      remaining = next;
+    }
+    intent = { ...intent, remaining, sweep };
+    batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
+    await batch.write();
+    logger.debug({ remaining, target }, 'rewinding');
+  }
+  if (intent.sweep) {
+    logger.warn({ target }, 'damaged records above the target: looking through all pointers');
+    await sweepOutside(database, (height) => height <= target);
+  }
+  const batch = database.batch();
+  batch.del(REWIND_KEY);
+  if (coverage !== undefined) {
+    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, target))));
+  }
+  await batch.write();
+}
+
+/**
+ * Removes the blocks of an open range above a height, highest first, in bounded batches, each handed to `write`.
+ * Expected errors: `StorageError`, `corrupt` when damage hides what belongs to a block.
+ */
+export async function removeBlocks(
+  database: Database,
+  { from, to }: HeightRange,
+  {
+    coverage,
+    write,
+  }: { readonly coverage: Coverage | undefined; readonly write: (batch: WriteBatch) => Promise<void> },
+): Promise<void> {
+  let remaining = to;
+  for (;;) {
+    const batch = database.batch();
+    for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH; heights += 1) {
+      if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
+      const stored = await highestStored(database, from, remaining);
+      if (stored === undefined) break;
+      const found = await removeHeight(batch, stored, { database, coverage });
+      if (found !== 'whole') {
+        batch.discard();
+        throw corruptRecord('block', stored, 'not all of it is there');
+      }
+      remaining = stored - 1;
+    }
+    if (batch.length === 0) {
+      batch.discard();
+      return;
+    }
+    await write(batch);
+  }
+}
+
+/** The highest height of a range with a block record or a part of a body. */
+async function highestStored(database: Database, from: number, to: number): Promise<number | undefined> {
+  if (to < from) return undefined;
+  const [block, body] = await Promise.all([
+    database.lastKey(heightRange(Prefix.block, from, to)),
+    database.lastKey(heightRange(Prefix.body, from, to)),
+  ]);
+  // A foreign key hides nothing: search height by height then.
+  const heights = [block && (parseBlockKey(block) ?? to), body && (parseBodyKey(body)?.height ?? to)];
+  const stored = heights.filter((height) => height !== undefined);
+  return stored.length === 0 ? undefined : Math.max(...stored);
+}
+
+/** Adds the deletion of everything at a height. `damaged`: damage hides some of it. */
+async function removeHeight(
+  batch: WriteBatch,
+  height: number,
+  { database, coverage }: { readonly database: Database; readonly coverage: Coverage | undefined },
+): Promise<'whole' | 'no record' | 'damaged'> {
+  const entry = await readEntry(database, height);
+  batch.del(blockKey(height));
+  for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
+    for (const key of keys) batch.del(key);
+  }
+  if (entry === 'damaged') return 'damaged';
+  if (entry === undefined) return 'no record';
+  const pointers: Buffer[] = [];
+  putPointers(entry, (key) => pointers.push(Buffer.from(key)));
+  const accounts: Buffer[] = [];
+  if (coverage !== undefined) {
+    putAccounts(height, entry.collections, (key) => accounts.push(Buffer.from(key)));
+  }
+  for (const key of [...pointers, ...accounts]) batch.del(key);
+  // Uncovered heights may have some entries but not others.
+  if (covers(coverage, height)) pointers.push(...accounts);
+  // A pointer missing from its place is under a corrupted key somewhere else.
+  const present = await database.hasMany(pointers);
+  return present.every(Boolean) ? 'whole' : 'damaged';
+}
+
+/** Deletes everything at heights that are not kept, and under invalid keys, by checking every key. */
+export async function sweepOutside(
+  database: Database,
+  keeps: (height: number, prefix: number) => boolean,
+): Promise<void> {
+  for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
+    for await (const keys of database.keyPages(prefixRange(prefix))) {
+      const batch = database.batch();
+      for (const key of keys) {
+        const height = heightOf(key);
+        if (height === undefined || !keeps(height, prefix)) batch.del(key);
+      }
+      if (batch.length > 0) await batch.write();
+      else batch.discard();
+    }
+  }
+}
+
+function heightOf(key: Buffer): number | undefined {
+  return (
+    parseBlockKey(key) ?? parseBodyKey(key)?.height ?? (parsePointerKey(key) ?? parseAccountKey(key))?.height
+  );
+}

@@ -1,0 +1,135 @@
+import { ok as assert } from 'node:assert/strict';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import { putChanges } from '../../records/book/putChanges.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
+import type { Database, WriteBatch } from '../../records/Database.js';
+import { ChangeGroup, WaitingChange } from './ChangeGroup.js';
+import type { Change } from './ChangeGroup.js';
+import type { LevelIndexWriter, Line } from './LevelIndexWriter.js';
+
+export interface BookKeeperDependencies {
+  readonly database: Database;
+  readonly writer: LevelIndexWriter;
+}
+
+/** A change of the live range, and the batch with its blocks. */
+interface LiveChange {
+  readonly waiting: WaitingChange;
+  readonly prepared: Promise<WriteBatch>;
+}
+
+/**
+ * Owns what the records of an open store say, as far as it is durable, and writes changes. Group commit: while one write is
+ * under way, all changes that come, of whichever range, join the next one.
+ */
+export class BookKeeper {
+  readonly #deps: BookKeeperDependencies;
+  #book: StoreBook | undefined;
+  /** What the next write carries. */
+  #next: ChangeGroup;
+  #live: LiveChange | undefined;
+  /** The one that joins, and those that wait to: at most one per range. */
+  #joining: Promise<void> = Promise.resolve();
+
+  constructor(book: StoreBook | undefined, dependencies: BookKeeperDependencies) {
+    this.#book = book;
+    this.#deps = dependencies;
+    this.#next = new ChangeGroup(dependencies);
+  }
+
+  /** `undefined` for a store that was never initialised. */
+  book(): StoreBook | undefined {
+    return this.#book;
+  }
+
+  initialised(): StoreBook {
+    assert(this.#book !== undefined, 'the store is not initialised');
+    return this.#book;
+  }
+
+  /** The records were written by other means. */
+  replace(book: StoreBook): void {
+    this.#book = book;
+  }
+
+  /**
+   * Waits for a write that can carry it, then writes the blocks, and what `change` makes of the book, together with other
+   * such changes; the new book counts from then on. Rejects with the error of `change`, by which nothing of it is
+   * written, and like `LevelIndexWriter.write`.
+   */
+  async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
+    const waiting = new WaitingChange(change, blocks);
+    // Whoever waits for it is told below, perhaps later.
+    waiting.done.catch(() => undefined);
+    if (line === 'live') await this.#recordLive(waiting);
+    else await this.#recordRange(waiting);
+    await waiting.done;
+  }
+
+  async #recordLive(waiting: WaitingChange): Promise<void> {
+    const { writer } = this.#deps;
+    const prepared = writer.prepare(waiting.blocks);
+    prepared.catch(() => undefined);
+    const live = { waiting, prepared };
+    this.#live = live;
+    try {
+      // Unless the turn of a range has carried it.
+      await writer.inTurn('live', async () => {
+        if (this.#live === live) await this.#write();
+      });
+    } finally {
+      this.#live = undefined;
+    }
+  }
+
+  async #recordRange(waiting: WaitingChange): Promise<void> {
+    const joining = this.#joining.then(async () => {
+      while (this.#next.isFull) await this.#next.taken;
+      await this.#next.add(waiting);
+    });
+    this.#joining = joining.catch(() => undefined);
+    await joining;
+    // Another's turn may carry it.
+    this.#deps.writer.inTurn('range', () => this.#write()).catch((error: unknown) => this.#abandon(error));
+  }
+
+  /** Within a turn. Does not reject: those who wait are told. */
+  async #write(): Promise<void> {
+    const live = this.#live;
+    const isLiveAlone = live !== undefined && this.#next.members.length === 0;
+    const group = isLiveAlone ? new ChangeGroup(this.#deps) : this.#next;
+    if (live === undefined && group.members.length === 0) return;
+    if (!isLiveAlone) this.#next = new ChangeGroup(this.#deps);
+    this.#live = undefined;
+    try {
+      await group.close();
+      if (live !== undefined) await group.addLive(live.waiting, await live.prepared);
+      await this.#writeGroup(group);
+    } catch (error) {
+      live?.waiting.reject(error);
+      for (const member of group.members) member.reject(error);
+    }
+  }
+
+  async #writeGroup(group: ChangeGroup): Promise<void> {
+    const before = this.initialised();
+    const { after, accepted, batch, changes } = await group.weigh(before);
+    if (after === before) batch.discard();
+    else {
+      putChanges(before, after, batch);
+      for (const { putAlso } of changes) putAlso?.((key, value) => batch.put(key, value));
+      await this.#deps.writer.write(() => batch.write());
+      this.#book = after;
+    }
+    for (const { onDurable } of changes) onDurable?.();
+    for (const { resolve } of accepted) resolve();
+  }
+
+  /** No turn will come. */
+  #abandon(error: unknown): void {
+    const group = this.#next;
+    this.#next = new ChangeGroup(this.#deps);
+    void group.close();
+    for (const member of group.members) member.reject(error);
+  }
+}

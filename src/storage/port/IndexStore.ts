@@ -1,0 +1,105 @@
+import type { Identifier } from '../../flow/index.js';
+import type { AccountCoverage, AccountIndex, AccountReader } from './AccountIndex.js';
+import type { RangeBook } from './RangeBook.js';
+import type { RangeStore } from './RangeStore.js';
+import type {
+  BlockHead,
+  CollectionPlace,
+  HeightRange,
+  StoredBlock,
+  StoredCollection,
+  StoredTransaction,
+  StoreMeta,
+  TransactionPlace,
+  WholeBlock,
+} from './stored.js';
+
+/**
+ * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
+ * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
+ */
+export interface IndexReader {
+  readonly accounts: AccountReader;
+  /**
+   * The readable heights: ascending ranges that do not touch. The last one is the live range, which ends at the
+   * watermark; it is left out while it is empty.
+   */
+  coverage(): readonly HeightRange[];
+  latestIndexedHeight(): number;
+  blockByHeight(height: number): Promise<StoredBlock | undefined>;
+  blockById(id: Identifier): Promise<StoredBlock | undefined>;
+  /** All collections of a block in guarantee order; `undefined` when the height is outside the range. */
+  collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined>;
+  /** Both in one read. */
+  wholeBlock(height: number): Promise<WholeBlock | undefined>;
+  collection(id: Identifier): Promise<StoredCollection | undefined>;
+  /** Every position of a collection id, lowest first, at most `limit`. */
+  collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;
+  transaction(id: Identifier): Promise<StoredTransaction | undefined>;
+  transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
+}
+
+/** What may be read from a store at one moment, and what its answers say about themselves. */
+export interface ShownIndex {
+  /** `undefined` for a store that was never initialised: nothing is shown. */
+  readonly meta: StoreMeta | undefined;
+  readonly latestIndexedHeight: number;
+  /** Like `IndexReader.coverage`. */
+  readonly coverage: readonly HeightRange[];
+  readonly latestBlock: BlockHead | undefined;
+  /** `undefined`: the account index is off. */
+  readonly accounts: AccountCoverage | undefined;
+}
+
+/** Tells the writers of a store when there is no room for what they would write. */
+export interface WriteRoom {
+  /** `undefined` while there is room; else resolves when there is some again, or the signal aborts. Never rejects. */
+  whenRoom(signal: AbortSignal): Promise<void> | undefined;
+}
+
+/**
+ * What a store that several processes use has besides. One of them leads: it alone writes the live range, begins the store
+ * and rewinds it. The others learn of what it commits, and everybody of what others publish.
+ */
+export interface SharedStore {
+  /**
+   * Replaces the leader before, of whom nothing is written from then on. What it has written is known here on return. The
+   * signal aborts when this process has been replaced in turn. Waits for a database that is away. Expected errors:
+   * `StorageError`; as opening the store.
+   */
+  lead(): Promise<AbortSignal>;
+  /** Leads no longer: waits for the write under way, and refuses others. What is staged is forgotten. Idempotent. */
+  follow(): Promise<void>;
+  isLeading(): boolean;
+  /** What it takes up on the disks of the database. Expected errors: `StorageError`. */
+  weigh(): Promise<number>;
+  /** Calls back when others have changed what the store holds. The callback must not throw. Returns a function that ends it. */
+  onChanged(callback: () => void): () => void;
+}
+
+/**
+ * The store, as the rest of the daemon sees it. One atomic batch carries data, pointers, height records, the watermark
+ * and the coverage, so progress is never ahead of data and a block is never half stored (docs/architecture.md,
+ * "Storage"). Its members of `RangeStore` are those of the live range.
+ */
+export interface IndexStore extends IndexReader, RangeStore {
+  readonly accounts: AccountIndex;
+  readonly ranges: RangeBook;
+  /**
+   * Why a store on another machine does not answer, in one sentence; `undefined` while it does. Its writes and reads
+   * wait meanwhile. Absent: the store is on this machine.
+   */
+  readonly trouble?: () => string | undefined;
+  /** Absent: no other process has this store. */
+  readonly shared?: SharedStore;
+  /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
+  initialise(meta: StoreMeta): Promise<void>;
+  /**
+   * Deletes every block above `height`, in every range, and the plans for them. If `height` is below the live range,
+   * the highest covered range at or below it becomes the live one, and no range may have a run. Idempotent; after a
+   * crash the next open finishes the work. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is
+   * covered at or below `height`, unless it is the first height - 1 of a store that has no other range.
+   */
+  rewind(height: number): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,82 @@
+import type { FinalizedBlock, Identifier } from '../../flow/index.js';
+
+/** One spork whose heights the store holds, recorded with its root so that nodes of another spork are recognised. */
+export interface SporkRecord {
+  readonly rootHeight: number;
+  /** Spork id as reported by the node, hex; empty when the node reports none (old nodes). */
+  readonly sporkId: string;
+  /**
+   * The parent that the root block names, where the network's spork table vouches for it. Only then may the root's
+   * parent be another block than the one stored below it.
+   */
+  readonly rootParentId?: Identifier;
+}
+
+/** Checked at every open; a store of another chain or a newer schema is refused (docs/architecture.md, "Storage"). */
+export interface StoreMeta {
+  readonly schemaVersion: number;
+  readonly chainId: string;
+  /** The first height indexed; its block has no parent to check. */
+  readonly firstHeight: number;
+  /** Version of the program that created the store. */
+  readonly createdBy: string;
+  /** In ascending order of root height. */
+  readonly sporks: readonly SporkRecord[];
+}
+
+/** Consecutive heights, both ends included. */
+export interface HeightRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A stored block without its bodies. */
+export interface BlockHead {
+  readonly height: number;
+  readonly id: Identifier;
+  readonly parentId: Identifier;
+}
+
+/** The place of a collection or transaction; the lowest of several positions. */
+export interface CollectionPlace {
+  readonly height: number;
+  /** Index of the collection within its block. */
+  readonly collectionIndex: number;
+}
+
+/** The place of one transaction. */
+export interface TransactionPlace extends CollectionPlace {
+  /** Index of the transaction within its collection. */
+  readonly transactionIndex: number;
+}
+
+/** A block as it is stored. */
+export interface StoredBlock {
+  readonly block: FinalizedBlock;
+  /** Transactions per collection, in guarantee order. */
+  readonly transactionCounts: readonly number[];
+}
+
+/** A collection as it is stored, at its lowest place. */
+export interface StoredCollection {
+  readonly id: Identifier;
+  readonly place: CollectionPlace;
+  readonly blockId: Identifier;
+  /** Wire form of a full collection: `repeated Transaction transactions = 1`. */
+  readonly encoded: Uint8Array;
+}
+
+/** A transaction as it is stored, at its lowest place. */
+export interface StoredTransaction {
+  readonly id: Identifier;
+  readonly place: TransactionPlace;
+  readonly blockId: Identifier;
+  readonly collectionId: Identifier;
+  /** Wire bytes of `flow.entities.Transaction`. */
+  readonly encoded: Uint8Array;
+}
+
+/** A block and what its collections hold, in guarantee order. */
+export interface WholeBlock extends StoredBlock {
+  readonly collections: readonly StoredCollection[];
+}

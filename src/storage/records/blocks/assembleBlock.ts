@@ -1,0 +1,131 @@
+import {
+  asBuffer,
+  decodeBlockMessage,
+  InvalidCollectionError,
+  splitCollection,
+  verifyCollection,
+  WireError,
+} from '../../../flow/index.js';
+import type {
+  FinalizedBlock,
+  Identifier,
+  VerificationMemory,
+  VerifiedCollection,
+} from '../../../flow/index.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import { corruptRecord, isCorruption } from '../../StorageError.js';
+import type { CollectionShape } from '../coding/blockRecord.js';
+import type { Database } from '../Database.js';
+import { blockKey, bodyChunks, bodyKey } from '../schema.js';
+import { openBlockRecord } from './readBlocks.js';
+import { openBodyChunk } from './readBodies.js';
+
+/** Values of a block's body by chunk number. */
+export type BodyValues = ReadonlyMap<number, Buffer>;
+
+/**
+ * A stored block as it was committed, from its stored values, with everything checked: checksums, canonical encodings,
+ * counts, and every transaction and collection rehashed.
+ *
+ * Expected errors: `StorageError` (`corrupt`).
+ */
+export function assembleEntry(height: number, record: Buffer, body: BodyValues): BlockEntry {
+  const { block, shapes, bodyLength } = openBlockRecord(blockKey(height), record, height);
+  if (Buffer.compare(decodeBlockMessage(block.encoded).encoded, block.encoded) !== 0) {
+    throw corruptRecord('block record', height, 'the block is not in canonical encoding');
+  }
+  const bytes = assembleBody(height, bodyLength, body);
+  let offset = 0;
+  const collections = block.collectionIds.map((id, index) => {
+    const { length, transactionCount } = shapes[index] as CollectionShape;
+    const collection = recompute(height, index, id, bytes.subarray(offset, offset + length));
+    offset += length;
+    if (collection.ranges.length !== 2 * transactionCount) {
+      throw corruptRecord('block record', height, `collection ${index} has another number of transactions`);
+    }
+    return collection;
+  });
+  return { block, collections };
+}
+
+function assembleBody(height: number, bodyLength: number, body: BodyValues): Buffer {
+  const chunks: Buffer[] = [];
+  for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) {
+    const value = body.get(chunk);
+    if (value === undefined) throw corruptRecord('body', height, `chunk ${chunk} is missing`);
+    chunks.push(openBodyChunk(bodyKey(height, chunk), value, height, chunk, bodyLength));
+  }
+  const [only] = chunks;
+  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
+}
+
+/**
+ * A block that was read with its bodies, every transaction and collection rehashed. Expected errors: `StorageError`
+ * (`corrupt`).
+ */
+export function verifiedBlock(
+  block: FinalizedBlock,
+  bodies: readonly Uint8Array[],
+  memory: VerificationMemory,
+): BlockEntry {
+  const { height, collectionIds } = block;
+  if (bodies.length !== collectionIds.length) {
+    throw corruptRecord('body', height, `it has ${bodies.length} of ${collectionIds.length} collections`);
+  }
+  const collections = bodies.map((body, index) =>
+    recompute(height, index, collectionIds[index] as Identifier, asBuffer(body), memory),
+  );
+  return { block, collections };
+}
+
+function recompute(
+  height: number,
+  index: number,
+  id: Identifier,
+  stored: Buffer,
+  memory?: VerificationMemory,
+): VerifiedCollection {
+  let collection: VerifiedCollection;
+  try {
+    collection = verifyCollection(id, splitCollection(stored), memory);
+  } catch (error) {
+    if (!(error instanceof InvalidCollectionError || error instanceof WireError)) throw error;
+    throw corruptRecord(`collection ${index}`, height, error.message, { cause: error });
+  }
+  if (!stored.equals(collection.encoded)) {
+    throw corruptRecord(`collection ${index}`, height, 'it is not in canonical encoding');
+  }
+  return collection;
+}
+
+/** Like `assembleEntry`, read from the database; `undefined` when the height has no block record. */
+export async function readEntry(
+  database: Database,
+  height: number,
+): Promise<BlockEntry | 'damaged' | undefined> {
+  try {
+    const key = blockKey(height);
+    const record = await database.get(key);
+    if (record === undefined) return undefined;
+    const { bodyLength } = openBlockRecord(key, record, height);
+    return assembleEntry(height, record, await readBodyValues(database, height, bodyLength));
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return 'damaged';
+  }
+}
+
+/** The existing chunks of a body of this length. */
+export async function readBodyValues(
+  database: Database,
+  height: number,
+  bodyLength: number,
+): Promise<BodyValues> {
+  const keys: Buffer[] = [];
+  for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) keys.push(bodyKey(height, chunk));
+  const body = new Map<number, Buffer>();
+  for (const [chunk, value] of (await database.getMany(keys)).entries()) {
+    if (value !== undefined) body.set(chunk, value);
+  }
+  return body;
+}

@@ -1,0 +1,64 @@
+import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
+import type { OpenRecord } from '../coding/jsonRecords.js';
+import { contains, joined } from '../heightRanges.js';
+import type { HeightRanges } from '../heightRanges.js';
+
+/**
+ * The most blocks that may be durable above the watermark. They all lie within one window of heights, and no window is
+ * wider than this.
+ */
+export const MAX_BLOCKS_ABOVE_WATERMARK = 4096;
+
+/** How far one run of heights is durable. */
+export interface LineState {
+  readonly latestIndexedHeight: number;
+  readonly latestBlock: BlockHead | undefined;
+  /** Blocks that are durable above the watermark, by height. */
+  readonly above: ReadonlyMap<number, BlockHead>;
+  /** The block at the watermark, or one above it, is unreadable; tolerated only in order to rewind it away. */
+  readonly damaged: boolean;
+}
+
+/** A run of heights and its meta record, whose `firstHeight` is the beginning of the run. */
+export interface StoreState extends LineState {
+  readonly meta: StoreMeta;
+}
+
+/** An open range. The watermark is `record.next - 1`. */
+export interface OpenState {
+  readonly record: OpenRecord;
+  readonly line: LineState;
+}
+
+/** What an open store keeps in memory: everything its records say except the account index. */
+export interface StoreBook {
+  /** The live range, which is the highest. */
+  readonly live: StoreState;
+  /** The covered ranges below the live one, ascending; they do not touch it or each other. */
+  readonly published: HeightRanges;
+  readonly plans: readonly BackfillPlan[];
+  /** Ascending. */
+  readonly open: readonly OpenState[];
+  /** There is a record of the account index. */
+  readonly hasAccounts: boolean;
+}
+
+/** The heights that can be read. */
+export function coverageOfBook({ live, published }: StoreBook): HeightRanges {
+  const range = { from: live.meta.firstHeight, to: live.latestIndexedHeight };
+  return range.to < range.from ? published : [...published, range];
+}
+
+/**
+ * Heights whose blocks exist unless something is damaged: the covered ones, and those of open ranges below their gaps.
+ */
+export function durableHeights(book: StoreBook): HeightRange[] {
+  const open = book.open.map(({ record: { from, next } }) => ({ from, to: next - 1 }));
+  return joined([...coverageOfBook(book), ...open]);
+}
+
+/** True for a height that can be read. */
+export function isCovered(book: StoreBook, height: number): boolean {
+  return contains(coverageOfBook(book), height);
+}

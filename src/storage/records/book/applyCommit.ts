@@ -1,0 +1,85 @@
+import { ok as assert } from 'node:assert/strict';
+import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
+import type { BlockHead, SporkRecord, StoreMeta } from '../../port/stored.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
+import type { StoreState } from './StoreBook.js';
+
+/**
+ * The state after a commit. The assertions check, before the batch becomes durable, what the writer claims. A failed
+ * one is a bug and stops the process.
+ */
+export function stateAfter(state: StoreState, batch: CommitBatch): StoreState {
+  const { latestIndexedHeight: latest } = state;
+  const next = batch.latestIndexedHeight;
+  assert(
+    Number.isSafeInteger(next) && next >= latest,
+    `the watermark would go from ${latest} down to ${next}`,
+  );
+  const known = new Map(state.above);
+  for (const entry of batch.blocks) {
+    const { height, id, parentId } = entry.block;
+    assert(height > latest && !known.has(height), `height ${height} is durable already`);
+    checkCollections(entry);
+    known.set(height, { height, id, parentId });
+  }
+  const headAt = (height: number): BlockHead | undefined =>
+    height === latest ? state.latestBlock : known.get(height);
+  const meta = batch.spork === undefined ? state.meta : withSpork(state, batch.spork);
+  for (const { block } of batch.blocks) {
+    checkLink(headAt(block.height - 1), block, meta);
+    checkLink(block, headAt(block.height + 1), meta);
+  }
+  let latestBlock = state.latestBlock;
+  for (let height = latest + 1; height <= next; height += 1) {
+    latestBlock = known.get(height);
+    assert(latestBlock !== undefined, `the watermark would pass height ${height}, which is missing`);
+    known.delete(height);
+  }
+  assert(
+    known.size <= MAX_BLOCKS_ABOVE_WATERMARK,
+    `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks would stand above the watermark`,
+  );
+  return { ...state, meta, latestIndexedHeight: next, latestBlock, above: known };
+}
+
+function checkCollections({ block, collections }: BlockEntry): void {
+  assert(
+    collections.length === block.collectionIds.length &&
+      collections.every(({ id }, index) => id === block.collectionIds[index]),
+    `the collections of height ${block.height} are not the guaranteed ones`,
+  );
+}
+
+function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, meta: StoreMeta): void {
+  if (parent === undefined || child === undefined) return;
+  assert(
+    child.parentId === parent.id || isVouchedRoot(child, meta),
+    `the block of height ${child.height} is no child of the stored block of height ${parent.height}`,
+  );
+}
+
+/** True for the root block of a recorded spork whose parent the spork table vouches for. */
+export function isVouchedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>): boolean {
+  return meta.sporks.some(
+    ({ rootHeight, rootParentId }) => rootHeight === block.height && rootParentId === block.parentId,
+  );
+}
+
+/**
+ * Adds a spork in ascending order. One that is already recorded changes nothing, unless only now its root's parent is
+ * vouched for. A later spork may have been recorded first: its root may be above the gap that this one's root is in.
+ */
+function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
+  const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
+  if (known?.sporkId === spork.sporkId) {
+    if (known.rootParentId !== undefined || spork.rootParentId === undefined) return meta;
+    return { ...meta, sporks: meta.sporks.map((each) => (each === known ? spork : each)) };
+  }
+  const passed = meta.sporks.findLast(({ rootHeight }) => rootHeight <= latestIndexedHeight);
+  assert(
+    known === undefined && spork.rootHeight > (passed?.rootHeight ?? -1),
+    `the spork of root height ${spork.rootHeight} is not above the one that the watermark is in`,
+  );
+  const sporks = [...meta.sporks, spork].sort((a, b) => a.rootHeight - b.rootHeight);
+  return { ...meta, sporks };
+}

@@ -1,0 +1,101 @@
+import type { HeightRange, SporkRecord } from '../../port/stored.js';
+import type { OpenRecord } from '../coding/jsonRecords.js';
+import { joined, without } from '../heightRanges.js';
+import { schemaVersionOf } from '../schema.js';
+import { coverageOfBook } from './StoreBook.js';
+import type { LineState, OpenState, StoreBook, StoreState } from './StoreBook.js';
+
+/** Without completed plans, and with the schema version for what remains. */
+export function settled(book: StoreBook): StoreBook {
+  const missing = book.plans.filter((plan) => holesOf(book, plan).length > 0);
+  const plans = missing.length === book.plans.length ? book.plans : missing;
+  const { hasAccounts, published, open, live } = book;
+  const ranges = published.length + plans.length + open.length > 0;
+  const schemaVersion = schemaVersionOf({ accounts: hasAccounts, ranges });
+  if (plans === book.plans && schemaVersion === live.meta.schemaVersion) return book;
+  return { ...book, plans, live: { ...live, meta: { ...live.meta, schemaVersion } } };
+}
+
+/**
+ * The heights of a range below the live one that are not covered. Those above it are not a hole: the live range grows.
+ */
+function holesOf(book: StoreBook, { from, to }: HeightRange): HeightRange[] {
+  return without([{ from, to: Math.min(to, book.live.meta.firstHeight - 1) }], coverageOfBook(book));
+}
+
+export function openAt({ open }: StoreBook, { from, to }: HeightRange): OpenState | undefined {
+  return open.find(({ record }) => record.from === from && record.to === to);
+}
+
+/** Adds an open range, or replaces the one with the same first height. */
+export function withOpen(book: StoreBook, open: OpenState): StoreBook {
+  const others = book.open.filter(({ record }) => record.from !== open.record.from);
+  return { ...book, open: [...others, open].sort((left, right) => left.record.from - right.record.from) };
+}
+
+export function withoutOpen(book: StoreBook, from: number): StoreBook {
+  return { ...book, open: book.open.filter(({ record }) => record.from !== from) };
+}
+
+/** The state of an open range as its line sees it. */
+export function stateOfOpen({ live }: StoreBook, { record, line }: OpenState): StoreState {
+  const sporks = bothSporks(live.meta.sporks, record.sporks);
+  return { ...line, meta: { ...live.meta, firstHeight: record.from, sporks } };
+}
+
+/** The open range after a commit. */
+export function openAfter(book: StoreBook, { record }: OpenState, state: StoreState): OpenState {
+  const known = new Set(book.live.meta.sporks);
+  const { latestIndexedHeight, latestBlock, above, damaged } = state;
+  return {
+    record: {
+      ...record,
+      next: latestIndexedHeight + 1,
+      sporks: state.meta.sporks.filter((spork) => !known.has(spork)),
+    },
+    line: { latestIndexedHeight, latestBlock, above, damaged },
+  };
+}
+
+/** The line of a range of which nothing is durable. */
+export function emptyLine(from: number): LineState {
+  return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damaged: false };
+}
+
+export function newRecord({ from, to }: HeightRange, hasAccounts: boolean): OpenRecord {
+  const unset = { failures: 0, reason: undefined, sporks: [], keep: undefined, isDropped: false };
+  return { from, to, next: from, hasAccounts, ...unset };
+}
+
+/** Later blocks of the range have no account entries. */
+export function withoutEntries(open: OpenState): OpenState {
+  const { record } = open;
+  return record.hasAccounts ? { ...open, record: { ...record, hasAccounts: false } } : open;
+}
+
+/** A complete open range becomes covered, and part of the live range if it touches that. */
+export function withPublished(book: StoreBook, open: OpenState): StoreBook {
+  const { from, to } = open.record;
+  const published = joined([...book.published, { from, to }]);
+  const { meta } = book.live;
+  const sporks = bothSporks(meta.sporks, open.record.sporks);
+  const last = published.at(-1);
+  const touches = last?.to === meta.firstHeight - 1;
+  const firstHeight = touches ? last.from : meta.firstHeight;
+  const live = { ...book.live, meta: { ...meta, firstHeight, sporks } };
+  return settled({
+    ...withoutOpen(book, from),
+    ...{ live, published: touches ? published.slice(0, -1) : published },
+  });
+}
+
+/** Ascending; of two records of a spork, the one that says more about its root. */
+function bothSporks(sporks: readonly SporkRecord[], others: readonly SporkRecord[]): readonly SporkRecord[] {
+  if (others.length === 0) return sporks;
+  const byRoot = new Map(sporks.map((spork) => [spork.rootHeight, spork]));
+  for (const spork of others) {
+    const known = byRoot.get(spork.rootHeight);
+    if (known === undefined || known.rootParentId === undefined) byRoot.set(spork.rootHeight, spork);
+  }
+  return [...byRoot.values()].sort((left, right) => left.rootHeight - right.rootHeight);
+}

@@ -1,0 +1,63 @@
+import { OperatorError } from '../../../runtime/index.js';
+import type { StoreMeta } from '../../port/stored.js';
+import { StorageError } from '../../StorageError.js';
+import type { OpenRecord } from '../coding/jsonRecords.js';
+import type { Database } from '../Database.js';
+import { overlap } from '../heightRanges.js';
+import type { HeightRanges } from '../heightRanges.js';
+import { RANGES_SCHEMA_VERSION } from '../schema.js';
+
+/** What is wrong with how the ranges of a store lie to each other; `undefined`: nothing. */
+export function disorderOf({
+  firstHeight,
+  published,
+  open,
+}: {
+  readonly firstHeight: number;
+  readonly published: HeightRanges;
+  readonly open: readonly OpenRecord[];
+}): string | undefined {
+  const last = published.at(-1);
+  if (last !== undefined && last.to >= firstHeight - 1)
+    return `heights ${last.from} to ${last.to} reach the live range`;
+  let below = -1;
+  for (const range of open) {
+    const { from, to } = range;
+    const isFree = from > below && to < firstHeight && !published.some((other) => overlap(other, range));
+    if (!isFree) return `the open range ${from} to ${to} lies in another range`;
+    below = to;
+  }
+  return undefined;
+}
+
+/**
+ * Refuses a store that this program may not touch. Expected errors: `OperatorError`: `foreign` for another chain's,
+ * `configuration` for one that a newer version wrote.
+ */
+export function checkMeta(meta: StoreMeta, { path, chainId }: { path: string; chainId: string }): void {
+  if (meta.schemaVersion > RANGES_SCHEMA_VERSION) {
+    throw new OperatorError(
+      'configuration',
+      `The store at ${path} was written by a newer version of this program (schema ${meta.schemaVersion}, ` +
+        `this one knows ${RANGES_SCHEMA_VERSION}). Upgrade the program, or choose another data directory.`,
+    );
+  }
+  if (meta.chainId !== chainId) {
+    throw new OperatorError(
+      'foreign',
+      `The store at ${path} belongs to chain ${meta.chainId}, not to ${chainId}. ` +
+        'Choose the matching network, or another data directory.',
+    );
+  }
+}
+
+/** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */
+export async function checkEmpty(database: Database, path: string): Promise<void> {
+  const [entry] = await database.first({}, 1);
+  if (entry === undefined) return;
+  throw new StorageError(
+    'not_a_store',
+    `${path} holds a LevelDB database without our meta record: it belongs to another program, or its meta record is ` +
+      'lost. Choose another directory, or restore this one from a copy.',
+  );
+}

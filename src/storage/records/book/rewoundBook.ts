@@ -1,0 +1,52 @@
+import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { HeightRange } from '../../port/stored.js';
+import { upTo } from '../heightRanges.js';
+import { emptyLine } from './changeBook.js';
+import type { StoreBook } from './StoreBook.js';
+
+/** The book after a rewind, and the height above which everything is removed; `undefined` if nothing would remain. */
+export function rewoundBook(
+  book: StoreBook,
+  height: number,
+): { readonly after: StoreBook; readonly target: number } | undefined {
+  const { live, published } = book;
+  const { firstHeight } = live.meta;
+  const keepsLive = height >= firstHeight || (height === firstHeight - 1 && published.length === 0);
+  if (keepsLive) {
+    const to = Math.min(live.latestIndexedHeight, height);
+    return { after: withLive(book, { from: firstHeight, to }, book.published, height), target: height };
+  }
+  const kept = upTo(published, height);
+  const last = kept.pop();
+  return last && { after: withLive(book, last, kept, last.to), target: last.to };
+}
+
+/**
+ * The book when `range` is the live one and nothing above `target` is kept. Its blocks, plans and version are settled
+ * when it is loaded again: until the work is done, the version stays.
+ */
+function withLive(
+  book: StoreBook,
+  range: HeightRange,
+  published: StoreBook['published'],
+  target: number,
+): StoreBook {
+  const { meta } = book.live;
+  // A spork whose root is removed will be recorded again; the first one stays.
+  const kept = Math.max(target, range.from);
+  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= kept);
+  const open = book.open.filter(({ record }) => record.to < range.from);
+  const isAbove = book.plans.some(({ to }) => to > target);
+  const plans = isAbove ? book.plans.flatMap((plan) => planUpTo(plan, target)) : book.plans;
+  return {
+    ...{ ...book, published, plans, open },
+    live: {
+      ...{ ...emptyLine(0), latestIndexedHeight: range.to },
+      meta: { ...meta, firstHeight: range.from, sporks },
+    },
+  };
+}
+
+function planUpTo(plan: BackfillPlan, height: number): readonly BackfillPlan[] {
+  return plan.from > height ? [] : [{ ...plan, to: Math.min(plan.to, height) }];
+}
