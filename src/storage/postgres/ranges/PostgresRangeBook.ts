@@ -17,6 +17,7 @@ import {
   readPlans,
   writePlans,
 } from '../tables/readState.js';
+import type { OpenRangeRow } from '../tables/readState.js';
 import type { Scripts } from '../tables/Scripts.js';
 import { deleteBlocks } from '../writing/BlockLine.js';
 import { Fence } from '../writing/Fence.js';
@@ -25,6 +26,11 @@ import type { Published } from '../writing/publish.js';
 import { PostgresRange } from './PostgresRange.js';
 import type { RangeState } from './PostgresRange.js';
 import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
+
+interface BookRows {
+  readonly plans: readonly BackfillPlan[];
+  readonly open: readonly OpenRangeRow[];
+}
 
 export interface PostgresRangeBookDependencies {
   readonly database: PostgresDatabase;
@@ -42,32 +48,21 @@ export interface PostgresRangeBookDependencies {
 export class PostgresRangeBook implements SharedRangeBook {
   readonly #deps: PostgresRangeBookDependencies;
   #plans: readonly BackfillPlan[] = [];
-  #open: readonly OpenRange[] = [];
+  #rows: readonly OpenRangeRow[] = [];
   /** By first height. */
   readonly #runs = new Map<number, PostgresRange>();
 
-  constructor(
-    { plans, open }: { readonly plans: readonly BackfillPlan[]; readonly open: readonly OpenRange[] },
-    dependencies: PostgresRangeBookDependencies,
-  ) {
+  constructor({ plans, open }: BookRows, dependencies: PostgresRangeBookDependencies) {
     this.#plans = plans;
-    this.#open = open;
+    this.#rows = open;
     this.#deps = dependencies;
   }
 
-  /** What the store has read of it, which may be older than what the runs here have written since. */
-  load({
-    plans = this.#plans,
-    open = this.#open,
-  }: Partial<{ plans: readonly BackfillPlan[]; open: readonly OpenRange[] }>): void {
+  /** What the store has read of it. A row may be older than what is known of it: then that stays. */
+  load({ plans = this.#plans, open = this.#rows }: Partial<BookRows>): void {
     this.#plans = plans;
-    const written = new Map(
-      this.#open.filter(({ from }) => this.#runs.has(from)).map((mine) => [mine.from, mine]),
-    );
-    this.#open = open.map((range) => ({
-      ...range,
-      next: Math.max(range.next, written.get(range.from)?.next ?? range.next),
-    }));
+    const known = new Map(this.#rows.map((row) => [row.from, row]));
+    this.#rows = open.map((row) => latest(row, known.get(row.from)));
   }
 
   plans(): readonly BackfillPlan[] {
@@ -75,7 +70,7 @@ export class PostgresRangeBook implements SharedRangeBook {
   }
 
   open(): readonly OpenRange[] {
-    return this.#open;
+    return this.#rows.map(({ epoch: _epoch, commits: _commits, ...range }) => range);
   }
 
   async change(change: RangeChange): Promise<void> {
@@ -133,10 +128,10 @@ export class PostgresRangeBook implements SharedRangeBook {
       reader: this.#deps.readerOf(() =>
         joined([...this.#deps.coverage(), { from, to: Math.min(to, run.latestIndexedHeight()) }]),
       ),
-      onProgress: (_, next) => this.#update(from, { next }),
+      onProgress: (_, next) => this.#update({ from, next, epoch: fence.epoch, commits: fence.commits }),
       onPublished: (published) => {
         this.#runs.delete(from);
-        this.#open = this.#open.filter((each) => each.from !== from);
+        this.#rows = this.#rows.filter((each) => each.from !== from);
         this.#deps.onPublished(published);
       },
     });
@@ -154,9 +149,14 @@ export class PostgresRangeBook implements SharedRangeBook {
     this.#runs.delete(from);
   }
 
-  #update(from: number, change: Partial<OpenRange>): void {
-    this.#open = this.#open.map((range) => (range.from === from ? { ...range, ...change } : range));
+  #update(change: Omit<OpenRangeRow, 'to' | 'failures' | 'reason'>): void {
+    this.#rows = this.#rows.map((row) => (row.from === change.from ? { ...row, ...change } : row));
   }
+}
+
+function latest(read: OpenRangeRow, known: OpenRangeRow | undefined): OpenRangeRow {
+  if (known === undefined || known.epoch < read.epoch) return read;
+  return known.epoch === read.epoch && known.commits <= read.commits ? read : known;
 }
 
 async function stateOf(
@@ -196,7 +196,7 @@ async function lockStore(session: Session): Promise<void> {
   await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
 }
 
-async function readFacts(session: Session): Promise<RangeFacts> {
+async function readFacts(session: Session): Promise<RangeFacts & BookRows> {
   return {
     coverage: await readCoverage(session),
     open: await readOpenRanges(session),

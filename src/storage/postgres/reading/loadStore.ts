@@ -1,10 +1,11 @@
-import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
+import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { headOf } from '../../records/blocks/readBlocks.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
+import type { OpenRangeRow } from '../tables/readState.js';
 import { postgresReader } from './postgresReader.js';
 
 /** The rows that say what the store holds. */
@@ -13,7 +14,7 @@ export interface Loaded {
   /** The last one is the live range. */
   readonly coverage: readonly HeightRange[];
   readonly sporks: readonly SporkRecord[];
-  readonly open: readonly OpenRange[];
+  readonly open: readonly OpenRangeRow[];
   readonly plans: readonly BackfillPlan[];
   readonly latestBlock: BlockHead | undefined;
   readonly above: ReadonlyMap<number, BlockHead>;

@@ -49,17 +49,30 @@ interface OpenRow {
   readonly next_height: string;
   readonly failures: number;
   readonly reason: string | null;
+  readonly epoch: string;
+  readonly commits: string;
 }
 
-export async function readOpenRanges(session: Session): Promise<OpenRange[]> {
+/** An open range as its row says, and what orders that row's states: its fence's counts. */
+export interface OpenRangeRow extends OpenRange {
+  readonly epoch: number;
+  readonly commits: number;
+}
+
+/** Ascending. */
+export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> {
   const { rows } = await session.query<OpenRow>({
-    text: `SELECT from_height, to_height, next_height, failures, reason FROM flow_store.open_range
-      ORDER BY from_height`,
+    text: `SELECT from_height, to_height, next_height, failures, reason, epoch, commits
+      FROM flow_store.open_range ORDER BY from_height`,
   });
-  return rows.map(openRangeOf);
+  return rows.map((row) => ({
+    ...openRangeOf(row),
+    epoch: Number(row.epoch),
+    commits: Number(row.commits),
+  }));
 }
 
-export function openRangeOf(row: OpenRow): OpenRange {
+export function openRangeOf(row: Omit<OpenRow, 'epoch' | 'commits'>): OpenRange {
   return {
     from: Number(row.from_height),
     to: Number(row.to_height),

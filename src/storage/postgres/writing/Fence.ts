@@ -52,6 +52,11 @@ export class Fence {
     return this.#epoch;
   }
 
+  /** How often its row was written to. */
+  get commits(): number {
+    return this.#commits;
+  }
+
   /**
    * One write: all of `work` or nothing, durable on return. Tried again while the database is away, so `work` may run more
    * than once; it counts once. `isGone`: its last act removes the row; true when it has. Expected errors: `StorageError`
