@@ -191,7 +191,7 @@ export class NodePool {
     if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
       return serving;
     const nodes = sporkOf(this.#options.sporks, height)?.accessNodes ?? [];
-    if (serving.length === 0 && nodes.length === 0) this.#askWhoTheyAre();
+    if (serving.length === 0 && nodes.length === 0) this.askWhoTheyAre();
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
         this.#byName.get(endpoint.name) ??
@@ -202,7 +202,7 @@ export class NodePool {
   }
 
   /** Nobody serves a wanted height: what the nodes said about their ranges may be wrong or outdated. */
-  #askWhoTheyAre(): void {
+  askWhoTheyAre(): void {
     const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
   }

@@ -46,6 +46,11 @@ export class ServedHeights {
     ];
   }
 
+  /** Planned heights are in none of `servedRanges`: each node is asked again which it has. */
+  askAgain(): void {
+    this.#pool.askWhoTheyAre();
+  }
+
   /** Heights at which a spork begins, as far as usable nodes and the table know. */
   sporkRoots(): readonly number[] {
     return [...this.#pool.sporkRoots, ...this.#sporks.map(({ rootHeight }) => rootHeight)];

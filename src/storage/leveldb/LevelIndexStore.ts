@@ -7,7 +7,7 @@ import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
-import { stateAfter } from '../records/book/applyCommit.js';
+import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled } from '../records/book/changeBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
@@ -193,10 +193,10 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     this.#writer.assertIdle();
     this.#writer.assertSound();
     const before = this.#keeper.initialised();
-    const expected = stateAfter(before.live, batch);
+    const expected = applyCommit(before.live, batch);
     const change = (book: StoreBook) => {
       // A range may have been published meanwhile that reaches up to this one.
-      const live = book.live === before.live ? expected : stateAfter(book.live, batch);
+      const live = book.live === before.live ? expected : applyCommit(book.live, batch);
       return { after: { ...book, live } };
     };
     await this.#keeper.record('live', change, batch.blocks);

@@ -495,6 +495,18 @@ describe('a node that fails some of the questions', () => {
     expect(names(net.forHeight(41))).toEqual(['a:1']);
   });
 
+  it('is asked again which heights it has for history that none serves', async () => {
+    const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
+    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    await net.whenIdentified(stop.signal);
+    script.version = version(7);
+    await clock.advance(30_000);
+    expect(net.heights.servedRanges()).toMatchObject([{ lowest: 100 }]);
+    net.heights.askAgain();
+    await clock.advance(1_000);
+    expect(net.heights.servedRanges()).toMatchObject([{ lowest: 7 }]);
+  });
+
   it('is named with its words, how often and since when, while it does not say who it is', async () => {
     const fails = { GetNetworkParameters: 'internal', GetLatestBlockHeader: 'internal' } as const;
     const script: NodeScript = { version: version(5), fails };

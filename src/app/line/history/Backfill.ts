@@ -10,7 +10,7 @@ import type {
   SharedQueue,
   WorkSource,
 } from '../../../ranges/index.js';
-import { messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
+import { every, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
 import { sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, HeightRange } from '../../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
@@ -18,6 +18,12 @@ import type { HeldBack } from './HistoryPace.js';
 import { heightsOf } from './plannedHeights.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
+
+/**
+ * While planned heights are served by none, how often the nodes are asked whether they have more. They may lie below every
+ * node for good: it costs each one handshake.
+ */
+const UNSERVED_ASKED_EVERY_MS = 30_000;
 
 interface BackfillParts extends HistoryParts {
   readonly network: AccessNetwork;
@@ -119,7 +125,12 @@ export class Backfill {
     try {
       while (this.#parts.store.latestBlock() === undefined) await this.#begun.wait(signal);
       await this.#planAsConfigured();
-      await this.#runner.run(signal);
+      const asking = every(this.#parts.clock, UNSERVED_ASKED_EVERY_MS, () => this.#askForUnserved());
+      try {
+        await this.#runner.run(signal);
+      } finally {
+        asking.cancel();
+      }
     } catch (error) {
       if (!wasAborted(error, signal)) throw error;
     }
@@ -139,6 +150,10 @@ export class Backfill {
     }
     this.#isPlanned = true;
     this.#tell();
+  }
+
+  #askForUnserved(): void {
+    if (this.hasWork() && this.state().unserved.length > 0) this.#parts.network.heights.askAgain();
   }
 
   #tell(): void {

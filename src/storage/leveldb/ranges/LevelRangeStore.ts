@@ -3,7 +3,7 @@ import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
 import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { isVouchedRoot, stateAfter } from '../../records/book/applyCommit.js';
+import { isVouchedRoot, applyCommit } from '../../records/book/applyCommit.js';
 import {
   openAfter,
   openAt,
@@ -96,7 +96,7 @@ export class LevelRangeStore implements RangeStore {
       writer.assertSound();
       const change: Change = async (book, headAt) => {
         const open = this.#openIn(book);
-        const state = stateAfter(stateOfOpen(book, open), batch);
+        const state = applyCommit(stateOfOpen(book, open), batch);
         const { to } = this.#range;
         const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
         assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);

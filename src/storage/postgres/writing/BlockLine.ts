@@ -2,7 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
-import { stateAfter } from '../../records/book/applyCommit.js';
+import { applyCommit } from '../../records/book/applyCommit.js';
 import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
@@ -82,7 +82,7 @@ export class BlockLine {
   /** Rejects as `RangeStore.commit`. */
   async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
     this.#assertIdle();
-    const next = stateAfter({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
+    const next = applyCommit({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
     const rows = this.#takeRows(batch.blocks);
     const { fence, partitions } = this.#deps;
     const steps = rows.steps();

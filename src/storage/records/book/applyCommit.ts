@@ -8,7 +8,7 @@ import type { StoreState } from './StoreBook.js';
  * The state after a commit. The assertions check, before the batch becomes durable, what the writer claims. A failed
  * one is a bug and stops the process.
  */
-export function stateAfter(state: StoreState, batch: CommitBatch): StoreState {
+export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
   const { latestIndexedHeight: latest } = state;
   const next = batch.latestIndexedHeight;
   assert(
