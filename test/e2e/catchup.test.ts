@@ -22,7 +22,7 @@ async function peakResidentBytes(program: Program, metricsUrl: string): Promise<
 }
 
 /** A sample; `npm run test:catchup` makes it 100,000. */
-const HEIGHTS = Number(process.env['CATCH_UP_HEIGHTS'] ?? 5_000);
+const HEIGHTS = Number(process.env['CATCH_UP_HEIGHTS'] ?? 2_000);
 /** Five times what a busy machine was seen to take. */
 const PATIENCE_MS_PER_HEIGHT = 10;
 

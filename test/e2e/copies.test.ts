@@ -9,7 +9,7 @@ import { eventually, runProgram, scratchDirectory } from '../support/program.js'
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
-const HEIGHTS = 1_500;
+const HEIGHTS = 700;
 
 const closing: (() => void)[] = [];
 afterEach(() => {

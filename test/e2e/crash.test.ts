@@ -3,11 +3,10 @@ import { Lane } from '../crash/Lane.js';
 import { play } from '../crash/play.js';
 
 /**
- * A sample, one crash of each kind; `npm run test:crash` dies hundreds of times (docs/crash-testing.md). It stands for
+ * A sample; `npm run test:crash` dies hundreds of times (docs/crash-testing.md). It stands for
  * those steps at which a process leaves something behind that the next one must deal with.
  */
 const sample: readonly (readonly [name: string, seed: number])[] = [
-  ['begin.durable', 1],
   ['commit.under-way', 1],
   ['rewind.batch.durable', 1],
   ['anew.called', 1],

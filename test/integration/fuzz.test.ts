@@ -12,10 +12,10 @@ const samples: Readonly<Record<string, number>> = {
   wire: 20_000,
   status: 2_000,
   endpoint: 5_000,
-  configuration: 2_000,
+  configuration: 1_000,
   table: 1_000,
-  'command-line': 4_000,
-  http: 1_500,
+  'command-line': 2_000,
+  http: 1_000,
   webSocket: 500,
   grpc: 800,
 };

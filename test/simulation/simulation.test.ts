@@ -6,7 +6,7 @@ import { planted, plantedBugs } from './plantedBugs.js';
 import { Simulation } from './Simulation.js';
 
 /** A sample; `npm run test:simulation -- --seeds 10000` runs more. */
-const SEEDS = 120;
+const SEEDS = 80;
 
 describe('the whole line in a simulated world', () => {
   const simulation = new Simulation();

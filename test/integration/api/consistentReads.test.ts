@@ -180,7 +180,7 @@ it(
           expect(possible).toContain(answer);
         },
       ),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   },
   TIMEOUT_MS,

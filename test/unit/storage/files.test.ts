@@ -41,7 +41,7 @@ describe('a byte changed in the files of the database', () => {
     const random = seededRandom(3);
     // The table ends with filter, metaindex, index and footer; the rest, nine parts of ten and more, are entries.
     const end = Math.floor(0.9 * store.bytes.length);
-    for (let round = 0; round < 60; round += 1) {
+    for (let round = 0; round < 40; round += 1) {
       const position = Math.floor(random.next() * end);
       const { damages } = await verifyWith(store, position, Math.floor(random.next() * 8));
       const heights = damages.filter(({ height }) => height !== undefined);

@@ -159,7 +159,7 @@ describe('rewind', () => {
           });
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 });

@@ -168,7 +168,7 @@ describe('verify of a store with one byte changed', () => {
     }
     const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     await fc.assert(fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), check), {
-      numRuns: 40,
+      numRuns: 25,
     });
     expect((await verify(path)).damageCount).toBe(0);
   }, 120_000);
