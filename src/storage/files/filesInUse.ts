@@ -4,6 +4,7 @@ import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 import { MANIFEST_FILE } from './format/currentManifest.js';
 import { parseManifest } from './format/manifest.js';
 import type { Manifest } from './format/manifest.js';
+import { readIfThere } from './format/readIfThere.js';
 import { SUSPECTS_FILE } from './suspects.js';
 import { syncDirectory } from './syncDirectory.js';
 import { tableName } from './format/tableFile.js';
@@ -165,15 +166,6 @@ async function removeOthers(copy: string, tables: ReadonlyMap<number, number>): 
   for (const name of await readdir(copy)) {
     const [, number] = TABLE_FILE.exec(name) ?? [];
     if (number !== undefined && !tables.has(Number(number))) await rm(join(copy, name));
-  }
-}
-
-async function readIfThere(path: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(path);
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
   }
 }
 

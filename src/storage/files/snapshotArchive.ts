@@ -9,6 +9,8 @@ import { syncDirectory } from './syncDirectory.js';
 
 /** The files of a database. Everything else in an archive is passed over. */
 const DATABASE_FILE = /^(?:CURRENT|SUSPECTS|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
+/** Only the owner may read what a store contains. */
+const FILE_MODE = 0o600;
 /** How long the server may be silent. */
 const SILENCE_MS = 60_000;
 
@@ -90,26 +92,27 @@ async function unpack(
   const files = new Unpack({
     cwd: directory,
     strict: true,
-    fmode: 0o600,
     filter: (path, entry) => 'type' in entry && entry.type === 'File' && DATABASE_FILE.test(basename(path)),
     onReadEntry: (entry) => {
       const name = basename(entry.path);
       if (names.has(name)) failure ??= broken(url, `it holds ${name} twice`);
       names.add(name);
       entry.path = name;
+      entry.mode = FILE_MODE;
     },
   });
   files.on('error', (error: unknown) => (failure ??= failureOf(url, error)));
+  // One that has failed may never drain, nor close.
+  const hasFailed = (): boolean => failure !== undefined;
   try {
     for await (const chunk of body) {
       onChunk(chunk);
-      if (failure !== undefined) break;
-      if (!files.write(Buffer.from(chunk))) await once(files, 'drain');
+      const isTaken = files.write(Buffer.from(chunk));
+      if (hasFailed()) break;
+      if (!isTaken) await once(files, 'drain');
     }
-    if (failure === undefined) {
-      files.end();
-      await once(files, 'close');
-    }
+    if (!hasFailed()) files.end();
+    if (!hasFailed()) await once(files, 'close');
   } catch (error) {
     failure ??= failureOf(url, error);
   }

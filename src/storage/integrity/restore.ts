@@ -52,7 +52,8 @@ export async function restoreStore(
       throw new StorageError('not_a_store', what);
     }
     await rm(partial, { recursive: true, force: true });
-    await prepareDirectory(dirname(path), true);
+    await prepareDirectory(path, true);
+    await rm(path, { recursive: true, force: true });
     if (isSnapshotUrl(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
     else await copyFilesInUse(await storeIn(from), partial);
     const report = await verifyStore(
@@ -65,7 +66,6 @@ export async function restoreStore(
       const what = `The snapshot ${from} is damaged, and nothing of it was taken: ${damage.message}${others}. Take another one.`;
       throw new StorageError('corrupt', what, { damage: damage.message });
     }
-    await rm(path, { recursive: true, force: true });
     await rename(partial, path);
     await syncDirectory(dirname(path));
     return report;

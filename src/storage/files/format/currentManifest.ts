@@ -1,8 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hasCode } from '../../StorageError.js';
 import { parseManifest } from './manifest.js';
 import type { Manifest } from './manifest.js';
+import { readIfThere } from './readIfThere.js';
 
 export const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
 
@@ -28,13 +27,4 @@ export async function readManifest(path: string, file: string): Promise<FoundMan
   if (content === undefined)
     return { file, what: 'its records do not match their checksums, or are not all there' };
   return { file, content };
-}
-
-async function readIfThere(path: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(path);
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
 }

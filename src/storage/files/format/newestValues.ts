@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Cursor } from './Cursor.js';
 import type { Manifest } from './manifest.js';
 import { readRecordLog } from './recordLog.js';
+import { readIfThere } from './readIfThere.js';
 import { blocksOfTable, tableName } from './tableFile.js';
 import { entriesOf, sequenceOfKey, withoutTrailer } from './tableBlock.js';
 
@@ -20,8 +21,8 @@ interface Written {
 
 /**
  * The newest values of a few keys, from the files of a database that is not opened, and so not changed. Reads the tables whose
- * spans contain one of them, and the write-ahead logs. Keys are given, and answered, in hexadecimal. Expected errors: those of
- * the file system, where another process uses the database.
+ * spans contain one of them and which are there, and the write-ahead logs. Keys are given, and answered, in hexadecimal. Expected
+ * errors: those of the file system, where another process uses the database.
  */
 export async function newestValues(
   path: string,
@@ -40,7 +41,8 @@ export async function newestValues(
   for (const [number, { from, through }] of manifest.spans) {
     const isHere = keys.some((key) => key.compare(from) >= 0 && key.compare(through) <= 0);
     if (!manifest.tables.has(number) || !isHere) continue;
-    const file = await readFile(join(path, tableName(number)));
+    const file = await readIfThere(join(path, tableName(number)));
+    if (file === undefined) continue;
     for (const block of blocksOfTable(file)) {
       for (const { key, value } of entriesOf(file, block) ?? []) {
         const { isPut, sequence } = sequenceOfKey(key);

@@ -1,0 +1,388 @@
+import { createServer } from 'node:http';
+import type { ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { create } from 'tar';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { AbortError, systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
+import { backupStore, loadRestore } from '../../../src/storage/index.js';
+import type { RestoreDependencies, VerifyReport } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { rawEntries, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const chain = makeChain(
+  1,
+  Array.from({ length: 30 }, (_, index) => [seededCollection(`r${index}`, 1 + (index % 3), 300)]),
+);
+const logger = new RecordingLogger();
+const { freshPath, open, filled } = useStores();
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** A closed store with a table, and a log of what came after it: made once, and copied. */
+let template: string | undefined;
+afterAll(async () => {
+  if (template !== undefined) await rm(template, { recursive: true, force: true });
+});
+
+async function soundStore(): Promise<string> {
+  const path = await freshPath();
+  if (template === undefined) {
+    await (await filled(chain.slice(0, 20), path)).close();
+    const store = await open(path);
+    await store.commit({ blocks: chain.slice(20), latestIndexedHeight: 30 });
+    await store.close();
+    template = await mkdtemp(join(tmpdir(), 'fci-sound-'));
+    await cp(path, template, { recursive: true });
+  } else {
+    await cp(template, path, { recursive: true });
+  }
+  return path;
+}
+
+/** Where a server answers every request like this. */
+async function servedBy(answer: (response: ServerResponse) => void): Promise<string> {
+  const server = createServer((_request, response) => answer(response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(
+    () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  );
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/snapshot.tar`;
+}
+
+const served = (body: Buffer): Promise<string> =>
+  servedBy((response) => response.writeHead(200, { 'content-length': body.length }).end(body));
+
+const archiveOf = (directory: string, gzip = false): Promise<Buffer> =>
+  create({ cwd: directory, gzip }, ['.']).concat();
+
+interface How extends Partial<RestoreDependencies> {
+  readonly path?: string;
+  readonly chainId?: string;
+}
+
+async function restored(from: string, how: How = {}): Promise<VerifyReport & { readonly path: string }> {
+  const { restoreStore } = await loadRestore();
+  const { chainId = TEST_CHAIN, path = await freshPath(), ...given } = how;
+  const signal = new AbortController().signal;
+  const report = await restoreStore(
+    { from, path, chainId },
+    { clock: systemClock, logger, signal, ...given },
+  );
+  return { ...report, path };
+}
+
+/** Refused like this, and nothing of it is left behind. */
+async function expectRefused(from: string, error: object, how: How = {}): Promise<void> {
+  const path = await freshPath();
+  await expect(restored(from, { ...how, path })).rejects.toMatchObject(error);
+  expect(await readdir(dirname(path))).toEqual([]);
+}
+
+const saying = (...words: readonly string[]) => ({
+  message: expect.stringMatching(new RegExp(words.join('.*'))) as string,
+});
+
+describe('a snapshot of a store becomes a store', () => {
+  it('with every record of the first, from a directory, a data directory or an archive of either', async () => {
+    const path = await soundStore();
+    const data = await freshPath();
+    const copied = await backupStore(
+      { path, to: join(data, 'index'), chainId: TEST_CHAIN },
+      { logger, clock: systemClock },
+    );
+    expect(copied).toMatchObject({ coverage: [{ from: 1, to: 30 }] });
+    expect(copied.linkedBytes + copied.copiedBytes).toBeGreaterThan(0);
+    const wanted = await rawEntries(path);
+    const sources = [
+      path,
+      data,
+      await served(await archiveOf(path)),
+      await served(await archiveOf(data, true)),
+    ];
+    for (const from of sources) {
+      const report = await restored(from);
+      expect(report).toMatchObject({ damageCount: 0, latestIndexedHeight: 30, heights: 30 });
+      expect(await rawEntries(report.path)).toEqual(wanted);
+    }
+  });
+
+  it('in a directory that held a store without blocks, and says how far it is', async () => {
+    const body = await archiveOf(await soundStore());
+    const path = await freshPath();
+    await mkdir(path, { recursive: true });
+    await writeFile(join(path, 'LOCK'), '');
+    const phases = new Set<string>();
+    let downloaded: unknown;
+    const onProgress: RestoreDependencies['onProgress'] = (progress) => {
+      phases.add(progress.phase);
+      if (progress.phase === 'download') downloaded = progress;
+    };
+    await restored(await served(body), { path, onProgress });
+    expect(downloaded).toEqual({ phase: 'download', bytes: body.length, ofBytes: body.length });
+    expect([...phases]).toEqual(expect.arrayContaining(['download', 'blocks']));
+    // One that does not say how long it is.
+    const inParts = await servedBy((response) => {
+      response.write(body.subarray(0, 100));
+      response.end(body.subarray(100));
+    });
+    await restored(inParts, { onProgress });
+    expect(downloaded).toEqual({ phase: 'download', bytes: body.length, ofBytes: undefined });
+  });
+
+  it('without the files beside it: none is written but those of a database, wherever the archive puts them', async () => {
+    const path = await soundStore();
+    const above = dirname(path);
+    await writeFile(join(above, 'notes.txt'), 'mine');
+    await writeFile(join(path, 'run.sh'), 'exit 1');
+    await symlink('/etc/passwd', join(path, '000777.ldb'));
+    const from = await served(await archiveOf(above));
+    const { path: made } = await restored(from);
+    expect(await readdir(made)).not.toEqual(expect.arrayContaining([expect.stringMatching(/777|notes|run/)]));
+    const [table = ''] = (await readdir(made)).filter((name) => name.endsWith('.ldb'));
+    expect((await stat(join(made, table))).mode & 0o777).toBe(0o600);
+  });
+
+  it('never in the place of another store', async () => {
+    const path = await soundStore();
+    await expect(restored(await soundStore(), { path })).rejects.toMatchObject({
+      kind: 'not_a_store',
+      ...saying('There is a store at', 'nothing is ever replaced. Move it away'),
+    });
+    expect(await rawEntries(path)).not.toEqual([]);
+  });
+});
+
+describe('a snapshot is refused, by its cause,', () => {
+  it('where there is none', async () => {
+    const empty = await freshPath();
+    await expectRefused(empty, { kind: 'missing', ...saying('There is no snapshot at', 'index') });
+    await writeFile(empty, 'a file');
+    await expectRefused(empty, { kind: 'missing', ...saying('There is no snapshot at') });
+    const long = `/${'x'.repeat(300)}`;
+    await expectRefused(long, { kind: 'io', ...saying('ENAMETOOLONG') });
+  });
+
+  it('when it is another chain’s', async () => {
+    const path = await soundStore();
+    const error = { exit: 'foreign', ...saying(TEST_CHAIN, 'flow-mainnet') };
+    await expectRefused(path, error, { chainId: 'flow-mainnet' });
+    await expectRefused(await served(await archiveOf(path)), error, { chainId: 'flow-mainnet' });
+  });
+
+  it('when a byte differs, and tells how many damages there are beside the first', async () => {
+    const path = await soundStore();
+    const [table = ''] = (await readdir(path)).filter((name) => name.endsWith('.ldb'));
+    const bytes = await readFile(join(path, table));
+    bytes.writeUInt8(bytes.readUInt8(50) ^ 1, 50);
+    await writeFile(join(path, table), bytes);
+    const words = [`damaged, and nothing of it was taken: `, table, `\\(and \\d+ more\\). Take another one`];
+    await expectRefused(path, { kind: 'corrupt', ...saying(...words) });
+  });
+
+  it('when one record is gone', async () => {
+    const path = await soundStore();
+    await withRawDatabase(path, async (database) => {
+      const [pointer = expect.unreachable('a store has pointers')] = await database
+        .keys({ gte: Buffer.of(0x22), lt: Buffer.of(0x23), limit: 1 })
+        .all();
+      await database.del(pointer);
+    });
+    await expectRefused(path, {
+      kind: 'corrupt',
+      ...saying('nothing of it was taken: ', 'pointer', '\\. Take another one'),
+    });
+  });
+
+  it.each<[string, (path: string) => Promise<void>]>([
+    ['is unreadable', async (path) => truncate(await manifestOf(path), 20)],
+    ['is not what CURRENT names', (path) => writeFile(join(path, 'CURRENT'), 'something\n')],
+  ])('when its manifest %s', async (_, damage) => {
+    const path = await soundStore();
+    await damage(path);
+    await expectRefused(path, {
+      kind: 'corrupt',
+      ...saying('The manifest of the store at', 'nothing can be copied. Run "verify"'),
+    });
+  });
+
+  it('when a file that its manifest names is missing', async () => {
+    const missing = { kind: 'io', ...saying('change faster than they can be linked. Try again later') };
+    for (const kind of [/\.ldb$/, /\.log$/, /^MANIFEST-/]) {
+      const path = await soundStore();
+      const [file = ''] = (await readdir(path)).filter((name) => kind.test(name));
+      await rm(join(path, file));
+      await expectRefused(path, missing);
+    }
+  });
+});
+
+describe('an archive is refused, by its cause,', () => {
+  const ofAddress = (...words: readonly string[]) => ({
+    exit: 'usage',
+    ...saying('No snapshot can be had from http', ...words, 'Check the address'),
+  });
+  const ofContent = (...words: readonly string[]) => ({
+    kind: 'corrupt',
+    ...saying('cannot be unpacked, and nothing of it was taken: ', ...words, 'Take another one'),
+  });
+
+  it('when nobody answers, or the answer is no', async () => {
+    await expectRefused('http://127.0.0.1:9/snapshot.tar', ofAddress());
+    await expectRefused('http://:no-port/', ofAddress());
+    const url = await servedBy((response) => response.writeHead(404).end('no such file'));
+    await expectRefused(url, ofAddress('it answers with status 404'));
+  });
+
+  it('when it is cut short, by its server or its maker', async () => {
+    const whole = await archiveOf(await soundStore(), true);
+    const broken = await servedBy((response) => {
+      response.writeHead(200, { 'content-length': whole.length });
+      response.write(whole.subarray(0, whole.length >> 1), () => response.destroy());
+    });
+    await expectRefused(broken, ofContent());
+    await expectRefused(await served(whole.subarray(0, whole.length >> 1)), ofContent());
+    const [early, late] = [whole.subarray(0, 200), whole.subarray(200)];
+    const garbled = Buffer.concat([early, Buffer.alloc(20), late, Buffer.alloc(1024 * 1024)]);
+    await expectRefused(await served(garbled), ofContent());
+    const plain = await archiveOf(await soundStore());
+    await expectRefused(await served(plain.subarray(0, plain.length >> 1)), ofContent());
+  });
+
+  it('when it is none, holds no store, or answers with nothing', async () => {
+    await expectRefused(await served(Buffer.from('<html>not found</html>')), ofContent());
+    const empty = await freshPath();
+    await mkdir(empty);
+    await writeFile(join(empty, 'readme'), 'no store');
+    await expectRefused(await served(await archiveOf(empty)), ofContent('it holds no store'));
+    const nothing = await servedBy((response) => response.writeHead(204).end());
+    await expectRefused(nothing, ofContent());
+  });
+
+  it('when it holds two stores', async () => {
+    const above = dirname(await soundStore());
+    await rename(await soundStore(), join(above, 'second'));
+    await expectRefused(await served(await archiveOf(above)), ofContent('it holds [-.0-9A-Zdbgl]+ twice'));
+  });
+
+  it('when the disk refuses a file of it', async () => {
+    const path = await soundStore();
+    const long = `${'1'.repeat(300)}.ldb`;
+    const entry = join(path, '000999.ldb');
+    await writeFile(entry, 'x');
+    const body = await create(
+      {
+        cwd: path,
+        onWriteEntry: (written) => {
+          if (written.path.endsWith('000999.ldb')) written.path = `./${long}`;
+        },
+      },
+      ['.'],
+    ).concat();
+    await expectRefused(await served(body), { kind: 'io', ...saying('ENAMETOOLONG') });
+  });
+
+  it('when its server falls silent, and not before', async () => {
+    const body = await archiveOf(await soundStore());
+    const clock = new VirtualClock();
+    let answer: ServerResponse | undefined;
+    const url = await servedBy((response) => {
+      answer = response.writeHead(200, { 'content-length': body.length });
+      answer.write(body.subarray(0, 600));
+    });
+    let heard = 0;
+    const path = await freshPath();
+    const onProgress: RestoreDependencies['onProgress'] = (progress) => {
+      if (progress.phase === 'download') heard = progress.bytes;
+    };
+    const refused = expect(restored(url, { clock, onProgress, path })).rejects.toMatchObject(
+      ofAddress('it sent nothing for 60 s'),
+    );
+    await expect.poll(() => heard).toBe(600);
+    await clock.advance(40_000);
+    answer?.write(body.subarray(600, 700));
+    await expect.poll(() => heard).toBe(700);
+    // A minute from the start, and not yet one from what came last.
+    await clock.advance(30_000);
+    expect(clock.pendingTimers).toBe(1);
+    await clock.advance(60_000);
+    await refused;
+    expect(clock.pendingTimers).toBe(0);
+    expect(await readdir(dirname(path))).toEqual([]);
+  });
+
+  it('when its reader is told to stop', async () => {
+    const controller = new AbortController();
+    const url = await servedBy((response) => {
+      response.writeHead(200).write('x');
+      setImmediate(() => controller.abort(new AbortError('stopping')));
+    });
+    const clock: Clock = new VirtualClock();
+    await expectRefused(url, { message: 'stopping' }, { clock, signal: controller.signal });
+  });
+});
+
+describe('a backup', () => {
+  const backup = (path: string, to: string): ReturnType<typeof backupStore> =>
+    backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock });
+
+  it('takes the place of nothing but an empty directory', async () => {
+    const path = await soundStore();
+    const to = await freshPath();
+    await mkdir(to);
+    await backup(path, to);
+    expect(await rawEntries(to)).toEqual(await rawEntries(path));
+    await expect(backup(path, to)).rejects.toMatchObject({
+      kind: 'not_a_store',
+      ...saying('is not empty, and a backup never replaces anything. Name a directory that does not exist'),
+    });
+  });
+
+  it('is not made where a file is, nor of a store that is not there', async () => {
+    const path = await soundStore();
+    const to = await freshPath();
+    await writeFile(to, 'a file');
+    await expect(backup(path, to)).rejects.toMatchObject({ kind: 'io', ...saying('ENOTDIR') });
+    const nowhere = join(dirname(to), 'nowhere');
+    await expect(backup(nowhere, `${to}.copy`)).rejects.toMatchObject({
+      kind: 'missing',
+      ...saying('There is no store at'),
+    });
+  });
+
+  it('has the note of damaged tables, which its verification reads', async () => {
+    const path = await soundStore();
+    await writeFile(join(path, 'SUSPECTS'), '000005.ldb\n');
+    const report = await restored(path);
+    expect(report.damageCount).toBe(0);
+    expect(await readFile(join(report.path, 'SUSPECTS'), 'utf8')).toBe('000005.ldb\n');
+  });
+});
+
+async function manifestOf(path: string): Promise<string> {
+  const [name = ''] = (await readdir(path)).filter((each) => each.startsWith('MANIFEST-'));
+  return join(path, name);
+}
