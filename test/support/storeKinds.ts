@@ -95,7 +95,7 @@ export function usePostgres() {
     const url = await running().database();
     return { url, open: (how) => open(url, how) };
   };
-  return { home, open, server: running, later: closing.later };
+  return { home, open, server: running, later: closing.later, now: closing.now };
 }
 
 interface Closable {

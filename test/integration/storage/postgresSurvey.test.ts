@@ -1,0 +1,209 @@
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres } from '../../../src/storage/index.js';
+import type { DatabaseSurvey } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+
+const chain = makeChain(
+  10,
+  Array.from({ length: 25 }, (_, index) => [seededCollection(`of ${index}`, 1)]),
+);
+
+describe('a survey of a database', () => {
+  const postgres = usePostgres();
+
+  const surveyed = async (url: string): Promise<DatabaseSurvey> => {
+    const { surveyDatabase } = await loadPostgres();
+    return surveyDatabase({ url, key: 'store' }, { clock: systemClock });
+  };
+
+  const opening = async (url: string, create = true) => {
+    const { PostgresIndexStore } = await loadPostgres();
+    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, create }, dependencies));
+  };
+
+  /** A role that may log in and nothing else, and the URL by which it does. */
+  const stranger = async (url: string): Promise<{ readonly name: string; readonly its: string }> => {
+    const name = `stranger_${Math.random().toString(36).slice(2)}`;
+    await asAdmin(url, `CREATE ROLE ${name} LOGIN PASSWORD 'hush'`);
+    onTestFinished(async () => {
+      await postgres.now();
+      await asAdmin(url, `DROP OWNED BY ${name}; DROP ROLE ${name}`);
+    });
+    const its = new URL(url);
+    its.username = name;
+    its.password = 'hush';
+    return { name, its: its.href };
+  };
+
+  it('of one without tables tells the server, who asks, and that it may make some', async () => {
+    const { url } = await postgres.home();
+    const survey = await surveyed(url);
+    expect(survey).toMatchObject({
+      ...{ isTooOld: false, oldestVersion: 15, tls: undefined, isReplica: false, mayCreate: true },
+      ...{ store: undefined, jobsVersion: undefined, version: expect.stringMatching(/^\d+/) as string },
+    });
+    expect(survey.place).not.toContain('@');
+    expect(survey.roundTripMs).toBeGreaterThan(0);
+    expect(survey.connections.used).toBeGreaterThan(0);
+    expect(survey.connections.used).toBeLessThanOrEqual(survey.connections.max);
+    await expect(opening(url, false)).rejects.toMatchObject({
+      kind: 'missing',
+      message: expect.stringContaining('Check the network and the URL, or run "start" first') as string,
+    });
+    expect((await surveyed(url)).store).toBeUndefined();
+  });
+
+  it('of a store tells its chain, ranges, plans and size, and changes nothing', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    expect((await surveyed(url)).store).toMatchObject({ chainId: TEST_CHAIN, coverage: [], sporks: [] });
+    await store.initialise(metaFrom(30));
+    expect((await surveyed(url)).store).toMatchObject({ coverage: [], sporks: [{ rootHeight: 30 }] });
+    await store.commit({ blocks: chain.slice(20, 23), latestIndexedHeight: 32 });
+    const run = await store.ranges.run({ from: 10, to: 14 });
+    await run.commit({ blocks: chain.slice(0, 5), latestIndexedHeight: 14 });
+    const plan = { id: 1, from: 16, to: 20, order: 'newest', isPaused: true } as const;
+    await store.ranges.change({ plans: [plan] });
+    const survey = await surveyed(url);
+    expect(survey.store).toMatchObject({
+      ...{ chainId: TEST_CHAIN, isTooNew: false, mayWrite: true, plans: [plan] },
+      coverage: [
+        { from: 10, to: 14 },
+        { from: 30, to: 32 },
+      ],
+      sporks: [{ rootHeight: 30, sporkId: 'aa' }],
+    });
+    expect(survey.store?.bytes).toBeGreaterThan(0);
+    await store.commit({ blocks: chain.slice(23), latestIndexedHeight: 34 });
+  });
+
+  it('reads nothing but the version of a store that a newer program wrote', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(30));
+    await store.close();
+    await asAdmin(url, 'UPDATE flow_store.store SET schema_version = 99');
+    expect((await surveyed(url)).store).toMatchObject({
+      ...{ schemaVersion: 99, isTooNew: true, coverage: [], sporks: [], plans: [] },
+    });
+    await expect(opening(url)).rejects.toMatchObject({
+      exit: 'configuration',
+      message: expect.stringContaining('Upgrade the program, or choose another database') as string,
+    });
+  });
+
+  it('finds no store where its one row is gone, which an open takes for damage', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.close();
+    await asAdmin(url, 'DELETE FROM flow_store.store');
+    expect((await surveyed(url)).store).toBeUndefined();
+    await expect(opening(url)).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('its row of flow_store.store is missing. Restore it') as string,
+    });
+  });
+
+  it('tells the version of the job queue, where there is one', async () => {
+    const { url } = await postgres.home();
+    await asAdmin(url, 'CREATE SCHEMA flow_jobs CREATE TABLE version (version integer)');
+    expect((await surveyed(url)).jobsVersion).toBeUndefined();
+    await asAdmin(url, 'INSERT INTO flow_jobs.version VALUES (24)');
+    expect((await surveyed(url)).jobsVersion).toBe(24);
+  });
+
+  it('names the settings with which a power loss takes what was committed', async () => {
+    const { url } = await postgres.home();
+    const { unsafe } = await surveyed(url);
+    const { rows } = await asAdmin(
+      url,
+      `SELECT name || ' = ' || setting AS words FROM pg_settings
+        WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name`,
+    );
+    expect(unsafe).toEqual((rows as { words: string }[]).map(({ words }) => words));
+    const name = new URL(url).pathname.slice(1);
+    if (postgres.server().machine === undefined) return;
+    await asAdmin(url, `ALTER SYSTEM SET full_page_writes = off`);
+    onTestFinished(async () => {
+      await asAdmin(url, `ALTER SYSTEM RESET full_page_writes`);
+      await asAdmin(url, 'SELECT pg_reload_conf()');
+    });
+    await asAdmin(url, 'SELECT pg_reload_conf()');
+    await expect
+      .poll(async () => (await surveyed(url)).unsafe, { message: name })
+      .toContain('full_page_writes = off');
+  });
+
+  it('tells a user without rights that it has none, whose open says what to do', async () => {
+    const { url } = await postgres.home();
+    const { its, name } = await stranger(url);
+    expect(await surveyed(its)).toMatchObject({ user: name, mayCreate: false, store: undefined });
+    await expect(opening(its)).rejects.toMatchObject({
+      kind: 'permission',
+      message: expect.stringMatching(
+        /permission denied for database .*Check user and password .*, and what the user may do/,
+      ) as string,
+    });
+    await (await postgres.open(url)).close();
+    await expect(surveyed(its)).rejects.toMatchObject({ kind: 'permission' });
+    await asAdmin(
+      url,
+      `GRANT USAGE ON SCHEMA flow_store TO ${name}; GRANT SELECT ON ALL TABLES IN SCHEMA flow_store TO ${name}`,
+    );
+    expect((await surveyed(its)).store).toMatchObject({ chainId: TEST_CHAIN, mayWrite: false });
+  });
+
+  it('is refused where the URL is none, and names the key that holds it', async () => {
+    const { surveyDatabase } = await loadPostgres();
+    for (const [url, why] of [
+      ['nonsense', 'it is no database URL: postgres://HOST:PORT/DATABASE'],
+      ['postgres://host/a%ZZ', 'it has a % that stands for no character: write %25 for the sign itself'],
+    ] as const) {
+      await expect(surveyDatabase({ url, key: 'api.store' }, { clock: systemClock })).rejects.toMatchObject({
+        exit: 'configuration',
+        message: `api.store cannot be used: ${why}.`,
+      });
+    }
+  });
+
+  it('shows a place without credentials: one of a socket, of an address, or of the usual host and port', async () => {
+    const { databasePlace } = await loadPostgres();
+    const shown = (url: string): string => databasePlace(url).shown;
+    expect(shown('postgres://me:secret@[::1]/flow')).toBe('postgres://::1:5432/flow');
+    expect(shown('postgresql:///flow')).toBe('postgres://localhost:5432/flow');
+    expect(shown('postgres:///flow?host=/run/postgresql')).toBe(
+      'postgres://localhost (/run/postgresql):5432/flow',
+    );
+  });
+
+  it('takes the password of PGPASSWORD, where the URL has none', async () => {
+    const { databasePlace } = await loadPostgres();
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const passwordOf = (url: string): Promise<string | undefined> => {
+      const { password } = databasePlace(url).config;
+      return Promise.resolve(typeof password === 'function' ? password() : password);
+    };
+    vi.stubEnv('PGPASSWORD', 'from the environment');
+    expect(await passwordOf('postgres://me:secret@host/flow')).toBe('secret');
+    expect(await passwordOf('postgres://me@host/flow')).toBe('from the environment');
+    vi.stubEnv('PGPASSWORD', '');
+    vi.stubEnv('PGPASSFILE', '/no/such/file');
+    for (const user of ['somebody', undefined]) {
+      vi.stubEnv('PGUSER', user);
+      expect(await passwordOf('postgres://host/flow')).toBeUndefined();
+    }
+  });
+
+  it('finds the tables that another process made at that moment', async () => {
+    const { url } = await postgres.home();
+    const stores = await Promise.all([opening(url), opening(url), opening(url)]);
+    for (const store of stores) expect(store.meta()).toBeUndefined();
+    expect((await surveyed(url)).store?.chainId).toBe(TEST_CHAIN);
+  });
+});
