@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createMetrics } from '../../../src/observability/index.js';
@@ -117,6 +117,58 @@ describe('the tables of a database at work', () => {
     await writeFile(join(path, oldest), sound);
     expect((await open(path)).latestIndexedHeight()).toBe(20);
     expect(await readdir(path)).not.toContain('SUSPECTS');
+  });
+
+  it('raise the alarm though no note of the damage can be left', async () => {
+    const { path, oldest } = await storeAtWork();
+    await mkdir(join(path, 'SUSPECTS'));
+    await flip(join(path, oldest), 100);
+    const clock = new VirtualClock();
+    const run = scrubbing(path, { clock });
+    while (run.ended() === 'no') await clock.advance(1_000);
+    expect(run.ended()).toMatchObject(isDamageOf(oldest, /the block at offset 0/));
+    expect(run.logger.records).toMatchObject([
+      { level: 'warn', fields: { file: oldest, error: expect.stringContaining('EISDIR') as string } },
+    ]);
+  });
+
+  it('cannot be known once the manifest is unreadable for a second, and not before', async () => {
+    const { path, tables } = await storeAtWork();
+    const [manifest = ''] = (await readdir(path)).filter((name) => name.startsWith('MANIFEST-'));
+    const sound = await readFile(join(path, manifest));
+    await writeFile(join(path, manifest), 'in the middle of a write');
+    const clock = new VirtualClock();
+    const run = scrubbing(path, { clock });
+    await clock.advance(700);
+    await writeFile(join(path, manifest), sound);
+    while (run.passes() === 0) await clock.advance(1_000);
+    expect(run.logger.records[0]).toMatchObject({ fields: { tables: tables.length } });
+    await writeFile(join(path, manifest), 'for good');
+    while (run.ended() === 'no') await clock.advance(60_000);
+    expect(run.ended()).toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('the manifest cannot be read any more') as string,
+    });
+  });
+
+  it.each([
+    ['a table', /\.ldb$/, 'read a table of the store'],
+    ['the manifest', /^MANIFEST-/, 'read the manifest of the store'],
+  ])('end with what the disk says of %s', async (_, kind, doing) => {
+    const { path, store } = await storeAtWork();
+    await store.close();
+    for (const name of await readdir(path)) {
+      if (!kind.test(name)) continue;
+      await rm(join(path, name));
+      await mkdir(join(path, name));
+    }
+    const clock = new VirtualClock();
+    const run = scrubbing(path, { clock });
+    while (run.ended() === 'no') await clock.advance(1_000);
+    expect(run.ended()).toMatchObject({
+      kind: 'io',
+      message: expect.stringMatching(new RegExp(`^Cannot ${doing} at .*EISDIR`)) as string,
+    });
   });
 
   it('that are merged into others meanwhile raise no alarm', async () => {

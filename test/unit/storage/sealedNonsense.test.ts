@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../src/observability/index.js';
-import { verifyStore } from '../../../src/storage/index.js';
+import { rangesInWords, repairStore, verifiedBlock, verifyStore } from '../../../src/storage/index.js';
 import type { LevelIndexStore, VerifyReport } from '../../../src/storage/index.js';
-import { identifierBytes } from '../../../src/flow/index.js';
+import { identifierBytes, toAddress, VerificationMemory } from '../../../src/flow/index.js';
 import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import { sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 
@@ -18,6 +18,8 @@ const LAST = 103;
 const META = Buffer.of(1);
 const PROGRESS = Buffer.of(2);
 const REWIND = Buffer.of(3);
+const PUBLISHED = Buffer.of(5);
+const PLANS = Buffer.of(6);
 
 const heightBytes = (height: number | bigint): Buffer => {
   const bytes = Buffer.alloc(8);
@@ -306,5 +308,194 @@ describe('a pointer or body that makes no sense', () => {
       heights: 1,
       damageCount: 0,
     });
+  });
+});
+
+describe('the records of several ranges that make no sense', () => {
+  const json = (content: unknown): Buffer => Buffer.from(JSON.stringify(content));
+  const openKey = (from: number): Buffer => Buffer.concat([Buffer.of(0x07), heightBytes(from)]);
+  const meta = { schemaVersion: 3, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
+  const withRanges: readonly [Buffer, Buffer] = [META, json(meta)];
+  const range = { to: 29, next: 20, failures: 0, sporks: [], hasAccounts: false, isDropped: false };
+  const plan = { id: 1, from: 10, to: 90, order: 'newest', isPaused: false };
+
+  it('are those of a store that opens, while they do', async () => {
+    const path = await storeWith(withRanges, [openKey(20), json(range)], [PLANS, json([plan])]);
+    expect(await verify(path)).toMatchObject({ damageCount: 0 });
+    const store = await open(path);
+    expect(store.ranges.open()).toMatchObject([{ from: 20, to: 29, next: 20, failures: 0 }]);
+    expect(store.ranges.plans()).toEqual([plan]);
+  });
+
+  it.each<[string, unknown]>([
+    ['no object', 7],
+    ['no end', { ...range, to: undefined }],
+    ['nothing that is next', { ...range, next: '20' }],
+    ['something next that lies below it', { ...range, next: 19 }],
+    ['something next that lies above it', { ...range, next: 30 }],
+    ['failures that are no number', { ...range, failures: -1 }],
+    ['a reason that is no text', { ...range, reason: 7 }],
+    ['no list of sporks', { ...range, sporks: {} }],
+    ['a spork that is none', { ...range, sporks: [7] }],
+    ['no word of its account entries', { ...range, hasAccounts: 1 }],
+    ['no word of whether it goes', { ...range, isDropped: undefined }],
+    ['a height to keep that is none', { ...range, keep: 'all' }],
+  ])('an open range with %s', async (_, content) => {
+    await expectRefused(
+      await storeWith(withRanges, [openKey(20), json(content)]),
+      'record of an open range of height 20: it cannot be read',
+    );
+  });
+
+  it('an open range under a key that is too long', async () => {
+    const key = Buffer.concat([openKey(20), Buffer.of(0)]);
+    await expectRefused(
+      await storeWith(withRanges, [key, json(range)]),
+      `key ${key.toString('hex')} is not one of ours`,
+    );
+  });
+
+  it.each<[string, unknown]>([
+    ['no list', plan],
+    ['a number', [7]],
+    ['a plan without an id', [{ ...plan, id: undefined }]],
+    ['a plan that ends before it begins', [{ ...plan, to: 9 }]],
+    ['a plan in no order', [{ ...plan, order: 'random' }]],
+    ['a plan that does not say whether it is paused', [{ ...plan, isPaused: 'no' }]],
+  ])('plans with %s', async (_, content) => {
+    await expectRefused(await storeWith(withRanges, [PLANS, json(content)]), 'it cannot be read');
+  });
+
+  it.each<[string, Buffer]>([
+    ['of another length', heightBytes(10)],
+    ['that end before they begin', Buffer.concat([heightBytes(10), heightBytes(9)])],
+    ['beyond all heights', Buffer.concat([heightBytes(10), heightBytes(2n ** 60n)])],
+    ['that touch', Buffer.concat([10, 19, 20, 29].map(heightBytes))],
+  ])('published ranges %s', async (_, payload) => {
+    await expectRefused(await storeWith(withRanges, [PUBLISHED, payload]), 'it cannot be read');
+  });
+
+  it('ranges that lie in each other, or reach the live one; a repair keeps none of them', async () => {
+    const published = (from: number, to: number): [Buffer, Buffer] => [
+      PUBLISHED,
+      Buffer.concat([heightBytes(from), heightBytes(to)]),
+    ];
+    const cases: readonly [string, ...[Buffer, Buffer][]][] = [
+      ['heights 50 to 99 reach the live range', published(50, 99)],
+      ['the open range 20 to 29 lies in another range', published(25, 40), [openKey(20), json(range)]],
+      [
+        'the open range 25 to 29 lies in another range',
+        [openKey(20), json(range)],
+        [openKey(25), json({ ...range, next: 25 })],
+      ],
+      ['the open range 20 to 120 lies in another range', [openKey(20), json({ ...range, to: 120 })]],
+    ];
+    for (const [words, ...records] of cases) {
+      const path = await storeWith(withRanges, ...records);
+      await expectRefused(path, `record of the ranges: ${words}`);
+      const repaired = await repairStore(
+        { path, chainId: TEST_CHAIN, apply: true },
+        { logger: silentLogger },
+      );
+      expect(repaired.kept).toEqual([{ from: 100, to: LAST }]);
+      expect(await verify(path)).toMatchObject({ damageCount: 0 });
+      const store = await open(path);
+      expect(store.ranges.open()).toEqual([]);
+      await store.close();
+    }
+  });
+
+  it('ranges in a store whose version knows none: verify tells', async () => {
+    const path = await storeWith([PLANS, json([plan])]);
+    expect(await saidOf(path)).toBe('record of the ranges: it does not go with the meta record');
+  });
+
+  it('a plan of which nothing is missing goes with the next open', async () => {
+    const path = await storeWith(withRanges, [PLANS, json([{ ...plan, from: 100, to: 101 }])]);
+    const store = await open(path);
+    expect(store.ranges.plans()).toEqual([]);
+    expect(store.meta()).toMatchObject({ schemaVersion: 1 });
+  });
+});
+
+describe('an entry of the account index that makes no sense', () => {
+  const ACCOUNT = 0x23;
+
+  it.each<[string, (key: Buffer, value: Buffer) => [Buffer, Buffer], string]>([
+    ['without a checksum', (key) => [key, Buffer.of(1)], 'its checksum does not match'],
+    ['of another length', (key) => [key, sealed(key, Buffer.of(1))], 'it cannot be read'],
+    ['of no role', (key) => [key, sealed(key, Buffer.alloc(9))], 'it cannot be read'],
+    ['of roles that there are not', (key) => [key, sealed(key, Buffer.alloc(9, 8))], 'it cannot be read'],
+    [
+      'under a key that is too long',
+      (key, value) => {
+        const long = Buffer.concat([key, Buffer.of(0)]);
+        return [long, sealed(long, value.subarray(0, -4))];
+      },
+      'is not one of ours',
+    ],
+  ])('%s is never served, and verify names it', async (_, change, words) => {
+    const path = await storeWith();
+    await (await open(path, { accounts: true })).close();
+    const store = await open(path, { accounts: true });
+    await store.accounts.extend();
+    expect(store.accounts.coverage()).toMatchObject({ missingHeights: 0 });
+    await store.close();
+    const address = await withRawDatabase(path, async (database) => {
+      const [entry = expect.unreachable('there are entries')] = await database
+        .iterator({ gte: Buffer.of(ACCOUNT), lt: Buffer.of(ACCOUNT + 1), limit: 1 })
+        .all();
+      await database.put(...change(entry[0], entry[1]));
+      return toAddress(entry[0].subarray(1, 9));
+    });
+    const damaged = await open(path, { accounts: true });
+    await expect(damaged.accounts.page({ address, roles: 7, limit: 10 })).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining(words) as string,
+    });
+    await damaged.close();
+    expect(await saidOf(path)).toContain(words);
+  });
+
+  it('of a height beyond all heights: no page comes to it, and verify names it', async () => {
+    const path = await storeWith();
+    await (await open(path, { accounts: true })).close();
+    const key = Buffer.concat([Buffer.of(ACCOUNT), Buffer.alloc(24, 1)]);
+    await withRawDatabase(path, (database) => database.put(key, sealed(key, Buffer.alloc(9, 1))));
+    const store = await open(path, { accounts: true });
+    const query = { address: toAddress(Buffer.alloc(8, 1)), roles: 7, limit: 10 };
+    expect(await store.accounts.page(query)).toMatchObject({ transactions: [] });
+    await store.close();
+    expect(await saidOf(path)).toContain(`key ${key.toString('hex')} is not one of ours`);
+  });
+});
+
+describe('what a client gives as a block and its bodies', () => {
+  const { block, collections } = chain[1]!;
+  const bodies = collections.map(({ encoded }) => encoded);
+
+  it('is that block, or is refused by what is wrong with it', () => {
+    const memory = new VerificationMemory();
+    expect(verifiedBlock(block, bodies, memory).collections.map(({ id }) => id)).toEqual(block.collectionIds);
+    for (const [given, words] of [
+      [bodies.slice(1), 'body of height 101: it has 1 of 2 collections'],
+      [[...bodies].reverse(), 'collection 0 of height 101'],
+      [bodies.map(() => Buffer.of(0xff)), 'collection 0 of height 101'],
+    ] as const) {
+      expect(() => verifiedBlock(block, given, memory)).toThrow(words);
+    }
+  });
+});
+
+describe('ranges in words', () => {
+  it('are all of a few, and of many the first and the last', () => {
+    const every = Array.from({ length: 12 }, (_, index) => ({
+      from: 10 * index,
+      to: 10 * index + (index % 2),
+    }));
+    expect(rangesInWords([])).toBe('none');
+    expect(rangesInWords(every.slice(0, 1))).toBe('0');
+    expect(rangesInWords(every.slice(0, 3))).toBe('0, 10 to 11 and 20');
+    expect(rangesInWords(every)).toBe('0, 10 to 11, 20, 30 to 31, 40, 50 to 51, 60, … and 110 to 111');
   });
 });

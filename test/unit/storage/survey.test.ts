@@ -14,7 +14,8 @@ const chain = makeChain(
 );
 const META = Buffer.of(1);
 const PROGRESS = Buffer.of(2);
-const PLANS = Buffer.of(5);
+const PUBLISHED = Buffer.of(5);
+const PLANS = Buffer.of(6);
 const { freshPath, open, closedStore } = useStores();
 
 const filesOf = async (path: string, kind: RegExp): Promise<string[]> =>
@@ -125,6 +126,7 @@ describe('a survey of a closed store', () => {
     const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
       await database.put(PLANS, sealed(PLANS, Buffer.from('{"id":1}')));
+      await database.put(PUBLISHED, sealed(PUBLISHED, Buffer.alloc(5)));
       const progress = await database.get(PROGRESS);
       progress.writeUInt8(progress.readUInt8(7) ^ 1, 7);
       await database.put(PROGRESS, progress);

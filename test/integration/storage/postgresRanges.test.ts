@@ -1,0 +1,197 @@
+import { describe, expect, it } from 'vitest';
+import { AbortError, systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres, RangeLostError } from '../../../src/storage/index.js';
+import type { IndexStore, VerifyOptions, VerifyProgress } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+import { TcpFaults } from '../../support/tcpFaults.js';
+
+const chain = makeChain(
+  10,
+  Array.from({ length: 130 }, (_, index) => [seededCollection(`of ${index}`, 1)]),
+);
+const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
+
+describe('ranges of a store on PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  /** A store whose live range begins and ends at a height. */
+  const begun = async (url: string, height: number): Promise<IndexStore> => {
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(height));
+    await store.commit({ blocks: blocks(height, height), latestIndexedHeight: height });
+    return store;
+  };
+
+  /** A store behind a connection that can be cut. */
+  const behindFaults = async (
+    action: (faults: TcpFaults, store: IndexStore, url: string) => Promise<void>,
+  ) => {
+    const { url } = await postgres.home();
+    const faults = await TcpFaults.before(url);
+    try {
+      const store = await begun(faults.url, 30);
+      await action(faults, store, url);
+      await store.close();
+    } finally {
+      await faults.close();
+    }
+  };
+
+  it('find out that a range is published whose end they did not see, or that it goes on', () =>
+    behindFaults(async (faults, store) => {
+      const run = await store.ranges.run({ from: 10, to: 19 });
+      faults.cutAfterRequest('COMMIT');
+      await run.commit({ blocks: blocks(10, 14), latestIndexedHeight: 14 });
+      expect(run.latestIndexedHeight()).toBe(14);
+      expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19, next: 15 }]);
+      faults.cutAfterRequest('COMMIT');
+      await run.commit({ blocks: blocks(15, 19), latestIndexedHeight: 19 });
+      expect(faults.cuts).toBe(2);
+      expect(store.coverage()).toEqual([
+        { from: 10, to: 19 },
+        { from: 30, to: 30 },
+      ]);
+      expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
+    }));
+
+  it('tell a run that lost its range while its commit was under way so, and it has written nothing', () =>
+    behindFaults(async (faults, store, url) => {
+      const run = await store.ranges.run({ from: 10, to: 19 });
+      faults.cutAfterRequest('range_progress');
+      const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+      const refused = expect(commit).rejects.toBeInstanceOf(RangeLostError);
+      await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
+      await refused;
+      const { rows } = await asAdmin(url, 'SELECT next_height FROM flow_store.open_range');
+      expect(rows).toEqual([{ next_height: '10' }]);
+    }));
+
+  it('are rewound alone, down to nothing, and filled anew', async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url, 30);
+    const run = await store.ranges.run({ from: 10, to: 19 });
+    await run.commit({ blocks: [...blocks(10, 13), ...blocks(15, 16)], latestIndexedHeight: 13 });
+    await run.rewind(16);
+    expect(run.blocksAboveWatermark().map(({ height }) => height)).toEqual([15, 16]);
+    await run.rewind(15);
+    expect(run.blocksAboveWatermark().map(({ height }) => height)).toEqual([15]);
+    expect(run.latestIndexedHeight()).toBe(13);
+    expect([9, 10, 13, 14, 15].map((height) => run.hasHeight(height))).toEqual([
+      false,
+      true,
+      true,
+      false,
+      true,
+    ]);
+    await run.rewind(11);
+    expect(run.latestBlock()).toMatchObject({ height: 11 });
+    await run.rewind(9);
+    expect(run.latestBlock()).toBeUndefined();
+    await expect(run.rewind(8)).rejects.toThrow('the range begins at height 10');
+    await run.commit({ blocks: blocks(10, 19), latestIndexedHeight: 19 });
+    expect(store.coverage()[0]).toEqual({ from: 10, to: 19 });
+    const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
+    expect(rows).toEqual([{ count: 11 }]);
+  });
+
+  it('that are dropped end their run, which writes nothing more', async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url, 30);
+    const run = await store.ranges.run({ from: 10, to: 19 });
+    await run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+    await store.ranges.change({ dropped: [{ from: 10, to: 19 }] });
+    await expect(run.commit({ blocks: blocks(13, 19), latestIndexedHeight: 19 })).rejects.toMatchObject({
+      kind: 'locked',
+    });
+    await run.rewind(9);
+    expect(store.ranges.open()).toEqual([]);
+    const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
+    expect(rows).toEqual([{ count: 1 }]);
+  });
+
+  it('begin at a height that may be one, below the live range, beside the others', async () => {
+    const { url } = await postgres.home();
+    const empty = await postgres.open(url);
+    expect([empty.ranges.open(), empty.ranges.plans()]).toEqual([[], []]);
+    await expect(empty.ranges.run({ from: 10, to: 19 })).rejects.toThrow();
+    await empty.close();
+    const store = await begun(url, 30);
+    for (const range of [
+      { from: 19, to: 10 },
+      { from: 25, to: 31 },
+      { from: -1, to: 5 },
+    ])
+      await expect(store.ranges.run(range)).rejects.toThrow();
+    await store.ranges.run({ from: 10, to: 19 });
+    await expect(store.ranges.run({ from: 15, to: 22 })).rejects.toThrow('overlaps an open one');
+    await expect(store.ranges.run({ from: 25, to: 30 })).rejects.toThrow('is covered in part');
+    const plan = { id: 1, from: 9, to: 8, order: 'newest', isPaused: false } as const;
+    await expect(store.ranges.change({ plans: [plan] })).rejects.toThrow('a plan of no heights');
+    expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19 }]);
+  });
+
+  describe('verify', () => {
+    const verified = async (
+      url: string,
+      options: Partial<VerifyOptions> = {},
+      how: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
+    ) => {
+      const { verifyPostgres } = await loadPostgres();
+      const dependencies = { clock: systemClock, logger: new RecordingLogger(), ...how };
+      return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, dependencies);
+    };
+
+    it('takes a store in which nothing is yet, where no height can be asked for', async () => {
+      const { url } = await postgres.home();
+      const store = await postgres.open(url);
+      const nothing = { heights: 0, damageCount: 0, range: undefined, waiting: undefined, ranges: [] };
+      expect(await verified(url)).toMatchObject({ ...nothing, latestIndexedHeight: undefined });
+      await expect(verified(url, { from: 5 })).rejects.toMatchObject({
+        exit: 'usage',
+        message: expect.stringContaining('the store holds heights none') as string,
+      });
+      await store.initialise(metaFrom(30));
+      expect(await verified(url)).toMatchObject({ ...nothing, latestIndexedHeight: 29 });
+    });
+
+    it('tells how far it is, and stops when told to', async () => {
+      const { url } = await postgres.home();
+      const store = await postgres.open(url);
+      await store.initialise(metaFrom(10));
+      await store.commit({ blocks: chain, latestIndexedHeight: 139 });
+      const heights: unknown[] = [];
+      const onProgress = (progress: VerifyProgress): void =>
+        void heights.push('height' in progress ? progress.height : progress);
+      expect(await verified(url, {}, { onProgress })).toMatchObject({ heights: 130, damageCount: 0 });
+      expect(heights).toEqual([10, 60, 110]);
+      const controller = new AbortController();
+      const stopping = verified(
+        url,
+        {},
+        { signal: controller.signal, onProgress: () => controller.abort(new AbortError('stopping')) },
+      );
+      await expect(stopping).rejects.toThrow('stopping');
+    });
+
+    it('finds a body that goes on beyond its block, and a missing row of an open range', async () => {
+      const { url } = await postgres.home();
+      const store = await begun(url, 30);
+      const run = await store.ranges.run({ from: 10, to: 19 });
+      await run.commit({ blocks: blocks(10, 13), latestIndexedHeight: 13 });
+      await asAdmin(
+        url,
+        `INSERT INTO flow_store.body SELECT 30, 1, value FROM flow_store.body WHERE height = 30;
+         DELETE FROM flow_store.block WHERE height = 11`,
+      );
+      const { damages } = await verified(url);
+      expect(damages.map(({ message }) => message)).toEqual([
+        'body of height 30: it has chunks that should not exist',
+        'height 11 has no block record',
+      ]);
+    });
+  });
+});
