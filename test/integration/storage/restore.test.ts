@@ -361,6 +361,19 @@ describe('a backup', () => {
     });
   });
 
+  it('shares its tables with the store on one file system, and has its own on another', async () => {
+    const path = await soundStore();
+    const memory = await mkdtemp(join('/dev/shm', 'fci-copy-'));
+    closing.push(() => rm(memory, { recursive: true, force: true }));
+    const isOther = (await stat(memory)).dev !== (await stat(path)).dev;
+    for (const to of [await freshPath(), join(memory, 'copy')]) {
+      const { linkedBytes, tables } = await backup(path, to);
+      expect(tables).toBeGreaterThan(0);
+      expect(linkedBytes === 0).toBe(isOther && to.startsWith(memory));
+      expect(await rawEntries(to)).toEqual(await rawEntries(path));
+    }
+  });
+
   it('is not made where a file is, nor of a store that is not there', async () => {
     const path = await soundStore();
     const to = await freshPath();

@@ -12,7 +12,7 @@ import {
   seededCollection,
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 1;
@@ -228,6 +228,23 @@ describe('a range', () => {
     expect(store.latestIndexedHeight()).toBe(LAST);
   });
 
+  it('is not rewound over a block that is damaged, of which something would be left', async () => {
+    const path = await freshPath();
+    const first = await liveStore(path);
+    await commitThrough(await first.ranges.run({ from: 11, to: 20 }), chain, 15);
+    await first.close();
+    const key = Buffer.alloc(9);
+    key.writeUInt8(0x10);
+    key.writeUInt8(14, 8);
+    await withRawDatabase(path, (database) => database.put(key, sealed(key, Buffer.of(0))));
+    const store = await open(path);
+    const run = await store.ranges.run({ from: 11, to: 20 });
+    await expect(run.rewind(12)).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('block of height 14: not all of it is there') as string,
+    });
+  });
+
   it.each([
     ['is not below the live range', { from: 40, to: 41 }],
     ['is no range', { from: 5, to: 4 }],
@@ -256,6 +273,27 @@ describe('a range', () => {
     expect(store.meta()?.sporks).toEqual([{ rootHeight: LIVE, sporkId: 'aa' }]);
     await commitThrough(run, chain, 40);
     expect(store.meta()?.sporks).toEqual([spork, { rootHeight: LIVE, sporkId: 'aa' }]);
+  });
+
+  it('is not there, nor is any plan, in a store of which nothing is known', async () => {
+    const store = await open(await freshPath());
+    expect([store.ranges.open(), store.ranges.plans(), store.coverage()]).toEqual([[], [], []]);
+  });
+
+  it('says more of a spork that the store has, and of no other', async () => {
+    const store = await open(await freshPath());
+    const [first, second] = [FIRST, LIVE].map((rootHeight) => ({ rootHeight, sporkId: 'aa' }));
+    const vouched = { rootHeight: LIVE, sporkId: 'aa', rootParentId: chain[LIVE - 2]!.block.id };
+    await store.initialise(metaFrom(LIVE, { sporks: [first!, second!] }));
+    await store.commit({ blocks: [chain[LIVE - 1]!], latestIndexedHeight: LIVE, spork: vouched });
+    expect(store.meta()?.sporks).toEqual([first, vouched]);
+    await store.commit({ blocks: [chain[LIVE]!], latestIndexedHeight: LIVE + 1, spork: second! });
+    expect(store.meta()?.sporks).toEqual([first, vouched]);
+    const run = await store.ranges.run({ from: 1, to: 40 });
+    const early = { rootHeight: FIRST, sporkId: 'aa', rootParentId: chain[0]!.block.parentId };
+    await run.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork: early });
+    await commitThrough(run, chain, 40);
+    expect(store.meta()?.sporks).toEqual([early, vouched]);
   });
 
   it('links to a root whose parent the spork table vouches for', async () => {

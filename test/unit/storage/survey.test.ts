@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promi
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { RANGES_SCHEMA_VERSION, surveyStore } from '../../../src/storage/index.js';
-import { logFile } from '../../support/levelFiles.js';
+import { logFile, PLAIN, sealedBlock, tableBlocks, varint } from '../../support/levelFiles.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 
@@ -175,6 +175,21 @@ describe('a survey of a damaged store', () => {
     expect(survey?.damages).toHaveLength(tables.length);
     expect(survey?.damages[0]?.what).toMatch(what);
     expect(survey).toMatchObject({ suspects: [], coverage: expect.any(Array) as unknown[] });
+  });
+
+  it('passes over entries whose keys are none, though their block matches its checksum', async () => {
+    const path = await reopened(await closedStore(chain));
+    const [table = ''] = await filesOf(path, /\.ldb$/);
+    const file = await readFile(table);
+    const [{ offset, size } = expect.unreachable('a table has blocks')] = tableBlocks(file);
+    // One entry: nothing shared, a key of one byte, and a value that fills the block; then its one restart point.
+    const value = size - 13;
+    const head = Buffer.concat([Buffer.of(0, 1), varint(value), Buffer.of(1)]);
+    const contents = Buffer.concat([head, Buffer.alloc(value), Buffer.of(0, 0, 0, 0, 1, 0, 0, 0)]);
+    expect(contents).toHaveLength(size);
+    sealedBlock(contents, PLAIN).copy(file, offset);
+    await writeFile(table, file);
+    expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], damages: [] });
   });
 
   it('names the tables that a daemon noted as damaged', async () => {

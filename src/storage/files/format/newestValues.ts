@@ -5,7 +5,7 @@ import type { Manifest } from './manifest.js';
 import { readRecordLog } from './recordLog.js';
 import { readIfThere } from './readIfThere.js';
 import { blocksOfTable, tableName } from './tableFile.js';
-import { entriesOf, sequenceOfKey, withoutTrailer } from './tableBlock.js';
+import { areInOrder, entriesOf, sequenceOfKey, withoutTrailer } from './tableBlock.js';
 
 /** Of a batch in a log: its first sequence number (u64le) and the count of its entries (u32le) stand before them. */
 const BATCH_HEADER_BYTES = 12;
@@ -44,7 +44,9 @@ export async function newestValues(
     const file = await readIfThere(join(path, tableName(number)));
     if (file === undefined) continue;
     for (const block of blocksOfTable(file)) {
-      for (const { key, value } of entriesOf(file, block) ?? []) {
+      const entries = entriesOf(file, block);
+      if (entries === undefined || !areInOrder(entries)) continue;
+      for (const { key, value } of entries) {
         const { isPut, sequence } = sequenceOfKey(key);
         note(withoutTrailer(key), sequence, isPut ? value : undefined);
       }
