@@ -15,19 +15,22 @@ function masked(crc: number): number {
 }
 
 const LOG_HEADER_BYTES = 7;
-const WHOLE_RECORD = 1;
+export const LOG_BLOCK_BYTES = 32_768;
+/** What a part of a log holds: a whole record, or the first, a middle or the last part of one. */
+export const logParts = { whole: 1, first: 2, middle: 3, last: 4 };
 
 /** A log or manifest of these records, each of which fits into a block of the format. */
 export function logFile(...records: readonly Uint8Array[]): Buffer {
-  return Buffer.concat(
-    records.map((data) => {
-      const record = Buffer.concat([Buffer.alloc(LOG_HEADER_BYTES), data]);
-      record.writeUInt16LE(data.length, 4);
-      record[6] = WHOLE_RECORD;
-      record.writeUInt32LE(masked(crc32c(record.subarray(6))), 0);
-      return record;
-    }),
-  );
+  return Buffer.concat(records.map((data) => logPart(logParts.whole, data)));
+}
+
+/** A part of a log as it stands in the file. */
+export function logPart(type: number, data: Uint8Array): Buffer {
+  const part = Buffer.concat([Buffer.alloc(LOG_HEADER_BYTES), data]);
+  part.writeUInt16LE(data.length, 4);
+  part[6] = type;
+  part.writeUInt32LE(masked(crc32c(part.subarray(6))), 0);
+  return part;
 }
 
 /** The data of the records of a log or manifest that fits into one block of the format. */

@@ -134,6 +134,25 @@ describe('ranges of a store on PostgreSQL', () => {
     expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19 }]);
   });
 
+  it('are not opened without the block at the watermark, but to rewind it away', async () => {
+    const { url } = await postgres.home();
+    const store = await begun(url, 30);
+    await store.commit({ blocks: blocks(31, 33), latestIndexedHeight: 33 });
+    await store.close();
+    await asAdmin(url, 'DELETE FROM flow_store.block WHERE height = 33');
+    await expect(postgres.open(url)).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('block record of height 33: it is missing') as string,
+    });
+    const mending = await postgres.open(url, { forRewind: true });
+    await mending.rewind(32);
+    await mending.close();
+    const mended = await postgres.open(url);
+    expect(mended.latestBlock()?.id).toBe(blocks(32, 32)[0]?.block.id);
+    await mended.commit({ blocks: blocks(33, 33), latestIndexedHeight: 33 });
+    expect(mended.latestIndexedHeight()).toBe(33);
+  });
+
   describe('verify', () => {
     const verified = async (
       url: string,

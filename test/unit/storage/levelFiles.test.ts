@@ -6,7 +6,10 @@ import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import type { VerifyReport } from '../../../src/storage/index.js';
 import type { TableBlock } from '../../support/levelFiles.js';
 import {
+  LOG_BLOCK_BYTES,
   logFile,
+  logPart,
+  logParts,
   logRecords,
   PLAIN,
   sealedBlock,
@@ -111,6 +114,44 @@ describe('a write-ahead log', () => {
     const path = await closedStore(chain);
     await writeFile(await fileOf(path, /\.log$/), content);
     await expectRefusedAndMended(path, words);
+  });
+});
+
+describe('a write-ahead log of several blocks', () => {
+  /** As much as fits beside the header of its part, and then less than a header. */
+  const part = (type: number, left = 0): Buffer =>
+    Buffer.concat([logPart(type, Buffer.alloc(LOG_BLOCK_BYTES - 7 - left, 7)), Buffer.alloc(left)]);
+  const nonsense = Buffer.alloc(LOG_BLOCK_BYTES, 0xff);
+  const { first, last, middle, whole } = logParts;
+
+  it.each<[string, readonly Buffer[]]>([
+    ['the first part of a record', [part(first)]],
+    ['parts of one record without its end', [part(first, 3), part(middle)]],
+    [
+      'parts of a record whose beginning was not written',
+      [nonsense, part(middle), part(last).subarray(0, 500)],
+    ],
+    ['nothing that was written whole', [nonsense, nonsense.subarray(0, 700)]],
+  ])('that ends with %s is that of a crash: the store opens', async (_, parts) => {
+    const path = await closedStore(chain);
+    await (await open(path)).close();
+    await writeFile(await fileOf(path, /\.log$/), Buffer.concat(parts));
+    for (const message of messagesOf(await verify(path)))
+      expect(message).toMatch(/^the end of the write-ahead log was torn and has been dropped/);
+    expect((await open(path)).latestIndexedHeight()).toBe(LAST);
+  });
+
+  it.each<[string, readonly Buffer[]]>([
+    ['a record', [nonsense, part(whole)]],
+    [
+      'the end of one and the beginning of the next',
+      [nonsense, logPart(last, nonsense.subarray(0, 9)), logPart(first, Buffer.alloc(900))],
+    ],
+  ])('in which %s follows on damage is refused', async (_, parts) => {
+    const path = await closedStore(chain);
+    await (await open(path)).close();
+    await writeFile(await fileOf(path, /\.log$/), Buffer.concat(parts).subarray(0, 2 * LOG_BLOCK_BYTES));
+    await expectRefusedAndMended(path, '.log: ');
   });
 });
 

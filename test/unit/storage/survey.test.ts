@@ -1,8 +1,8 @@
 import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { RANGES_SCHEMA_VERSION, surveyStore } from '../../../src/storage/index.js';
-import { logFile, PLAIN, sealedBlock, tableBlocks, varint } from '../../support/levelFiles.js';
+import { logFile, PLAIN, sealedBlock, tableBlocks, varint, withIndex } from '../../support/levelFiles.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 
@@ -148,6 +148,41 @@ describe('a survey of a damaged store', () => {
     });
   });
 
+  it('names what is no table, also where no manifest tells its size', async () => {
+    const path = await reopened(await closedStore(chain));
+    const [table = ''] = await filesOf(path, /\.ldb$/);
+    const [manifest = ''] = await filesOf(path, /^MANIFEST-/);
+    await truncate(table, 10);
+    await writeFile(manifest, 'nonsense');
+    expect((await surveyStore(path))?.damages).toMatchObject([
+      { file: basename(manifest) },
+      { file: basename(table), what: 'its footer or index is damaged: none of its entries can be found' },
+    ]);
+  });
+
+  it('names the table whose index leads nowhere, or twice to one place', async () => {
+    const entry = (key: number, ...handle: readonly number[]): Buffer =>
+      Buffer.concat([Buffer.of(0, 9, handle.length, key), Buffer.alloc(8, 1), Buffer.of(...handle)]);
+    const block = (...entries: readonly Buffer[]): Buffer =>
+      Buffer.concat([...entries, Buffer.of(0, 0, 0, 0, 1, 0, 0, 0)]);
+    for (const index of [
+      block(entry(1, 0, 100), entry(2, 50, 100)),
+      block(entry(1, 0, 1)),
+      block(entry(1, 0, 0xff, 0xff, 0xff, 0x7f)),
+    ]) {
+      const path = await reopened(await closedStore(chain));
+      const [table = ''] = await filesOf(path, /\.ldb$/);
+      await writeFile(table, withIndex(await readFile(table), index, PLAIN));
+      // Its size is another one then, and told first; without the manifest its index is what counts.
+      const [manifest = ''] = await filesOf(path, /^MANIFEST-/);
+      await writeFile(manifest, 'nonsense');
+      expect((await surveyStore(path))?.damages).toMatchObject([
+        { file: basename(manifest) },
+        { file: basename(table), what: 'its footer or index is damaged: none of its entries can be found' },
+      ]);
+    }
+  });
+
   it('names the manifest in CURRENT that is none, and relies on the newest one', async () => {
     const path = await closedStore(chain);
     await writeFile(join(path, 'CURRENT'), 'MANIFEST\n');
@@ -207,7 +242,7 @@ describe('a survey of a damaged store', () => {
     await writeFile(log, logFile(Buffer.alloc(5), cut));
     expect(await surveyStore(path)).toMatchObject({
       coverage: [{ from: 10, to: 49 }],
-      damages: [{ file: log.slice(dirname(log).length + 1) }],
+      damages: [{ file: basename(log) }],
     });
   });
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { ClientConfig } from 'pg';
-import { OperatorError, quoted } from '../../../runtime/index.js';
+import { messageOf, OperatorError, quoted } from '../../../runtime/index.js';
 import { passwordOf } from './passwordOf.js';
 import type { Connection } from './passwordOf.js';
 
@@ -107,7 +107,7 @@ function readTlsFile(path: string, refusal: Refuse): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw refusal(`${path} cannot be read (${error instanceof Error ? error.message : ''})`);
+    throw refusal(`${path} cannot be read (${messageOf(error)})`);
   }
 }
 

@@ -1,12 +1,12 @@
 import { OperatorError } from '../../../runtime/index.js';
-import { StorageError } from '../../StorageError.js';
+import { causesOf, hasCode, StorageError } from '../../StorageError.js';
 import { faultOf } from '../connection/faultOf.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: somebody else makes the tables at this moment. */
-const MADE_MEANWHILE = /^(?:23505|42P06|42P07)$/;
+const MADE_MEANWHILE = ['23505', '42P06', '42P07'];
 
 interface StoreRow {
   readonly schema_version: number;
@@ -74,9 +74,7 @@ async function makeTables(database: PostgresDatabase, chainId: string): Promise<
       });
     });
   } catch (error) {
-    const code =
-      error instanceof Error && error.cause instanceof Error && 'code' in error.cause ? error.cause.code : '';
-    if (!MADE_MEANWHILE.test(String(code))) throw error;
+    if (!causesOf(error).some((cause) => MADE_MEANWHILE.some((code) => hasCode(cause, code)))) throw error;
     if (!(await hasTables(database))) throw faultOf(error, 'make the tables', database.place);
   }
 }
