@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -363,7 +364,7 @@ describe('a backup', () => {
 
   it('shares its tables with the store on one file system, and has its own on another', async () => {
     const path = await soundStore();
-    const memory = await mkdtemp(join('/dev/shm', 'fci-copy-'));
+    const memory = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'fci-copy-'));
     closing.push(() => rm(memory, { recursive: true, force: true }));
     const isOther = (await stat(memory)).dev !== (await stat(path)).dev;
     for (const to of [await freshPath(), join(memory, 'copy')]) {
