@@ -28,7 +28,6 @@ describe('several workers on one plan', { timeout: 180_000 }, () => {
     const { url } = await postgres.home();
     const flags = ['--store', url, '--start-height', String(HISTORY), '--backfill-parallel-ranges', '1'];
     const start = (): Promise<RunningDaemon> =>
-      // Slowly, so that the one that is killed has something in hand.
       startDaemon(startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '4'));
     const command = (...words: string[]) =>
       runProgram([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
@@ -38,6 +37,8 @@ describe('several workers on one plan', { timeout: 180_000 }, () => {
     const first = await start();
     await first.reaches(HISTORY);
     const second = await start();
+    // Slowly, so that those that are killed have something in hand.
+    devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 20 }]);
     const planned = await command('backfill', 'plan', '--from', '0');
     expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 4299/)]);
     const killed = await eventually(async () => {
@@ -57,6 +58,7 @@ describe('several workers on one plan', { timeout: 180_000 }, () => {
       const one = (await workers()).find(({ pid }) => pid === third.program.child.pid);
       return one?.busyWith.length === 1 ? one : undefined;
     });
+    devnet.node.setFaults([]);
     expect((await command('backfill', 'kill', busy.id.slice(0, 8))).code).toBe(0);
     expect(await third.program.exited).toBe(0);
     const [inHand] = busy.busyWith;
