@@ -67,6 +67,9 @@ it(
       expect(await exporter.stop('SIGKILL')).toBe('SIGKILL');
     }
     const exporter = feed();
+    // Something new, so that the last exporter has surely found the daemon before that is stopped.
+    head += STEP;
+    devnet.node.head.set(head);
     await reaches(state, head);
 
     const kept = head - STEP / 2;
