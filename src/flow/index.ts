@@ -11,6 +11,7 @@ export { decodeBlock, encodeBlock } from './entities/block.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
+export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
 export { verifyBlockCollections } from './verification/verifyBlockCollections.js';
 export { verifyCollection } from './verification/verifyCollection.js';
 export { VerificationMemory } from './verification/VerificationMemory.js';

@@ -73,8 +73,10 @@ const directory = mkdtempSync(join(scratch, 'profile-'));
 const nodeFlags = ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)];
 const work = reads === undefined ? await catchUp() : await answerReads(reads, over);
 node.close();
-const [found] = readdirSync(directory);
-if (found === undefined) throw new Error('the profiler left nothing');
+const thread = reads === undefined ? { name: 'main', id: 0 } : { name: 'reader', id: 1 };
+// CPU.<date>.<time>.<process>.<thread>.<number>.cpuprofile
+const found = readdirSync(directory).find((file) => file.split('.').at(-3) === String(thread.id));
+if (found === undefined) throw new Error(`the profiler left nothing of the ${thread.name} thread`);
 const out = resolve(ROOT, args.out);
 mkdirSync(out, { recursive: true });
 const name = join(
@@ -96,7 +98,7 @@ for (const { frame, selfUs } of functions) rooms.set(frame.room, (rooms.get(fram
 process.stdout.write(
   [
     formatTable({
-      title: `Self time on the main thread by room: ${title}`,
+      title: `Self time on the ${thread.name} thread by room: ${title}`,
       columns: ['room', '%', perUnitColumn],
       rows: [...rooms]
         .sort(([, left], [, right]) => right - left)

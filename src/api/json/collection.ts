@@ -1,5 +1,5 @@
-import { identifyTransactions, toIdentifier } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { identifyTransactions } from '../../flow/index.js';
+import type { IdentifiedTransaction, Identifier } from '../../flow/index.js';
 import * as t from '../schema.js';
 import {
   restTransaction,
@@ -56,7 +56,7 @@ export function restCollection(
   encoded: Uint8Array,
   expand: CollectionExpansion,
 ): RestCollection {
-  return collectionOf(id, identified(encoded), expand);
+  return collectionOf(id, identifyTransactions(encoded), expand);
 }
 
 export function restBlockCollections(
@@ -69,7 +69,7 @@ export function restBlockCollections(
     block_id: blockId,
     height: String(height),
     collections: collections.map(({ id, encoded }) => {
-      const transactions = identified(encoded);
+      const transactions = identifyTransactions(encoded);
       return {
         ...collectionOf(id, transactions, expand),
         transaction_ids: transactions.map((one) => one.id),
@@ -82,7 +82,7 @@ export function restBlockCollections(
 /** The transactions of these collections, in order. */
 export function restTransactions(collections: readonly { readonly encoded: Uint8Array }[]) {
   return collections
-    .flatMap(({ encoded }) => identified(encoded))
+    .flatMap(({ encoded }) => identifyTransactions(encoded))
     .map((one) => restTransaction(one.id, one.encoded));
 }
 
@@ -90,12 +90,10 @@ export function collectionBody(
   id: Identifier,
   encoded: Uint8Array,
 ): t.Described<typeof collectionBodySchema> {
-  return { id, transactions: identified(encoded).map((one) => transactionBody(one.id, one.encoded)) };
-}
-
-interface IdentifiedTransaction {
-  readonly id: Identifier;
-  readonly encoded: Uint8Array;
+  return {
+    id,
+    transactions: identifyTransactions(encoded).map((one) => transactionBody(one.id, one.encoded)),
+  };
 }
 
 function collectionOf(
@@ -113,8 +111,4 @@ function collectionOf(
     _expandable: {},
     _links,
   };
-}
-
-function identified(collection: Uint8Array): IdentifiedTransaction[] {
-  return identifyTransactions(collection).map(({ id, encoded }) => ({ id: toIdentifier(id), encoded }));
 }

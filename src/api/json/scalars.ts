@@ -1,3 +1,4 @@
+import { asBuffer } from '../../flow/index.js';
 import type { Timestamp } from '../../flow/index.js';
 
 const ADDRESS_BYTES = 8;
@@ -6,15 +7,15 @@ const IDENTIFIER_BYTES = 32;
 const ZERO_TIME = '0001-01-01T00:00:00Z';
 
 export function hex(bytes: Uint8Array): string {
-  return view(bytes).toString('hex');
+  return asBuffer(bytes).toString('hex');
 }
 
 export function base64(bytes: Uint8Array): string {
-  return view(bytes).toString('base64');
+  return asBuffer(bytes).toString('base64');
 }
 
 export function utf8(bytes: Uint8Array): string {
-  return view(bytes).toString('utf8');
+  return asBuffer(bytes).toString('utf8');
 }
 
 /** 16 hex digits: shorter addresses are padded in front; of longer ones the end counts, as on chain. */
@@ -37,8 +38,4 @@ export function rfc3339(timestamp: Timestamp | undefined): string {
   const whole = new Date(Number(seconds) * 1000).toISOString().slice(0, 'YYYY-MM-DDTHH:MM:SS'.length);
   const fraction = String(nanos).padStart(9, '0').replace(/0+$/, '');
   return fraction === '' ? `${whole}Z` : `${whole}.${fraction}Z`;
-}
-
-function view(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,10 +1,17 @@
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { packageRoot } from '../../runtime/index.js';
 import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
 export const MAX_READER_HEAP_MIB = 1_024;
+/**
+ * How far a heap, buffers beside it included, grows before it is collected as a whole: to three times what is in use. V8
+ * itself chooses 1.1 to 4 times, and next to the lower end for a heap as small as a reader's. Every value that is read
+ * is a buffer, so it collected a whole heap for 8 MiB of them (docs/decisions/0013-heap-growth.md).
+ */
+const HEAP_GROWTH_FLAG = '--heap-growing-percent=200';
 
 /** A reader thread, as its owner sees it. */
 export interface ReaderHandle {
@@ -18,8 +25,9 @@ export interface ReaderHandle {
 
 export type StartReader = (options: ReaderOptions) => ReaderHandle;
 
-/** On a thread of its own. */
+/** On a thread of its own. Sets the heap growth of all threads: V8 has one setting for the whole process. */
 export const startWorker: StartReader = (options) => {
+  setFlagsFromString(HEAP_GROWTH_FLAG);
   const worker = new Worker(join(packageRoot, 'dist/readers.js'), {
     name: 'readers',
     workerData: options,

@@ -57,7 +57,7 @@ export function decodeTransaction(wire: Uint8Array): Transaction {
         referenceBlockId = reader.view();
         break;
       case 5:
-        proposalKey = decodeProposalKey(reader.view(), proposalKey);
+        proposalKey = decodeProposalKey(reader, proposalKey);
         break;
       case 6:
         payer = reader.view();
@@ -66,10 +66,10 @@ export function decodeTransaction(wire: Uint8Array): Transaction {
         authorizers.push(reader.view());
         break;
       case 8:
-        payloadSignatures.push(decodeSignature(reader.view()));
+        payloadSignatures.push(decodeSignature(reader));
         break;
       case 9:
-        envelopeSignatures.push(decodeSignature(reader.view()));
+        envelopeSignatures.push(decodeSignature(reader));
         break;
       default:
         reader.skip();
@@ -88,8 +88,9 @@ export function decodeTransaction(wire: Uint8Array): Transaction {
   };
 }
 
-function decodeProposalKey(wire: Uint8Array, earlier: ProposalKey | undefined): ProposalKey {
-  const reader = new WireReader(wire);
+/** Reads the message in the field at the cursor. */
+function decodeProposalKey(reader: WireReader, earlier: ProposalKey | undefined): ProposalKey {
+  const outerEnd = reader.enter();
   let address = earlier?.address ?? EMPTY;
   let keyId = earlier?.keyId ?? 0;
   let sequenceNumber = earlier?.sequenceNumber ?? 0n;
@@ -99,11 +100,13 @@ function decodeProposalKey(wire: Uint8Array, earlier: ProposalKey | undefined): 
     else if (reader.field === 3 && reader.wireType === VARINT) sequenceNumber = reader.uint64();
     else reader.skip();
   }
+  reader.end = outerEnd;
   return { address, keyId, sequenceNumber };
 }
 
-function decodeSignature(wire: Uint8Array): TransactionSignature {
-  const reader = new WireReader(wire);
+/** Reads the message in the field at the cursor. */
+function decodeSignature(reader: WireReader): TransactionSignature {
+  const outerEnd = reader.enter();
   let address: Uint8Array = EMPTY;
   let keyId = 0;
   let signature: Uint8Array = EMPTY;
@@ -115,6 +118,7 @@ function decodeSignature(wire: Uint8Array): TransactionSignature {
     else if (reader.field === 4 && reader.wireType === LENGTH_DELIMITED) extensionData = reader.view();
     else reader.skip();
   }
+  reader.end = outerEnd;
   return { address, keyId, signature, extensionData };
 }
 

@@ -1,14 +1,16 @@
 import { splitCollection } from '../entities/fullCollection.js';
-import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
+import { IDENTIFIER_BYTES, toIdentifier } from '../ids/identifiers.js';
 import { TransactionHasher } from '../ids/TransactionHasher.js';
+import type { Identifier } from '../types.js';
 import { transactionId } from './transactionId.js';
 
 /** Room for the RLP form of an ordinary transaction, besides the collection itself; grows when needed. */
 const WORKING_BYTES = 4096;
+/** Hexadecimal digits of an id. */
+const ID_DIGITS = 2 * IDENTIFIER_BYTES;
 
-interface HashedTransaction {
-  /** 32 bytes. */
-  readonly id: Buffer;
+export interface IdentifiedTransaction {
+  readonly id: Identifier;
   /** The wire form, a view of the collection. */
   readonly encoded: Uint8Array;
 }
@@ -17,17 +19,19 @@ interface HashedTransaction {
  * The transactions of a full collection, in order, with their ids. One hasher serves all of them: an id alone spends
  * more time on its buffer than on its hash. Expected errors: `WireError`.
  */
-export function identifyTransactions(collection: Uint8Array): HashedTransaction[] {
+export function identifyTransactions(collection: Uint8Array): IdentifiedTransaction[] {
   const transactions = splitCollection(collection);
   const ids = hashAll(collection, transactions);
   return transactions.map((encoded, index) => ({
-    id: ids?.subarray(index * IDENTIFIER_BYTES, (index + 1) * IDENTIFIER_BYTES) ?? transactionId(encoded),
+    id:
+      (ids?.slice(index * ID_DIGITS, (index + 1) * ID_DIGITS) as Identifier | undefined) ??
+      toIdentifier(transactionId(encoded)),
     encoded,
   }));
 }
 
-/** `undefined` when one of the transactions is not canonical. */
-function hashAll(collection: Uint8Array, transactions: readonly Uint8Array[]): Buffer | undefined {
+/** The hexadecimal digits of all ids; `undefined` when one of the transactions is not canonical. */
+function hashAll(collection: Uint8Array, transactions: readonly Uint8Array[]): string | undefined {
   const hasher = new TransactionHasher(2 * collection.length + WORKING_BYTES);
   hasher.rlp.prepareSource(collection.length);
   hasher.rlp.buffer.set(collection);
@@ -37,5 +41,5 @@ function hashAll(collection: Uint8Array, transactions: readonly Uint8Array[]): B
     ranges[2 * index + 1] = length;
   }
   const ids = Buffer.alloc(transactions.length * IDENTIFIER_BYTES);
-  return hasher.run(ranges, ids) ? ids : undefined;
+  return hasher.run(ranges, ids) ? ids.toString('hex') : undefined;
 }

@@ -114,7 +114,7 @@ async function collectionResponse(request: RequestFields, { view, metadata }: Mo
     .bytes(1, identifierBytes(id))
     .elements(
       2,
-      identifyTransactions(encoded).map((one) => one.id),
+      identifyTransactions(encoded).map((one) => identifierBytes(one.id)),
     )
     .finish();
   return new WireWriter().element(1, collection).element(2, metadata).finish();

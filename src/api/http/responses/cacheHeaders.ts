@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Validity } from '../types.js';
 
 /** Part of every tag. Raise it when the shape of a response changes. */
@@ -13,7 +13,7 @@ export const GZIP_SUFFIX = '-gzip';
 /** A tag that changes whenever one of the parts does. */
 export function entityTag(...parts: readonly (string | readonly string[])[]): string {
   const text = JSON.stringify([SHAPES_GENERATION, ...parts]);
-  return createHash('sha256').update(text).digest('base64url').slice(0, TAG_CHARACTERS);
+  return hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
 }
 
 export function cacheControl(validity: Validity | undefined): string {
