@@ -163,10 +163,12 @@ function imageContext() {
     .filter((path) => !resolve(root, path).startsWith(options.out));
 }
 
+/** Pages are named, not linked: relative links lead nowhere from where a release is read. */
 function releaseNotes() {
+  const notes = newestChanges().notes.replaceAll(/\[([^\]]+)\]\((?!https?:)([^)#]+)(#[^)]*)?\)/g, '$1 ($2)');
   return `# ${name} ${version}
 
-${newestChanges().notes}
+${notes}
 
 Upgrading: docs/upgrading.md. What is in it: \`${name}-${version}.cyclonedx.json\` and \`.spdx.json\`. Check what you downloaded:
 \`sha256sum --check SHA256SUMS\`.

@@ -76,7 +76,9 @@ describe('npm run release', { timeout: 300_000 }, () => {
     const names = spdx.packages.map(({ name }) => name);
     for (const tool of ['vitest', 'esbuild', 'typescript']) expect(names).not.toContain(tool);
 
-    expect(text('RELEASE_NOTES.md')).toMatch(/^# flow-collection-indexer \d[^]*^- The daemon/m);
+    expect(text('RELEASE_NOTES.md')).toMatch(/^# flow-collection-indexer \d[^]*^- A daemon/m);
+    // Nothing in a release folder stands at the end of a relative link.
+    expect(text('RELEASE_NOTES.md')).not.toMatch(/\]\((?!https?:)/);
     // Every file that the Dockerfile copies is in what Docker is given.
     const context = text(`${base}-image-context.txt`).split('\n');
     const copied = [

@@ -55,13 +55,6 @@ const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 *
 const LOWEST_HEIGHT = 1;
 
 /**
- * Bytes verified before yielding to the event loop, so that store readers and keepalives wait no longer than that.
- * Empty messages count too.
- */
-const TURN_BYTES = 256 * 1024;
-const MESSAGE_WEIGHT_BYTES = 2 * 1024;
-
-/**
  * Reads streams of blocks' collections one after another, each from where the last one ended. Takes a message only when there
  * is room for it, verifies it against its block, and hands it in. Holds at most one message.
  */
@@ -71,7 +64,6 @@ export class ExecutionDataReader {
   readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
   #next = 0;
-  #turnBytes = 0;
   #watching: StreamMonitor | undefined;
 
   constructor(options: ExecutionDataReaderOptions, dependencies: ExecutionDataReaderDependencies) {
@@ -145,11 +137,8 @@ export class ExecutionDataReader {
         if (wasDue) this.#dependencies.outlook.took(clock.monotonic() - readAtMs);
         const fault = this.#behind();
         if (fault !== undefined) throw fault;
-        this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
-        if (this.#turnBytes >= TURN_BYTES) {
-          this.#turnBytes = 0;
-          await sleep(clock, 0, signal);
-        }
+        // One message per turn of the event loop: more gain nothing, and keep others waiting (docs/decisions/0014).
+        await sleep(clock, 0, signal);
       }
     } catch (error) {
       const end = judgeStreamEnd(error);

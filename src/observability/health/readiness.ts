@@ -84,8 +84,8 @@ export const readinessCodes = {
   },
   store_stalled: {
     severity: 'trouble',
-    cause: 'A write to the store has taken too long: the disk hangs.',
-    mend: 'Check the disk. SIGTERM still stops the daemon.',
+    cause: 'A write to the store has taken too long: the disk hangs, or the database holds it up.',
+    mend: 'Check the disk, or `pg_stat_activity`. SIGTERM still stops the daemon.',
   },
   database_unreachable: {
     severity: 'trouble',
