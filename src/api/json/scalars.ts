@@ -20,11 +20,13 @@ export function utf8(bytes: Uint8Array): string {
 
 /** 16 hex digits: shorter addresses are padded in front; of longer ones the end counts, as on chain. */
 export function addressHex(bytes: Uint8Array): string {
+  if (bytes.length === ADDRESS_BYTES) return hex(bytes);
   return hex(bytes.subarray(-ADDRESS_BYTES)).padStart(ADDRESS_BYTES * 2, '0');
 }
 
 /** 64 hex digits: shorter ids are padded at the end, as on chain. */
 export function identifierHex(bytes: Uint8Array): string {
+  if (bytes.length === IDENTIFIER_BYTES) return hex(bytes);
   return hex(bytes.subarray(0, IDENTIFIER_BYTES)).padEnd(IDENTIFIER_BYTES * 2, '0');
 }
 

@@ -62,11 +62,11 @@ export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransa
 }
 
 export function restTransaction(id: Identifier, encoded: Uint8Array): t.Described<typeof transactionSchema> {
-  return {
-    ...transactionBody(id, encoded),
+  // Not by spreading the body: V8 takes as long for that as for making it.
+  return Object.assign(transactionBody(id, encoded), {
     _expandable: { result: `/v1/transaction_results/${id}` },
     _links: { _self: transactionLink(id) },
-  };
+  });
 }
 
 export function transactionLink(id: Identifier): string {
