@@ -65,5 +65,5 @@ export type {
   WorkMoment,
   WorkSource,
 } from './view/heightWork.js';
-export type { Debugging, DebugThread } from './http/debugRoutes.js';
+export type { Debugging } from './http/debugRoutes.js';
 export { isLoopback, listenError } from './server/listenError.js';

@@ -46,7 +46,7 @@ interface RunDependencies {
   readonly reloading: Reloading | undefined;
 }
 
-/** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
+/** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
   { ports, lifecycle, logger, notifier, print, reloading, terminal }: RunDependencies,
@@ -127,12 +127,12 @@ function startReaderThread(
   return readers;
 }
 
-/** There is something to do without any access node. */
+/** True when the account index is incomplete; completing it needs no access node. */
 function lacksAccounts({ accounts }: IndexStore): boolean {
   return (accounts.coverage()?.missingHeights ?? 0) > 0;
 }
 
-/** What is planned is filled before the daemon ends, and so is what the configuration would have planned. */
+/** True when history is planned, or the configuration asks to plan some: it is filled in before the daemon ends. */
 function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
   return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
 }

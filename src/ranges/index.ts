@@ -19,7 +19,6 @@ export type {
   KillWish,
   Leader,
   Leadership,
-  PlanState,
   RangeJob,
   RangePhase,
   RangeState,

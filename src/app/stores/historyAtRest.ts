@@ -18,7 +18,7 @@ import { onQueue } from './databases.js';
 import { openStoreWithoutDaemon } from './openStore.js';
 
 /**
- * Changes what history is filled in, on a store without a daemon: the next one begins with it. Expected errors: those
+ * Changes the plans of a store without a daemon; the next daemon uses them. Expected errors: those
  * of `openStoreReadOnly`; OperatorError `usage`.
  */
 export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
@@ -30,7 +30,7 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
   );
 }
 
-/** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
+/** The plans of a store without a daemon. Expected errors: as `openStoreReadOnly`. */
 export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
   return onStore(config, { isReadOnly: true }, (_store, source) =>
     Promise.resolve(documentOf(source.status())),
@@ -48,7 +48,7 @@ async function onStore<T>(
   use: (store: IndexStore, source: WorkSource) => Promise<T>,
 ): Promise<T> {
   const { store: url } = config;
-  // What is planned in a database may be changed beside those who fill it.
+  // In a database, the queue changes plans while other processes fill them in.
   const store = await openStoreWithoutDaemon(config, { isReadOnly: isReadOnly || url !== undefined });
   try {
     if (url === undefined) return await use(store, sourceOf(store));
@@ -58,7 +58,7 @@ async function onStore<T>(
   }
 }
 
-/** Its ranges are cut when they are planned, so the borders must be known. */
+/** A shared queue cuts ranges when they are planned, so the spork roots must be known. */
 async function sharedSourceOf(
   { network }: DaemonConfig,
   store: IndexStore,
@@ -74,7 +74,7 @@ async function sharedSourceOf(
   return source;
 }
 
-/** It is unknown what the nodes serve: assume everything. */
+/** Without nodes, assume that every height is served. */
 function sourceOf(store: IndexStore): LocalWorkSource {
   const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
   const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };

@@ -29,7 +29,7 @@ export async function verifyStoreOf(
  * errors: those of `openStoreReadOnly`.
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
-  refuseDatabase(config, 'the account index is part of the tables there, and written with every block');
+  refuseDatabase(config, 'there, the account index is part of the tables, and written with every block');
   const store = await LevelIndexStore.open(
     { ...placeOf(config), create: false },
     { logger: silentLogger, clock: systemClock },

@@ -12,13 +12,13 @@ export interface ReaderHandle {
   onMessage(listener: (message: FromReader) => void): void;
   /** Called once, when it has ended; with the uncaught error, if there was one. */
   onEnd(listener: (error: unknown) => void): void;
-  /** Ends it, whatever it is doing. */
+  /** Ends it at once. */
   terminate(): void;
 }
 
 export type StartReader = (options: ReaderOptions) => ReaderHandle;
 
-/** On a thread of its own. */
+/** Starts a reader in its own thread. */
 export const startWorker: StartReader = (options) => {
   const worker = new Worker(join(packageRoot, 'dist/readers.js'), {
     name: 'readers',
