@@ -4,7 +4,7 @@ import type { OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createMetrics } from '../observability/index.js';
 import type { createLogger, LiveTerminal, ProgramLogger } from '../observability/index.js';
-import type { KillWish } from '../ranges/index.js';
+import type { KillMode } from '../ranges/index.js';
 import { packageRoot, programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -78,16 +78,16 @@ export async function indexAndServe(
   }
   const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
   const replica = readers && (await openOwnReplica(config, { ...common, readers }));
-  let onKill = (_wish: KillWish): void => lifecycle.stop();
-  const queue = await openOwnQueue(config, { ...common, onKill: (wish) => onKill(wish) });
+  let onKill = (_mode: KillMode): void => lifecycle.stop();
+  const queue = await openOwnQueue(config, { ...common, onKill: (mode) => onKill(mode) });
   const diskWatch = watchStorage(config, { ...common, store });
   const parts = openUpstream(config, {
     ...{ ...common, store, queue, sporks, room: diskWatch },
     openChannel: ports.openChannel,
     peerToken: () => secretFiles.peerToken(),
   });
-  onKill = (wish) => {
-    if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
+  onKill = (mode) => {
+    if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
   const health = startHealth(config, { ...parts, diskWatch, readers, replica, terminal });
   reload?.start({ diskWatch, health, readers, secretFiles });

@@ -1,6 +1,6 @@
 import type { DaemonConfig } from '../config/index.js';
 import type { Logger } from '../observability/index.js';
-import type { KillWish, SharedQueue } from '../ranges/index.js';
+import type { KillMode, SharedQueue } from '../ranges/index.js';
 import { hasSoundHttp2 } from '../runtime/index.js';
 import type { Random } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -55,7 +55,7 @@ export async function openOwnQueue(
     logger,
     onKill,
     random,
-  }: Common & { readonly random: Random; readonly onKill: (wish: KillWish) => void },
+  }: Common & { readonly random: Random; readonly onKill: (mode: KillMode) => void },
 ): Promise<SharedQueue | undefined> {
   const queue = await openQueueToWork(config, { clock, logger, random, onKill });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());

@@ -2,7 +2,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { loadQueue } from '../../ranges/index.js';
-import type { KillWish, SharedQueue, WorkerState } from '../../ranges/index.js';
+import type { KillMode, SharedQueue, WorkerState } from '../../ranges/index.js';
 import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
@@ -23,7 +23,7 @@ export async function openQueueToWork(
     readonly clock: Clock;
     readonly random: Random;
     readonly logger: Logger;
-    readonly onKill: (wish: KillWish) => void;
+    readonly onKill: (mode: KillMode) => void;
   },
 ): Promise<SharedQueue | undefined> {
   if (url === undefined) return undefined;
@@ -95,7 +95,7 @@ export async function workersOf(config: DaemonConfig): Promise<readonly WorkerSt
  * Tells a worker to end, named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
  * as `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
  */
-export async function killWorkersOf(config: DaemonConfig, which: string, wish: KillWish): Promise<number> {
+export async function killWorkersOf(config: DaemonConfig, which: string, mode: KillMode): Promise<number> {
   return onQueue(config, async (queue) => {
     const alive = (await queue.workers()).filter(({ isAlive }) => isAlive);
     const chosen = which === 'all' ? alive : alive.filter(({ id }) => id.startsWith(which));
@@ -107,7 +107,7 @@ export async function killWorkersOf(config: DaemonConfig, which: string, wish: K
     }
     return queue.kill(
       chosen.map(({ id }) => id),
-      wish,
+      mode,
     );
   });
 }
