@@ -24,6 +24,7 @@ export type { WindowCell, WindowState } from './view/windowStatus.js';
 export {
   accountDocument,
   accountRoleNames,
+  ANY_ROLE,
   DEFAULT_PAGE_ITEMS,
   MAX_PAGE_ITEMS,
   parseAccountRequest,

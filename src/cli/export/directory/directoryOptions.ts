@@ -1,3 +1,4 @@
+import { accountRoleNames, ANY_ROLE } from '../../../api/index.js';
 import { accountRoles, accountsOf, parseAddress } from '../../../flow/index.js';
 import type { AccountRole, Address } from '../../../flow/index.js';
 import { OperatorError, quoted } from '../../../runtime/index.js';
@@ -7,8 +8,6 @@ import { checkCompression } from '../formats/compression.js';
 import type { Wanted } from '../formats/TableForm.js';
 import { chooseColumns } from '../tables/chooseColumns.js';
 import type { DirectoryOptions } from './exportToDirectory.js';
-
-const ALL_ROLES = accountRoles.payer | accountRoles.proposer | accountRoles.authorizer;
 
 /** The flags that describe the files; null where not given. */
 export interface FileFlags {
@@ -58,14 +57,13 @@ function addressOf(text: string): Address {
 }
 
 function roleOf(text: string): AccountRole {
-  const roles = Object.keys(accountRoles) as AccountRole[];
-  const role = roles.find((each) => each === text);
+  const role = accountRoleNames.find((each) => each === text);
   if (role !== undefined) return role;
-  throw usage(`invalid role ${quoted(text)}: expected one of ${roles.join(', ')}`);
+  throw usage(`invalid role ${quoted(text)}: expected one of ${accountRoleNames.join(', ')}`);
 }
 
 function wantedOf(address: Address, role: AccountRole | undefined): Wanted {
-  const wanted = role === undefined ? ALL_ROLES : accountRoles[role];
+  const wanted = role === undefined ? ANY_ROLE : accountRoles[role];
   return ({ wire }) =>
     accountsOf(wire).some((each) => each.address === address && (each.roles & wanted) !== 0);
 }
