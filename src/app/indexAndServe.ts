@@ -1,11 +1,9 @@
-import { join } from 'node:path';
-import { readSporkTable } from '../access/index.js';
 import type { OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createMetrics } from '../observability/index.js';
 import type { createLogger, LiveTerminal, ProgramLogger } from '../observability/index.js';
 import type { KillMode } from '../ranges/index.js';
-import { packageRoot, programVersion, systemClock, systemRandom } from '../runtime/index.js';
+import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { ConfigReload } from './ConfigReload.js';
@@ -16,6 +14,7 @@ import { SecretFiles } from './guard/SecretFiles.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
 import type { Lifecycle } from './lifecycle/Lifecycle.js';
+import { readShippedSporks } from './lifecycle/readShippedSporks.js';
 import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import { hasReachedStop } from './line/stopHeight.js';
@@ -76,7 +75,7 @@ export async function indexAndServe(
     notifier?.ready(() => 'The stop height is indexed already');
     return;
   }
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  const sporks = await readShippedSporks(config.network);
   const replica = readers && (await openOwnReplica(config, { ...common, readers }));
   let onKill = (_mode: KillMode): void => lifecycle.stop();
   const queue = await openOwnQueue(config, { ...common, onKill: (mode) => onKill(mode) });

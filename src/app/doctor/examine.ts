@@ -1,12 +1,11 @@
-import { join } from 'node:path';
-import { parseEndpoint, readSporkTable, surveyNode } from '../../access/index.js';
+import { parseEndpoint, surveyNode } from '../../access/index.js';
 import type { NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
-import { packageRoot } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { missingIn } from '../../storage/index.js';
 import { readPeerToken } from '../guard/tokens.js';
+import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { checkClock } from './checks/clockCheck.js';
 import { checkConfiguration } from './checks/configuration.js';
 import { checkDisk } from './checks/disk.js';
@@ -179,7 +178,7 @@ async function lowestOf(
 ): Promise<number> {
   if (typeof from === 'number') return from;
   if (from === 'root') return root;
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const sporks = await readShippedSporks(network);
   const named = typeof from === 'object' ? sporks.find(({ name }) => name === from.spork) : sporks[0];
   return named?.rootHeight ?? root;
 }

@@ -1,16 +1,15 @@
 import { ok as assert } from 'node:assert/strict';
-import { join } from 'node:path';
-import { readSporkTable } from '../../access/index.js';
 import type { BackfillStatus, PlannedHeight } from '../../api/index.js';
 import { MAX_HEIGHT } from '../../config/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import { LocalWorkSource } from '../../ranges/index.js';
 import type { SharedQueue, WorkSource } from '../../ranges/index.js';
-import { packageRoot, systemClock, systemRandom } from '../../runtime/index.js';
+import { systemClock, systemRandom } from '../../runtime/index.js';
 import { sharedRangesOf } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { documentOf, plannedAt, rangeAtRest } from '../health/watches/BackfillWatch.js';
+import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { obeyBackfill } from '../line/history/backfillCommand.js';
 import type { BackfillCommand, BackfillOutcome } from '../line/history/backfillCommand.js';
 import { heightsOf } from '../line/history/plannedHeights.js';
@@ -22,7 +21,7 @@ import { openStoreWithoutDaemon } from './openStore.js';
  * of `openStoreReadOnly`; OperatorError `usage`.
  */
 export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  const sporks = await readShippedSporks(config.network);
   return onStore(config, { isReadOnly: false }, (store, source) =>
     obeyBackfill(command, source, (heights, order) =>
       source.plan({ ...heightsOf(heights, store, { sporks }), order }),
@@ -66,7 +65,7 @@ async function sharedSourceOf(
 ): Promise<WorkSource> {
   const book = sharedRangesOf(store);
   assert(book !== undefined, 'a database is shared');
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const sporks = await readShippedSporks(network);
   const borders = sporks.map(({ rootHeight }) => rootHeight);
   const chain = { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
   const source = queue.source({}, { book, chain });
