@@ -478,7 +478,7 @@ export interface components {
         inFlight: number;
         bytesInFlight: number;
         bytesLimit: number;
-        /** @description The heights from the one above latestIndexed to upperBound, ascending. Neighbours of which the same can be said are one cell. */
+        /** @description The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell. */
         cells: {
           from: number;
           to: number;

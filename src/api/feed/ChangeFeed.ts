@@ -233,7 +233,7 @@ export class ChangeFeed {
     for (const follower of [...this.#followers]) {
       if (follower.state !== 'sending' || follower.sentAtMs > sentBeforeMs) continue;
       this.#dependencies.metrics.feedFollowersCut.inc({ kind: follower.kind });
-      const message = `an event was not taken for ${SEND_LIMIT_MS / 1_000} s; resume after the last height that you have`;
+      const message = `the caller did not accept an event for ${SEND_LIMIT_MS / 1_000} s; resume after the last height that you have`;
       this.#end(follower, new ApiError(408, 'overdue', message));
     }
   }

@@ -87,7 +87,7 @@ export class ServerLifecycle {
     if (isLoopback(address.host) || without.length === 0) return;
     this.#dependencies.logger.warn(
       { server: name, ...address, without, advice: '"doctor" says what to change' },
-      'listening beyond this machine: whoever reaches the port can read',
+      'listening beyond this machine: anyone who reaches the port can read',
     );
   }
 
@@ -98,7 +98,7 @@ export class ServerLifecycle {
     return { host: this.#options.host, port: address.port };
   }
 
-  /** New connections get this certificate; a port that speaks plain text goes on doing so. */
+  /** New connections get this certificate; a port without TLS stays without. */
   renew({ tls }: ApiSecrets): void {
     const { socket } = this.#hooks;
     if (socket instanceof TlsServer && tls !== undefined) renew(socket, tls);

@@ -30,7 +30,7 @@ export const windowStatus = t.object({
   bytesInFlight: t.count,
   bytesLimit: t.count,
   cells: t.note(
-    'The heights from the one above latestIndexed to upperBound, ascending. Neighbours of which the same can be said are one cell.',
+    'The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell.',
     t.arrayOf(windowCell, MAX_WINDOW_CELLS),
   ),
 });

@@ -95,7 +95,7 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['window', window(status)],
     ['requester', requester(status)],
     ['edi', stream(status.sources.edi)],
-    // Only where there are any.
+    // Only if there are any.
     ...(status.sources.peer.state === 'off'
       ? []
       : [['peer', stream(status.sources.peer)] as [string, string]]),

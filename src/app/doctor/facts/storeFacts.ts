@@ -62,7 +62,7 @@ async function look(
   const record = readDaemonRecord(dataDir);
   if (record !== undefined && isAlive(record.pid)) {
     const status = await statusOf(record);
-    // Another process may have the number of one that has ended.
+    // The recorded process may have ended and its number gone to another one.
     if (status !== undefined) return { kind: 'running', record, status };
   }
   const path = storePathOf(dataDir);
