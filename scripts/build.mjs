@@ -1,5 +1,5 @@
-// `npm run build`: what the package ships, in dist/. One file per entry and per part that is loaded late, with the packages it
-// needs in it: loading is nearly all of a start (docs/decisions/0010-starting.md). Types are checked by `npm run types`.
+// `npm run build`: builds what the package ships, in dist/. Each entry and each lazily loaded part is one file with its packages
+// bundled, because loading takes most of the start-up time (docs/decisions/0010-starting.md). `npm run types` checks the types.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 import { forNode, root } from './bundle.mjs';
 
 const dist = join(root, 'dist');
-/** What every browser of the last years runs. */
+/** The language level of every browser of recent years. */
 const BROWSERS = 'es2022';
 
 const program = await build({
@@ -43,7 +43,7 @@ replaceFiles([
 ]);
 declareJobQueue();
 
-/** The packages that are part of the files. */
+/** The packages that are bundled. */
 function packagesOf(metafiles) {
   const folders = new Set(
     metafiles
@@ -65,7 +65,7 @@ function listOf(packages) {
   return Buffer.from(`${JSON.stringify(list, null, 2)}\n`);
 }
 
-/** What must go with them wherever they go. */
+/** Licences and notices, which must be shipped with the packages. */
 function licencesOf(packages) {
   const texts = packages.map(
     ({ name, version, license, notices }) =>
@@ -74,14 +74,14 @@ function licencesOf(packages) {
   return Buffer.from(texts.join(`\n${'-'.repeat(80)}\n\n`));
 }
 
-/** Programs that run meanwhile find every file whole, and their own for as long as nothing has changed. */
+/** Renames each changed file into place, so that a running program never reads a partial file. Unchanged files stay. */
 function replaceFiles(files) {
   for (const [path, contents] of files) {
     if (holds(path, contents)) continue;
     mkdirSync(dirname(path), { recursive: true });
-    const aside = `${path}.${process.pid}`;
-    writeFileSync(aside, contents, { mode: path.endsWith('/main.js') ? 0o755 : 0o644 });
-    renameSync(aside, path);
+    const temporary = `${path}.${process.pid}`;
+    writeFileSync(temporary, contents, { mode: path.endsWith('/main.js') ? 0o755 : 0o644 });
+    renameSync(temporary, path);
   }
   const built = new Set(files.map(([path]) => relative(dist, path)));
   for (const entry of readdirSync(dist, { recursive: true, withFileTypes: true })) {
@@ -98,7 +98,7 @@ function holds(path, contents) {
   }
 }
 
-/** The one part of the package that other programs import. */
+/** Writes the type declarations of the job queue, the only part that other programs import. */
 function declareJobQueue() {
   const compiler = join(root, 'node_modules/typescript/bin/tsc');
   const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {

@@ -1,6 +1,6 @@
 import type { BuildOptions } from 'esbuild';
 
-/** Of the repository. */
+/** The repository's directory. */
 export const root: string;
-/** How sources become a file that Node.js runs, with the packages it needs in it. */
+/** esbuild's options for bundling sources and their packages into a file that Node.js runs. */
 export const forNode: BuildOptions;

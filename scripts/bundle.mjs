@@ -1,25 +1,23 @@
-// How sources become a file that Node.js runs, with the packages it needs in it.
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+// esbuild's options for bundling sources and their packages into a file that Node.js runs.
+import { join } from 'node:path';
 
-export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+export const root = join(import.meta.dirname, '..');
 
-/** Has binaries of its own, which must lie where it looks for them. */
+/** Finds its binaries relative to its own files. */
 const NATIVE = ['level'];
-/** `pg` looks for it, and does without. */
-const NEVER_THERE = ['pg-native'];
+/** `pg` works without it. */
+const OPTIONAL = ['pg-native'];
 
-// CommonJS packages call `require` for modules of Node.js, which ES modules lack.
+// CommonJS packages call `require` for Node.js modules, but ES modules have no `require`.
 const REQUIRE = `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`;
 
-/** For esbuild. */
 export const forNode = {
   absWorkingDir: root,
   bundle: true,
   format: 'esm',
   platform: 'node',
   target: 'node20.19',
-  external: [...NATIVE, ...NEVER_THERE],
+  external: [...NATIVE, ...OPTIONAL],
   banner: { js: REQUIRE },
   legalComments: 'none',
 };

@@ -1,11 +1,11 @@
-// Fails when docs/reliability.md is not what its results say.
+// Fails when docs/reliability.md does not match its results.
 import { readFileSync } from 'node:fs';
 import { reliabilityPage } from '../test/reliability/page.js';
 import { pagePath, readResults } from '../test/reliability/results.js';
 
 if (readFileSync(pagePath, 'utf8') !== (await reliabilityPage(readResults()))) {
   process.stderr.write(
-    'docs/reliability.md is not what docs/reliability.results.json says: run npm run reliability\n',
+    'docs/reliability.md does not match docs/reliability.results.json: run npm run reliability\n',
   );
   process.exit(1);
 }

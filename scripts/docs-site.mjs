@@ -1,5 +1,5 @@
-// `npm run docs:site`: the pages of docs/ as a site. `-- --out DIR` puts it elsewhere; `-- --serve` shows the pages on this
-// machine instead, as they are edited, on `--port N`.
+// `npm run docs:site`: builds docs/ as a website. `-- --out DIR` writes it elsewhere; `-- --serve` instead serves the pages on
+// this machine on `--port N` and reloads them when they are edited.
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -17,7 +17,7 @@ const { values: options } = parseArgs({
 });
 const port = Number(options.port);
 if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-  console.error(`--port ${options.port} is no port: give a whole number from 0 to 65535.`);
+  console.error(`--port ${options.port} is not a port: give a whole number from 0 to 65535.`);
   process.exit(64);
 }
 
@@ -28,5 +28,5 @@ if (options.serve) {
 } else {
   const outDir = resolve(options.out);
   await build(docs, { outDir });
-  console.log(`The site is in ${outDir}: any web server serves it as it is.`);
+  console.log(`The site is in ${outDir}. Any web server can serve it.`);
 }

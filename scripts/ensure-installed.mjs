@@ -1,5 +1,5 @@
 // Installs the locked dependencies when they are missing or older than the lockfile, so that every
-// documented command works on a fresh clone. Uses nothing but Node itself: it runs before any package exists.
+// documented command works on a fresh clone. It uses only Node.js, because it runs before any package exists.
 import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
-/** npm writes this file at the end of every complete install: its time tells whether the install is current. */
 const modules = join(root, 'node_modules');
+/** npm writes this file at the end of every complete install: its time tells whether the install is current. */
 const marker = join(modules, '.package-lock.json');
 const lockfile = join(root, 'package-lock.json');
 
@@ -20,7 +20,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1);
 }
 
-/** Somebody else's packages, linked here: `npm ci` would empty them under his feet. */
+/** A link to another checkout's packages, which `npm ci` would delete. */
 const isLinked = lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink() === true;
 
 if (!isLinked && (!existsSync(marker) || statSync(marker).mtimeMs < statSync(lockfile).mtimeMs)) {

@@ -1,15 +1,13 @@
 // Writes docs/configuration.md from the settings tables and the exit codes; with --check, fails when the page is stale.
-import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { format, resolveConfig } from 'prettier';
 import { readSporkTable } from '../src/access/index.js';
 import { exitCodes } from '../src/runtime/index.js';
 import { configurationReference, daemonSettings } from '../src/config/index.js';
+import { root, writeFormatted } from './writeGenerated.js';
 
-const path = join(import.meta.dirname, '..', 'docs', 'configuration.md');
-const sporksPath = join(import.meta.dirname, '..', 'config', 'sporks.json');
+const sporksPath = join(root, 'config', 'sporks.json');
 
-/** One sentence for each network: what the spork table covers, and what lies between. */
+/** One sentence for each network: the spork table's coverage and its gaps. */
 async function sporkCoverage(network: string): Promise<string> {
   const table = await readSporkTable(sporksPath, network);
   const [first] = table;
@@ -21,7 +19,7 @@ async function sporkCoverage(network: string): Promise<string> {
       return [];
     return [`${endHeightExclusive} to ${next.rootHeight - 1} (between ${name} and ${next.name})`];
   });
-  const without = gaps.length === 0 ? 'without a gap' : `but nobody serves ${gaps.join(' and ')}`;
+  const without = gaps.length === 0 ? 'without a gap' : `but no node serves ${gaps.join(' and ')}`;
   return `- ${network}: from ${first.name}, height ${first.rootHeight}, to ${last.name}, ${without}.`;
 }
 
@@ -80,12 +78,4 @@ ${Object.values(exitCodes)
 Every refusal is one readable message on standard error that says what to do.
 `;
 
-const pretty = await format(page, { ...(await resolveConfig(path)), filepath: path });
-if (process.argv.includes('--check')) {
-  if (readFileSync(path, 'utf8') !== pretty) {
-    process.stderr.write('docs/configuration.md is stale: run `npm run docs`.\n');
-    process.exitCode = 1;
-  }
-} else {
-  writeFileSync(path, pretty);
-}
+await writeFormatted('docs/configuration.md', page);

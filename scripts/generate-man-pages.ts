@@ -1,17 +1,15 @@
 // Writes man/ from the tables of commands, flags, settings and exit codes; with --check, fails when a page is stale.
-import { readFileSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
 import type { Command } from '../src/cli/command.js';
 import { commands } from '../src/cli/commands.js';
 import { daemonSettings, environmentOf, flagHelp } from '../src/config/index.js';
 import type { Settings } from '../src/config/index.js';
 import { exitCodes, programVersion } from '../src/runtime/index.js';
+import { writeGenerated } from './writeGenerated.js';
 
 const NAME = 'flow-collection-indexer';
 const CONFIG = `${NAME}-config`;
-const folder = join(import.meta.dirname, '..', 'man');
 
-/** A text as troff prints it unchanged: backslashes, dashes, and dots and quotes that begin a line. */
+/** Escapes what troff would interpret: backslashes, dashes, and dots and quotes at the start of a line. */
 function text(words: string): string {
   return words
     .replaceAll('\\', '\\e')
@@ -176,18 +174,5 @@ const configuration = [
   section('SEE ALSO', `.BR ${text(NAME)} (1)`),
 ];
 
-const pages: Readonly<Record<string, readonly string[]>> = {
-  [`${NAME}.1`]: program,
-  [`${CONFIG}.5`]: configuration,
-};
-
-for (const [file, sections] of Object.entries(pages)) {
-  const path = join(folder, file);
-  const page = `${sections.join('\n')}\n`;
-  if (!process.argv.includes('--check')) {
-    writeFileSync(path, page);
-  } else if (readFileSync(path, 'utf8') !== page) {
-    process.stderr.write(`man/${basename(path)} is stale: run \`npm run docs\`.\n`);
-    process.exitCode = 1;
-  }
-}
+writeGenerated(`man/${NAME}.1`, `${program.join('\n')}\n`);
+writeGenerated(`man/${CONFIG}.5`, `${configuration.join('\n')}\n`);

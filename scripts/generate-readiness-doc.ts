@@ -1,15 +1,12 @@
 // Writes docs/readiness.md from the list of readiness codes; with --check, fails when the page is stale.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { format, resolveConfig } from 'prettier';
 import { allReadinessCodes, readinessCodes } from '../src/observability/index.js';
 import type { ReadinessCode } from '../src/observability/index.js';
-
-const root = join(import.meta.dirname, '..');
-const path = join(root, 'docs', 'readiness.md');
+import { root, writeFormatted } from './writeGenerated.js';
 
 const diagnosis = 'test/unit/app/diagnosis.test.ts';
-/** The test that holds each code to its cause; it names the code. */
+/** The test that checks each code against its cause. The test names the code. */
 const tests: Readonly<Record<ReadinessCode, string>> = {
   starting: diagnosis,
   stopping: diagnosis,
@@ -61,21 +58,13 @@ const page = `# Readiness
 }
 \`\`\`
 
-Whatever holds up the lowest missing height is named here within ten seconds, with the node, what it said, how often and since when.
-\`/status\`, \`status\`, \`explain\` and the gauges \`ready\` and \`not_ready{code}\` say the same. The log has one line when a reason comes and one
-when it goes. A head that stands still and is confirmed is a quiet chain, and no reason, unless \`ready.maxHeadAgeSeconds\` says so.
+The cause that holds up the lowest missing height is named here within ten seconds, with the node, what it said, how often and since when.
+\`/status\`, \`status\`, \`explain\` and the gauges \`ready\` and \`not_ready{code}\` say the same. The log has one line when a reason appears and one
+when it disappears. A confirmed head that does not move is a quiet chain, not a reason, until it is older than \`ready.maxHeadAgeSeconds\`.
 
 | code | cause | what to do | held by |
 | --- | --- | --- | --- |
 ${allReadinessCodes.map(row).join('\n')}
 `;
 
-const pretty = await format(page, { ...(await resolveConfig(path)), filepath: path });
-if (process.argv.includes('--check')) {
-  if (readFileSync(path, 'utf8') !== pretty) {
-    process.stderr.write('docs/readiness.md is stale: run `npm run docs`.\n');
-    process.exitCode = 1;
-  }
-} else {
-  writeFileSync(path, pretty);
-}
+await writeFormatted('docs/readiness.md', page);

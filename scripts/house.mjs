@@ -1,8 +1,8 @@
-// The house as a table: which room stands on which floor, and which packages belong to which room.
-// A room's sub-rooms stand on floors of their own.
-// eslint.config.js turns it into a lint rule; test/unit/house.test.ts shows that the rule bites.
+// The house as a table: which room is on which floor, and which packages belong to which room.
+// A room's sub-rooms have floors of their own.
+// eslint.config.js turns it into a lint rule; test/unit/house.test.ts checks that the rule rejects violations.
 
-/** Floors from the top; a room may import any room of a lower floor, none of its own or a higher one. */
+/** Floors from the top. A room may import only rooms of lower floors. */
 export const floors = [
   ['cli'],
   ['app'],
@@ -14,13 +14,13 @@ export const floors = [
 
 export const rooms = floors.flat();
 
-/** Rooms that only some may use although they stand on a lower floor. */
+/** Rooms that only the named rooms may import, although others are above them too. */
 const exclusive = {
   config: ['cli', 'app'],
   devnet: ['cli'],
 };
 
-/** Rooms that `room` may import. `jobqueue` knows nothing of Flow, so it gets nothing but `runtime`. */
+/** Rooms that `room` may import. `jobqueue` is independent of Flow, so it may import only `runtime`. */
 export function roomsBelow(room) {
   const floor = floors.findIndex((names) => names.includes(room));
   return floors
@@ -30,8 +30,8 @@ export function roomsBelow(room) {
 }
 
 /**
- * The floors inside a room, from the top: sub-rooms, and files that stand in the room itself. A part may import what
- * stands on a lower floor of its room; files of the room that are not named here stand above all of it.
+ * The floors inside a room, from the top: sub-rooms, and files of the room itself. A part may import parts on lower
+ * floors of its room. Files that are not named here are above all of them.
  */
 const subFloors = {
   access: [
@@ -58,7 +58,7 @@ const subFloors = {
   cli: [
     ['commands'],
     ['completion', 'export', 'follow'],
-    // The table of commands: their code is loaded late.
+    // The table of commands, which loads their code lazily.
     ['commands.ts'],
     ['output'],
     ['arguments', 'client'],
@@ -181,7 +181,7 @@ const packageHomes = {
   'preact/hooks': ['api'],
 };
 
-/** `no-restricted-imports` paths for a room: third-party packages that live elsewhere. */
+/** `no-restricted-imports` paths for a room: third-party packages that belong to other rooms. */
 export function forbiddenPackages(room) {
   return Object.entries(packageHomes)
     .filter(([, homes]) => !homes.includes(room))

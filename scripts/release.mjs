@@ -1,6 +1,6 @@
 // `npm run release -- --dry-run`: builds everything that a release publishes into release/ (or `--out DIR`), and says what
-// keeps it from being published. Without --dry-run the same, but whatever keeps it is refused first. It publishes nothing by
-// itself: its last words are the commands, for whoever has the keys (docs/releasing.md).
+// keeps it from being published. Without --dry-run, such obstacles stop it before it builds. It publishes nothing itself: at
+// the end it prints the commands for whoever has the keys (docs/releasing.md).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -14,12 +14,11 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const root = join(import.meta.dirname, '..');
 const EXIT_USAGE = 64;
-/** More than any of the programs prints. */
+/** More than any of the commands prints. */
 const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 
 const options = readOptions();
@@ -28,16 +27,14 @@ const say = (line = '') => process.stdout.write(`${line}\n`);
 const { name, version, license } = JSON.parse(read('package.json'));
 
 const wrong = contradictions();
-const early = options.dryRun ? [] : hindrances();
-if (wrong.length + early.length > 0) {
-  for (const line of [...wrong, ...early]) process.stderr.write(`${line}\n`);
-  process.stderr.write(
-    `${name} ${version} cannot be released: mend what is named above. Nothing was built.\n`,
-  );
+const blocking = options.dryRun ? [] : obstacles();
+if (wrong.length + blocking.length > 0) {
+  for (const line of [...wrong, ...blocking]) process.stderr.write(`${line}\n`);
+  process.stderr.write(`${name} ${version} cannot be released: fix the problems above. Nothing was built.\n`);
   process.exit(1);
 }
 build();
-explain(options.dryRun ? hindrances() : []);
+explain(options.dryRun ? obstacles() : []);
 
 function readOptions() {
   try {
@@ -87,23 +84,23 @@ function contradictions() {
     );
   return /^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version)
     ? different
-    : [...different, `${version} is not a version as semver.org has them: change package.json.`];
+    : [...different, `${version} is not a semantic version (semver.org): change package.json.`];
 }
 
-/** What keeps it from being published, although it can be built. */
-function hindrances() {
+/** What keeps the release from being published, although it can be built. */
+function obstacles() {
   const { when, notes } = newestChanges();
   const found = [];
   if (!/^\d{4}-\d{2}-\d{2}$/.test(when))
     found.push(`CHANGELOG.md calls ${version} "${when}": put the day of the release, as in (2026-01-31).`);
-  if (notes === '') found.push(`CHANGELOG.md says nothing of ${version}: say what changed.`);
+  if (notes === '') found.push(`CHANGELOG.md says nothing about ${version}: say what changed.`);
   if (license === 'UNLICENSED')
     found.push('package.json has no licence: choose one, or nobody may use what is published.');
   const changed = run('git', 'status', '--porcelain').trim();
   if (changed !== '')
     found.push(`The working tree is not clean, so nobody could build the same: commit or remove\n${changed}`);
   if (run('git', 'tag', '--list', `v${version}`).trim() !== '')
-    found.push(`The tag v${version} is there already: count the version up (docs/releasing.md).`);
+    found.push(`The tag v${version} already exists: increase the version (docs/releasing.md).`);
   return found;
 }
 
@@ -128,17 +125,17 @@ function build() {
 }
 
 /**
- * What the package brings, by the lockfile: not what happens to be installed here. npm leaves out of such a list whatever
- * development needs too, and names the whole after its folder: so it is asked in a folder of that name without any of it.
+ * The packages that ours brings, by the lockfile rather than by what is installed here. npm would leave out packages that
+ * development also needs, and takes the name from the folder: so it runs in a folder of that name without devDependencies.
  */
 function billsOfMaterials() {
   const folder = join(mkdtempSync(join(tmpdir(), 'release-')), name);
   mkdirSync(folder);
   const { devDependencies, ...shipped } = JSON.parse(read('package.json'));
-  // What the build has made part of the program.
+  // The packages that the build bundles.
   for (const { name: part } of JSON.parse(read('dist/packages.json')))
     if (Object.hasOwn(devDependencies, part)) shipped.dependencies[part] = devDependencies[part];
-  // They may name what development alone has; the lockfile has what came of them.
+  // They may name packages that only development uses. The lockfile already reflects them.
   delete shipped.overrides;
   writeFileSync(join(folder, 'package.json'), JSON.stringify(shipped));
   writeFileSync(join(folder, 'package-lock.json'), read('package-lock.json'));
@@ -153,7 +150,7 @@ function billsOfMaterials() {
   return bills;
 }
 
-/** What Docker is given: the files of the repository that .dockerignore leaves, which has plain names alone. */
+/** The files that Docker gets: those that .dockerignore does not list. It contains only plain names, no patterns. */
 function imageContext() {
   const ignored = read('.dockerignore').split('\n').filter(Boolean);
   return run('git', 'ls-files', '--cached', '--others', '--exclude-standard', '-z')
@@ -175,7 +172,7 @@ Upgrading: docs/upgrading.md. What is in it: \`${name}-${version}.cyclonedx.json
 `;
 }
 
-/** As \`sha256sum\` prints them. */
+/** In the format of `sha256sum`. */
 function checksums() {
   return readdirSync(options.out)
     .sort()

@@ -1,5 +1,5 @@
-// `npm run test:node -- 24`: runs `npm test` under another Node.js, a version or the beginning of one. What follows goes to
-// vitest: `npm run test:node -- 24 --project unit`. The binary is that of npm's own `node` package, kept in node_modules/.cache.
+// `npm run test:node -- 24`: runs `npm test` under another Node.js: a full version or its first parts. Further arguments go to
+// vitest: `npm run test:node -- 24 --project unit`. The binary comes from npm's `node` package and is kept in node_modules/.cache.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -7,11 +7,11 @@ import { fileURLToPath } from 'node:url';
 
 const [version = '', ...vitestArguments] = process.argv.slice(2);
 if (!/^\d+(\.\d+){0,2}$/.test(version)) {
-  console.error('Name a version of Node.js: npm run test:node -- 24');
+  console.error('Name a Node.js version: npm run test:node -- 24');
   process.exit(64);
 }
 
-/** npm's `node` package only picks one of these, in an install script, which need not be allowed to run. */
+/** The package with the binary itself: npm's `node` package picks it in an install script, which may be disabled. */
 const system = process.platform === 'win32' ? 'win' : process.platform;
 const name = `${system === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'}-${system}-${process.arch}`;
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -31,6 +31,6 @@ const npm = process.env.npm_execpath ?? '';
 const quiet = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline'];
 run(process.execPath, [npm, 'install', '--prefix', cache, ...quiet, `${name}@${version}`]);
 run(node, ['-p', '`Node.js ${process.version}`']);
-// First on the path, so that whatever is started by name is this one as well.
+// First on the path, so that tests that start `node` by name get this one too.
 const env = { ...process.env, PATH: bin + delimiter + process.env.PATH };
 run(node, [npm, 'test', '--', ...vitestArguments], env);

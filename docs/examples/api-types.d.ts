@@ -478,7 +478,7 @@ export interface components {
         inFlight: number;
         bytesInFlight: number;
         bytesLimit: number;
-        /** @description The heights from the one above latestIndexed to upperBound, ascending. Neighbours of which the same can be said are one cell. */
+        /** @description The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell. */
         cells: {
           from: number;
           to: number;
@@ -507,7 +507,7 @@ export interface components {
           heights: number | null;
           bytes: number | null;
           seconds: number | null;
-          /** @description 95 of 100 took at most so long: a bound of the histogram commit_duration_seconds. */
+          /** @description 95 of 100 took at most this long: a bound of the histogram commit_duration_seconds. */
           usualSeconds: number | null;
         };
       } | null;
@@ -599,7 +599,7 @@ export interface components {
          * @enum {string}
          */
         origin: 'configured' | 'historic' | 'peer';
-        /** @description Of its software; null where it does not tell. */
+        /** @description Of its software; null if it does not say. */
         version: string | null;
         /** @description The first height that it serves. */
         lowestHeight: number | null;
@@ -621,7 +621,7 @@ export interface components {
         /** @description Its calls that are limited now, by access.ratePerSecond or by what it answered. */
         limits: {
           method: string;
-          /** @description null: as many as one likes. */
+          /** @description null: no limit. */
           ratePerSecond: number | null;
           /** @description Its answers hold the rate down. */
           isLearned: boolean;
@@ -712,7 +712,7 @@ export interface components {
         rate: number;
         /** @description Until everything planned is filled in; null while nothing moves. */
         eta: number | null;
-        /** @description Why it is slower than it could be: it makes way for the live range. No fault. */
+        /** @description Why it is slower than it could be: it yields to the live range. Not a fault. */
         heldBack: {
           /** @description Of its slots and windows, up to 1. */
           share: number;
@@ -727,7 +727,7 @@ export interface components {
           /** @enum {string} */
           state: 'active' | 'paused';
           missingHeights: number;
-          /** @description The version of the work that it was cut for, where no live process does that. */
+          /** @description The version of work that it was cut for, if no live process does that. */
           untakenVersion: number | null;
         }[];
         /** @description Ranges that were begun and cannot be read yet. */
@@ -2473,7 +2473,7 @@ export interface operations {
         from: string;
         /** @description The last height; the page may end lower. Default: the latest indexed. */
         to?: string;
-        /** @description stored: a line with the sporks, then one for each block with all its bytes, for whoever keeps an index of its own. */
+        /** @description stored: a line with the sporks, then one for each block with all its bytes, for clients that keep their own index. */
         form?: 'documents' | 'stored';
       };
       header?: never;

@@ -16,17 +16,24 @@ import { processRow, readersRow } from './rows/service.js';
 import { historyRow, storeRow } from './rows/store.js';
 import { nodesRow, sourcesRow } from './rows/upstream.js';
 
-/** From "is it healthy?" down to what only a developer wants to see. */
+/** From "is it healthy?" down to what only developers need. */
 const rows: readonly Row[] = [
-  ...[healthRow, progressRow, sourcesRow, nodesRow, storeRow, readersRow, historyRow, processRow],
+  healthRow,
+  progressRow,
+  sourcesRow,
+  nodesRow,
+  storeRow,
+  readersRow,
+  historyRow,
+  processRow,
 ];
 
 const COLUMNS = 24;
-/** Of the JSON, in the form that Grafana provisions from files; newer versions read it, too. */
+/** Version of the dashboard JSON that Grafana provisions from files. Newer versions of Grafana read it too. */
 const SCHEMA_VERSION = 42;
 const EVERY_DAEMON_HAS = 'flow_collection_indexer_network_info';
 
-/** The Grafana dashboard, as it is imported or provisioned; a test holds it against the types of Grafana's own. */
+/** The Grafana dashboard, ready to import or provision. A test checks it against Grafana's own types. */
 export function makeDashboard(): object {
   return {
     uid: 'flow-collection-indexer',
@@ -42,8 +49,8 @@ export function makeDashboard(): object {
     templating: {
       list: [
         new DatasourceVariableBuilder('datasource').label('Prometheus').type('prometheus').build(),
-        chosen('network', `label_values(${EVERY_DAEMON_HAS}, network)`).build(),
-        chosen('instance', `label_values(${EVERY_DAEMON_HAS}{network=~"$network"}, instance)`).build(),
+        variable('network', `label_values(${EVERY_DAEMON_HAS}, network)`).build(),
+        variable('instance', `label_values(${EVERY_DAEMON_HAS}{network=~"$network"}, instance)`).build(),
       ],
     },
     annotations: {
@@ -61,8 +68,8 @@ export function makeDashboard(): object {
   };
 }
 
-/** All of them unless some are chosen. */
-function chosen(name: string, query: string): QueryVariableBuilder {
+/** A variable with several values, all of them by default. */
+function variable(name: string, query: string): QueryVariableBuilder {
   return new QueryVariableBuilder(name)
     .label(name.charAt(0).toUpperCase() + name.slice(1))
     .datasource(datasource)

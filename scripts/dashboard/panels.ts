@@ -28,7 +28,7 @@ import { PanelBuilder as StateTimeline } from '@grafana/grafana-foundation-sdk/s
 import { PanelBuilder as TimeSeries } from '@grafana/grafana-foundation-sdk/timeseries';
 import type { Query } from './queries.js';
 
-/** Where every panel finds its data: the variable at the top of the dashboard. */
+/** The data source that is selected at the top of the dashboard. */
 export const datasource = { type: 'prometheus', uid: '${datasource}' };
 
 const HEIGHT = 8;
@@ -37,16 +37,16 @@ const STAT_HEIGHT = 4;
 /** What panels have in common. */
 interface Common {
   readonly title: string;
-  /** What it shows, and what is good. */
+  /** What the panel shows, and which values are good. */
   readonly text: string;
-  /** Of Grafana, as `s`, `bytes`, `ops`. Default: plain numbers. */
+  /** A unit of Grafana, such as `s`, `bytes`, `ops`. Default: plain numbers. */
   readonly unit?: string;
-  /** Of the 24 columns. */
+  /** In columns; a row has 24. */
   readonly width?: number;
   readonly queries: readonly Query[];
-  /** From which value on it is worth a look, and from which it is bad. `null`: no such value. */
+  /** The values at which it turns yellow and red. `null`: never yellow. */
   readonly limits?: readonly [warning: number | null, bad: number];
-  /** The lower the worse: the limits are lower ones. */
+  /** Low values are bad: the limits are lower limits. */
   readonly isLowBad?: boolean;
 }
 
@@ -59,7 +59,7 @@ export interface Row {
 /** Names and colours for the values of a panel. */
 export type Names = Readonly<Record<string, readonly [text: string, colour: string]>>;
 
-/** One number for each instance, as it is now. */
+/** The current number of each instance. */
 export function number(
   panel: Common & { readonly names?: Names; readonly isName?: boolean },
 ): Builder<Panel> {
@@ -110,7 +110,7 @@ export function lines(
     .thresholdsStyle(new GraphThresholdsStyleConfigBuilder().mode(GraphThresholdsStyleMode.Dashed));
 }
 
-/** In which state something was, over time; `names` has one for each value. */
+/** States over time; `names` names the state for each value. */
 export function states(panel: Common & { readonly names: Names }): Builder<Panel> {
   return new StateTimeline()
     .title(panel.title)

@@ -1,26 +1,26 @@
-/** Queries of the dashboard. Each asks for the instances that are chosen above it. */
+// Queries of the dashboard, for the instances that are selected at its top.
 const PREFIX = 'flow_collection_indexer_';
-const CHOSEN = 'instance=~"$instance"';
+const SELECTED = 'instance=~"$instance"';
 
-/** A query, and what its series are called. */
+/** A query and the legend of its series. */
 export type Query = readonly [expr: string, legend: string];
 
-/** One of the daemon's own metrics; `where`: more matchers, as `source="edi"`. */
+/** One of the daemon's own metrics. `where`: further matchers, such as `source="edi"`. */
 export function own(name: string, where = ''): string {
-  return `${PREFIX}${name}{${CHOSEN}${where === '' ? '' : `, ${where}`}}`;
+  return `${PREFIX}${name}{${SELECTED}${where === '' ? '' : `, ${where}`}}`;
 }
 
 /** A metric that every Node.js process has. */
 export function ofProcess(name: string): string {
-  return `${name}{${CHOSEN}}`;
+  return `${name}{${SELECTED}}`;
 }
 
-/** Per second, summed over what is not in `by`. */
+/** Per second, summed over all labels but those in `by`. */
 export function rate(name: string, by: readonly string[] = [], where = ''): string {
   return summed(`rate(${own(name, where)}[$__rate_interval])`, by);
 }
 
-/** How often in the time that one point of the graph stands for. */
+/** The increase within the interval of one point of the graph. */
 export function increase(name: string, by: readonly string[] = []): string {
   return summed(`increase(${own(name)}[$__rate_interval])`, by);
 }
@@ -30,7 +30,7 @@ export function mean(histogram: string, by: readonly string[] = []): string {
   return `${rate(`${histogram}_sum`, by)} / ${rate(`${histogram}_count`, by)}`;
 }
 
-/** The median, the ninetieth and the ninety-ninth percentile of a histogram. */
+/** The 50th, 90th and 99th percentile of a histogram. */
 export function quantiles(histogram: string, by: readonly string[] = []): readonly Query[] {
   const legend = ['{{instance}}', ...by.map((label) => `{{${label}}}`)].join(' ');
   return [0.5, 0.9, 0.99].map((share) => [
@@ -39,7 +39,7 @@ export function quantiles(histogram: string, by: readonly string[] = []): readon
   ]);
 }
 
-/** Several gauges of one unit in one panel. */
+/** Several gauges with the same unit, for one panel. */
 export function gauges(names: Readonly<Record<string, string>>): readonly Query[] {
   return Object.entries(names).map(([name, legend]) => [own(name), `{{instance}} ${legend}`]);
 }

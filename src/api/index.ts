@@ -24,6 +24,7 @@ export type { WindowCell, WindowState } from './view/windowStatus.js';
 export {
   accountDocument,
   accountRoleNames,
+  ANY_ROLE,
   DEFAULT_PAGE_ITEMS,
   MAX_PAGE_ITEMS,
   parseAccountRequest,
@@ -65,5 +66,5 @@ export type {
   WorkMoment,
   WorkSource,
 } from './view/heightWork.js';
-export type { Debugging, DebugThread } from './http/debugRoutes.js';
+export type { Debugging } from './http/debugRoutes.js';
 export { isLoopback, listenError } from './server/listenError.js';

@@ -6,38 +6,38 @@ import type { Health, StorageWatch } from './health/startHealth.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 
-/** How the running daemon reads its configuration again. */
+/** How the running daemon reloads its configuration. */
 export interface Reloading {
-  /** With what the daemon was started. */
+  /** The configuration that the daemon was started with. */
   readonly loaded: LoadedConfig;
-  /** False where no file was named: then there is nothing to read again. */
+  /** False when no file was named: then there is nothing to reload. */
   readonly hasFile: boolean;
-  /** Reads it anew, from the same sources. Expected errors: OperatorError. */
+  /** Reads it again, from the same sources. Expected errors: OperatorError. */
   readonly load: () => LoadedConfig;
-  /** Calls back whenever the operator wants it. */
+  /** Calls back whenever the operator asks for a reload. */
   readonly onWanted: (listener: () => void) => void;
 }
 
-/** Whose settings may change while they run. */
+/** Parts whose settings may change while they run. */
 export interface Reloadable {
   readonly diskWatch: Pick<StorageWatch, 'setMinFreeBytes'>;
   readonly health: Pick<Health, 'setLimits'>;
   readonly secretFiles: Pick<SecretFiles, 'reload'>;
-  /** Absent where no readers are served. */
+  /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'change'> | undefined;
 }
 
 /**
- * Changes the settings of the running daemon that may change, and says what became of each: one line for what has changed,
- * one for what waits for a restart, one for a file that cannot be used. In the last case nothing changes at all.
+ * Applies changed settings to the running daemon, and logs the outcome: one line for what has changed, one for what needs a
+ * restart. A file that cannot be used changes nothing, and is logged too.
  */
 export class ConfigReload {
   readonly #reloading: Reloading;
   readonly #logger: ProgramLogger;
-  /** `undefined` until the daemon is built: what is wanted earlier is done then. */
+  /** `undefined` until the daemon is built; an earlier reload is done then. */
   #parts: Reloadable | undefined;
   #isWanted = false;
-  /** What is in effect. */
+  /** The settings in effect. */
   #effective: Readonly<Record<string, unknown>>;
   #level: LogLevel;
 
@@ -49,7 +49,7 @@ export class ConfigReload {
     reloading.onWanted(() => this.#reload());
   }
 
-  /** From now on what is wanted is done at once. */
+  /** Reloads at once from now on. */
   start(parts: Reloadable): void {
     this.#parts = parts;
     if (this.#isWanted) this.#reload();
@@ -76,19 +76,19 @@ export class ConfigReload {
 
   #take({ config, effective, origins, overridden }: LoadedConfig, parts: Reloadable): void {
     const changed = Object.keys(effective).filter((key) => !isSame(effective[key], this.#effective[key]));
-    // What nobody set follows from another setting, which is told of.
+    // A default that changed follows from another setting, which is logged.
     const isSet = (key: string): boolean =>
       origins[key] !== 'default' || this.#reloading.loaded.origins[key] !== 'default';
     const later = changed.filter((key) => !isReloadable(key) && isSet(key));
     const now = changed.filter(isReloadable);
     const inWords = (key: string): string =>
       `${key}: ${words(this.#effective[key])} → ${words(effective[key])}`;
-    const [told, waiting] = [now.map(inWords), later.map(inWords)];
+    const [applied, waiting] = [now.map(inWords), later.map(inWords)];
     apply(config, parts);
     this.#effective = { ...this.#effective, ...Object.fromEntries(now.map((key) => [key, effective[key]])) };
     this.#level = config.log.level;
     const besides = overridden.length === 0 ? {} : { setElsewhere: overridden };
-    if (told.length > 0) this.#tell('info', { changed: told, ...besides }, 'configuration reloaded');
+    if (applied.length > 0) this.#tell('info', { changed: applied, ...besides }, 'configuration reloaded');
     else this.#tell('info', besides, 'configuration reloaded: nothing has changed');
     if (waiting.length > 0)
       this.#tell(
@@ -98,7 +98,7 @@ export class ConfigReload {
       );
   }
 
-  /** Whoever asks is answered, however quiet the log is. */
+  /** Logged at any log level: the operator asked. */
   #tell(level: 'info' | 'warn', fields: object, message: string): void {
     if (this.#level !== 'debug') this.#logger.setLevel('info');
     this.#logger[level](fields, message);
@@ -106,7 +106,7 @@ export class ConfigReload {
   }
 }
 
-/** Puts the settings that may change into effect, in both threads. The log's level is `ConfigReload`'s own. */
+/** Applies the settings that may change, in both threads. `ConfigReload` itself sets the log level. */
 function apply({ api, disk, log, ready }: LoadedConfig['config'], parts: Reloadable): void {
   const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
   parts.readers?.change({ logLevel: log.level, corsOrigins, maxConnections, ratePerSecondPerAddress });

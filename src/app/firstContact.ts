@@ -4,7 +4,7 @@ import { formatSize } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { storePathOf } from './lifecycle/daemonRecord.js';
+import { hostAndPort, storePathOf } from './lifecycle/daemonRecord.js';
 
 interface Address {
   readonly host: string;
@@ -19,8 +19,8 @@ export interface ListenAddresses {
 }
 
 /**
- * Says what the daemon is about to do: to people in five lines, to machines in one line of the log. A quiet log stays
- * quiet.
+ * Announces what the daemon is about to do: to people in five lines, to machines in one line of the log. Nothing is
+ * printed at a quiet log level.
  */
 export async function tellPlan(
   config: DaemonConfig,
@@ -45,10 +45,10 @@ export interface FirstContact {
   readonly fields: object;
 }
 
-/** Most nodes named in the line. */
+/** Nodes named at most. */
 const NODES_SHOWN = 3;
 
-/** Describes what is about to be done: with whom, from where on, into what, and where it can be asked. */
+/** Describes the nodes, first height, store and ports of the daemon. */
 export async function firstContact(
   config: DaemonConfig,
   { addresses, store }: { readonly addresses: ListenAddresses; readonly store: IndexStore },
@@ -116,11 +116,10 @@ function dataInWords(
 }
 
 function portsInWords({ api, grpc, metrics }: ListenAddresses, isSecure: boolean): string {
-  const at = ({ host, port }: Address): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
   return [
-    ...(api === undefined ? [] : [`API http${isSecure ? 's' : ''}://${at(api)}/`]),
-    ...(grpc === undefined ? [] : [`gRPC ${at(grpc)}${isSecure ? ' (TLS)' : ''}`]),
-    `metrics http://${at(metrics)}/metrics`,
+    ...(api === undefined ? [] : [`API http${isSecure ? 's' : ''}://${hostAndPort(api)}/`]),
+    ...(grpc === undefined ? [] : [`gRPC ${hostAndPort(grpc)}${isSecure ? ' (TLS)' : ''}`]),
+    `metrics http://${hostAndPort(metrics)}/metrics`,
   ].join(', ');
 }
 

@@ -1,11 +1,9 @@
-import { join } from 'node:path';
-import { readSporkTable } from '../access/index.js';
 import type { OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createMetrics } from '../observability/index.js';
 import type { createLogger, LiveTerminal, ProgramLogger } from '../observability/index.js';
-import type { KillWish } from '../ranges/index.js';
-import { packageRoot, programVersion, systemClock, systemRandom } from '../runtime/index.js';
+import type { KillMode } from '../ranges/index.js';
+import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { ConfigReload } from './ConfigReload.js';
@@ -16,6 +14,7 @@ import { SecretFiles } from './guard/SecretFiles.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
 import type { Lifecycle } from './lifecycle/Lifecycle.js';
+import { readShippedSporks } from './lifecycle/readShippedSporks.js';
 import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import { hasReachedStop } from './line/stopHeight.js';
@@ -46,7 +45,7 @@ interface RunDependencies {
   readonly reloading: Reloading | undefined;
 }
 
-/** Builds the daemon from the ground up and waits until it is to stop. Closing is the life cycle's. */
+/** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
   { ports, lifecycle, logger, notifier, print, reloading, terminal }: RunDependencies,
@@ -76,18 +75,18 @@ export async function indexAndServe(
     notifier?.ready(() => 'The stop height is indexed already');
     return;
   }
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  const sporks = await readShippedSporks(config.network);
   const replica = readers && (await openOwnReplica(config, { ...common, readers }));
-  let onKill = (_wish: KillWish): void => lifecycle.stop();
-  const queue = await openOwnQueue(config, { ...common, onKill: (wish) => onKill(wish) });
+  let onKill = (_mode: KillMode): void => lifecycle.stop();
+  const queue = await openOwnQueue(config, { ...common, onKill: (mode) => onKill(mode) });
   const diskWatch = watchStorage(config, { ...common, store });
   const parts = openUpstream(config, {
     ...{ ...common, store, queue, sporks, room: diskWatch },
     openChannel: ports.openChannel,
     peerToken: () => secretFiles.peerToken(),
   });
-  onKill = (wish) => {
-    if (wish === 'release' || !parts.backfill.finish()) lifecycle.stop();
+  onKill = (mode) => {
+    if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
   const health = startHealth(config, { ...parts, diskWatch, readers, replica, terminal });
   reload?.start({ diskWatch, health, readers, secretFiles });
@@ -127,12 +126,12 @@ function startReaderThread(
   return readers;
 }
 
-/** There is something to do without any access node. */
+/** True when the account index is incomplete; completing it needs no access node. */
 function lacksAccounts({ accounts }: IndexStore): boolean {
   return (accounts.coverage()?.missingHeights ?? 0) > 0;
 }
 
-/** What is planned is filled before the daemon ends, and so is what the configuration would have planned. */
+/** True when history is planned, or the configuration asks to plan some: it is filled in before the daemon ends. */
 function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
   return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
 }

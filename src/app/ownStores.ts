@@ -1,6 +1,6 @@
 import type { DaemonConfig } from '../config/index.js';
 import type { Logger } from '../observability/index.js';
-import type { KillWish, SharedQueue } from '../ranges/index.js';
+import type { KillMode, SharedQueue } from '../ranges/index.js';
 import { hasSoundHttp2 } from '../runtime/index.js';
 import type { Random } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -13,7 +13,7 @@ import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 
-/** What everything that the daemon starts is given. */
+/** The dependencies of everything that the daemon starts. */
 export type Common = Pick<IndexingParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
 
 /**
@@ -32,12 +32,12 @@ export async function openOwnStore(
 ): Promise<IndexStore> {
   if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
   const store = await openStoreToIndex(config, { openStore, clock, logger });
-  // A thread that cannot be ended, because the disk hangs, still reads it. What was committed is on the disk.
+  // The reader thread reads the store, so it ends first.
   lifecycle.onClose('store', async () => {
     await readers?.close();
     await store.close();
   });
-  // The directory is ours now: a record found in it is of a daemon that was killed.
+  // The directory is ours now: a record in it is left from a killed daemon.
   removeDaemonRecord(config.dataDir);
   if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
   if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
@@ -46,7 +46,7 @@ export async function openOwnStore(
   return store;
 }
 
-/** What the processes of one database share beside it; `undefined` without a database. Expected errors: OperatorError. */
+/** The queue that the processes of one database share; `undefined` without a database. Expected errors: OperatorError. */
 export async function openOwnQueue(
   config: DaemonConfig,
   {
@@ -55,7 +55,7 @@ export async function openOwnQueue(
     logger,
     onKill,
     random,
-  }: Common & { readonly random: Random; readonly onKill: (wish: KillWish) => void },
+  }: Common & { readonly random: Random; readonly onKill: (mode: KillMode) => void },
 ): Promise<SharedQueue | undefined> {
   const queue = await openQueueToWork(config, { clock, logger, random, onKill });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
@@ -76,7 +76,7 @@ export async function openOwnReplica(
 
 function warnOfNode(logger: Logger): void {
   logger.warn(
-    { node: process.version, advice: 'run Node.js 24, or keep the gRPC port to callers that you trust' },
-    'callers of the gRPC port can end the process: this line of Node.js has a fault',
+    { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
+    'callers of the gRPC port can end the process: this version of Node.js has a bug',
   );
 }

@@ -13,7 +13,7 @@ import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 /** What the daemon needs from its process. */
 export interface Host {
   readonly stdout: TerminalStream;
-  /** True for a terminal on which a line can be redrawn, if that is wanted. */
+  /** True for a terminal on which a line is to be redrawn. */
   readonly isLive: boolean;
   /** Aborted by the operator, to stop gracefully; the message of its reason is the name of the signal. */
   readonly signal: AbortSignal;
@@ -42,7 +42,7 @@ export async function runDaemon(
   redirectGrpcLog({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
   const print = (text: string): void => void (terminal ?? host.stdout).write(text);
-  // For people, the sentence on standard error is enough.
+  // In the pretty format, the message on standard error is enough.
   const tellEnd = (error: unknown): void => {
     if (config.log.format === 'json') logFatal(logger, error);
   };
@@ -64,7 +64,7 @@ export async function runDaemon(
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
-    // Unexpected errors are logged by whoever ends the process.
+    // The process logs an unexpected error when it ends.
     if (error instanceof OperatorError) tellEnd(error);
     await notifier?.close(messageOf(error));
     throw error;
@@ -74,7 +74,7 @@ export async function runDaemon(
   return 'done';
 }
 
-/** The log's last line: the sentence that the operator gets, and the exit code with its name. */
+/** The log's last line: the message for the operator, and the exit code with its name. */
 function logFatal(logger: ProgramLogger, error: unknown): void {
   const exit = error instanceof OperatorError ? error.exit : 'bug';
   const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};

@@ -14,7 +14,7 @@ import { obeyBackfill } from './line/history/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
 import type { Examination, ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
-import type { ReaderSources } from './threads/ReaderLife.js';
+import type { ReaderSources } from './threads/ReaderInstance.js';
 
 type ServedParts = IndexingParts & {
   readonly readers: ReaderThread | undefined;
@@ -23,7 +23,7 @@ type ServedParts = IndexingParts & {
   readonly health: Health;
 };
 
-/** Starts all servers, before any node is asked, and writes the record by which other commands find them. Returns where they listen. */
+/** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
   const { health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
@@ -64,12 +64,12 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   return server;
 }
 
-/** Looks into both threads. */
+/** Profiles for both threads. */
 function debuggingOf({ clock, lifecycle, readers }: ServedParts): Debugging {
   const profiler = new ThreadProfiler({ clock });
   const inReaders = async (wanted: Examination): Promise<string> => {
     if (readers === undefined)
-      throw new ApiError(503, 'busy', 'this process serves no readers: it has no such thread');
+      throw new ApiError(503, 'busy', 'this process serves no readers, so it has no such thread');
     return readers.examine(wanted);
   };
   const ownProfile = async (durationMs: number): Promise<string> => {
@@ -88,7 +88,7 @@ function debuggingOf({ clock, lifecycle, readers }: ServedParts): Debugging {
   };
 }
 
-/** Takes commands from the owner of the data directory on this machine only. */
+/** Takes commands only from the owner of the data directory, on this machine. */
 async function startControlSocket(config: DaemonConfig, parts: ServedParts): Promise<ControlSocket> {
   const { backfill, lifecycle, logger } = parts;
   const control = new ControlSocket(config, {
@@ -102,7 +102,7 @@ async function startControlSocket(config: DaemonConfig, parts: ServedParts): Pro
   return control;
 }
 
-/** Lets the reader thread serve, and tells it whenever there is something new to read. */
+/** Starts serving in the reader thread, and notifies it of every change. */
 async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonly readers: ReaderThread }) {
   const { ends, lifecycle, listener, network, readers } = parts;
   const serving = readers.serve(readerSources(config, parts));
@@ -115,7 +115,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonl
 
 function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
   const { health, listener, network, replica, store } = parts;
-  // What readers are shown is what their database has.
+  // With a replica, readers see what the replica has.
   const shown = replica ?? store;
   const { inspector, monitor, report } = health;
   return {
@@ -132,7 +132,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
     }),
     surroundings: () => ({
       isReady: monitor.readiness().ready,
-      // Answers of two chains must not come from one interface.
+      // One interface must not give answers from two chains.
       forwardingOff: network.chainReplaced()?.message,
       nodes: config.api.forward ? network.forwardingNodes() : [],
     }),

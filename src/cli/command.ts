@@ -7,7 +7,7 @@ export interface Terminal {
   out(text: string): void;
   err(text: string): void;
   /**
-   * Writes large output to standard output. Resolves when it was taken; false: nobody reads any more. Do not mix
+   * Writes large output to standard output. Resolves once it is written; false: the reader has gone. Do not mix
    * with `out`. Expected errors: OperatorError (`storage`).
    */
   write(bytes: Uint8Array): Promise<boolean>;
@@ -29,8 +29,8 @@ export interface Terminal {
   /** Calls back with an unexpected error, just before it ends the process. */
   onBug(listener: (error: unknown) => void): void;
   /**
-   * Calls back at each SIGHUP by which the configuration is to be read again. From then on only the loss of the terminal,
-   * which comes as a SIGHUP too, ends the command.
+   * Calls back at each SIGHUP that asks to reload the configuration. After that, a SIGHUP ends the command only when it
+   * means that the terminal is gone.
    */
   onReload(listener: () => void): void;
   /** Aborted by a signal; the reason's message is the signal's name. */
@@ -48,7 +48,6 @@ export interface Invocation {
   readonly ownFlags: ReadonlyMap<string, readonly string[]>;
 }
 
-/** What a command does. */
 export type Run = (invocation: Invocation, terminal: Terminal) => Promise<ExitReason>;
 
 /**

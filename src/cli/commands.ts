@@ -27,7 +27,7 @@ import {
 
 const none = { positionals: '', maxPositionals: 0, settings: {}, ownFlags: {} } as const;
 
-/** Of the program of `export --exec`. */
+/** For the program of `export --exec`. */
 const MAX_PROGRAM_ARGUMENTS = 64;
 
 /** Every command, in the order of the help. */
@@ -67,7 +67,7 @@ export const commands: readonly Command[] = [
     name: 'explain',
     summary: 'Explain why a height or ID is present or missing.',
     details:
-      'With a running daemon it tells more: what is missing, who was asked, when, and what they said.\n' +
+      'A running daemon also says what is missing, which nodes were asked, when, and what they answered.\n' +
       'Exit code 0: explained. Exit code 66: nothing indexed or in progress has this ID.',
     positionals: '<height|id>',
     maxPositionals: 1,
@@ -83,7 +83,7 @@ export const commands: readonly Command[] = [
       'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
       'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.\n' +
       'With --exec, the lines go to a program that acknowledges each height: export --follow --exec PROGRAM --state FILE [-- ARGS]. ' +
-      'Exit code 70: it ended again and again.',
+      'Exit code 70: the program kept ending without acknowledging anything.',
     positionals: '[-- arguments of the program]',
     maxPositionals: MAX_PROGRAM_ARGUMENTS,
     settings: daemonAddressSettings,
@@ -93,13 +93,13 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'backfill',
-    summary: 'Fill in history below the live range: plan it, look at it, pause it.',
+    summary: 'Fill in history below the live range: plan, show, pause or cancel it.',
     details:
-      'plan --from H|root|spork:NAME [--to H], or plan --everything: fills it in while the head is followed. status shows how ' +
-      'far it is. pause, resume and cancel take the number of a plan, and without one mean all. redrive runs disputed ranges ' +
-      'again. kill ends a worker on a database, by the beginning of its id, or all; --now gives back what it has in hand. ' +
-      'A running daemon takes commands through a socket in its data directory; without one, the store is changed, and ' +
-      'the next daemon begins with it (docs/scale-out.md).',
+      'plan --from H|root|spork:NAME [--to H], or plan --everything: fills in history while the daemon follows the head. status ' +
+      'shows progress. pause, resume and cancel take the number of a plan; without one they apply to every plan. redrive runs ' +
+      'disputed ranges again. kill ends a worker on a database, named by the beginning of its id, or all of them; --now makes it ' +
+      'release its ranges. A running daemon takes commands through a socket in its data directory. Without one, the command ' +
+      'changes the store, and the next daemon picks it up (docs/scale-out.md).',
     positionals: `${backfillActions.join('|')} [plan or worker]`,
     maxPositionals: 2,
     words: backfillActions,
@@ -110,9 +110,9 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'workers',
-    summary: 'List the processes that share a database, and what each has in hand.',
+    summary: 'List the processes that share a database, and what each is working on.',
     details:
-      'For a store in a database (--store) alone. Workers that have stopped or died stay in the list for a day. ' +
+      'Only for a store in a database (--store). Workers that have stopped or died stay in the list for a day. ' +
       'backfill kill ends one (docs/scale-out.md).',
     settings: storeSettings,
     ownFlags: workersFlags,
@@ -134,9 +134,9 @@ export const commands: readonly Command[] = [
     name: 'repair',
     summary: 'Keep what is sound of a damaged store; the daemon fetches the rest again.',
     details:
-      'Keeps every sound height, wherever it lies. What is lost becomes a planned hole, which the daemon fills in from the ' +
+      'Keeps every sound height, wherever it lies. Lost heights become planned holes, which the daemon fills in from the ' +
       'nodes. Without --yes it changes nothing and says what can be kept. No daemon may be running; on a database (--store), ' +
-      'none that leads.\n' +
+      'only the leader must be stopped.\n' +
       'Exit code 0: repaired, or nothing to repair. Exit code 65: damage found, but no --yes.',
     settings: storeSettings,
     ownFlags: repairFlags,
@@ -156,8 +156,8 @@ export const commands: readonly Command[] = [
     summary: 'Copy the store, also while a daemon is using it.',
     details:
       'The copy is what a crash at this moment would leave: whole blocks, none missing. Files that never change are hard ' +
-      'links where the file system allows it, so it takes seconds and hardly any space. Then it is opened and its files are ' +
-      'checked; verify --data-dir DIR checks every block of it (docs/copies.md).',
+      'links where the file system allows it, so a backup takes seconds and hardly any space. Then the copy is opened and its ' +
+      'files are checked; verify --data-dir DIR checks every block of it (docs/copies.md).',
     settings: storeSettings,
     ownFlags: backupFlags,
     load: async () => (await import('./commands/backup.js')).backup,
@@ -165,9 +165,9 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'restore',
-    summary: 'Make a store of a backup, where there is none yet.',
+    summary: 'Create a store from a backup, where there is no store yet.',
     details:
-      'Every block is read, hashed and checked again before the copy becomes the store. A store that is there is never ' +
+      'Every block is read, hashed and checked again before the copy becomes the store. An existing store is never ' +
       'replaced. Progress goes to standard error.\n' +
       'Exit code 0: restored. 74: the backup is damaged, as the message says, or a store is there already. 76: another chain.',
     settings: storeSettings,
@@ -180,9 +180,9 @@ export const commands: readonly Command[] = [
     summary: 'Copy the index to another store: from a data directory to PostgreSQL, or back.',
     details:
       'Every block is read, hashed and checked again, and written as the daemon writes it. Plans are copied too. No daemon may ' +
-      'run on the target. Interrupted, it goes on when run again: what the target covers is skipped. Leave passwords to ' +
+      'run on the target. If interrupted, run it again: heights that the target has are skipped. Put passwords in ' +
       'PGPASSWORD or PGPASSFILE. Progress goes to standard error.\n' +
-      'Exit code 0: all of it is there. 65: the source is damaged at the height named. 76: the target holds other data.',
+      'Exit code 0: everything is copied. 65: the source is damaged at the height named. 76: the target holds other data.',
     settings: { network: daemonSettings.network },
     ownFlags: migrateFlags,
     load: async () => (await import('./commands/migrate.js')).migrate,
@@ -193,7 +193,7 @@ export const commands: readonly Command[] = [
     summary: 'Delete the account index of a store. No daemon may be running on it.',
     details:
       'Blocks, collections and transactions stay. A daemon started with --index-accounts rebuilds the index. ' +
-      'If interrupted, the store stays sound: run it again to go on.',
+      'If interrupted, the store stays sound: run it again to finish.',
     positionals: 'accounts',
     maxPositionals: 1,
     words: ['accounts'],
@@ -216,9 +216,9 @@ export const commands: readonly Command[] = [
     name: 'doctor',
     summary: 'Check machine, disk, nodes, ports and store, and say what to change.',
     details:
-      'Takes the flags of start, and looks at what that would use, beside a running daemon or without one. It writes nothing to ' +
-      'the store, and ends within minutes whatever hangs.\n' +
-      'Exit code 0: no problem. Otherwise the code that the first problem would end start with, or 69 when no access node answers.',
+      'Takes the flags of start and checks what start would use, with or without a running daemon. It writes nothing to the ' +
+      'store, and ends within minutes even if something hangs.\n' +
+      'Exit code 0: no problem. Otherwise the code with which start would end at the first problem, or 69 when no access node answers.',
     settings: daemonSettings,
     ownFlags: doctorFlags,
     load: async () => (await import('./commands/doctor.js')).doctor,
@@ -237,7 +237,7 @@ export const commands: readonly Command[] = [
     name: 'completion',
     summary: 'Print or install a script that completes commands and flags in a shell.',
     details:
-      'install writes it to where the shell looks for it: of your shell, or of the one named. Without installing: ' +
+      'install writes it to where the shell looks for it, for your shell or the one named. Without installing: ' +
       'source <(flow-collection-indexer completion bash), the same for zsh; ' +
       'source (flow-collection-indexer completion fish | psub).',
     positionals: `${[...shells, INSTALL].join('|')} [shell]`,

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
-/** How a run of the line ended by itself. */
+/** How the line of a range ended by itself. */
 export type RangeOutcome =
   | { readonly kind: 'published' }
   /** See `RangeJob.fail`. */
@@ -10,21 +10,21 @@ export type RangeOutcome =
 
 /** A line at work on one range. */
 export interface RangeLine {
-  /** Rejects for what ends the daemon only. */
+  /** Rejects only with an error that ends the daemon. */
   readonly outcome: Promise<RangeOutcome>;
-  /** Ends it and waits until it writes nothing more. Idempotent. */
+  /** Ends the line and waits for its last write. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface RangeRunnerOptions {
-  /** Ranges at once (`backfill.parallelRanges`). */
+  /** Ranges filled concurrently (`backfill.parallelRanges`). */
   readonly parallelRanges: number;
 }
 
 export interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
   readonly startLine: (job: RangeJob) => Promise<L>;
-  /** More is published. Must not throw. */
+  /** Called when a range is published. Must not throw. */
   readonly onPublished?: () => void;
   readonly logger: Logger;
 }
@@ -35,7 +35,7 @@ export interface RunningRange<L extends RangeLine> {
   readonly line: L;
 }
 
-/** Fills missing ranges, several at once: takes them from the work source, runs a line for each, and hands back what became of it. */
+/** Fills several missing ranges at once: takes them from the work source, runs a line for each, and returns the outcome. */
 export class RangeRunner<L extends RangeLine> {
   readonly #options: RangeRunnerOptions;
   readonly #dependencies: RangeRunnerDependencies<L>;
@@ -47,23 +47,23 @@ export class RangeRunner<L extends RangeLine> {
     this.#dependencies = dependencies;
   }
 
-  /** What is being filled now, lowest first. */
+  /** The ranges that are being filled, lowest first. */
   running(): readonly RunningRange<L>[] {
     return [...this.#running].sort((a, b) => a.job.range.from - b.job.range.from);
   }
 
-  /** Resolves when `signal` has aborted and every line is closed. Rejects for what no line expects, all lines closed. */
+  /** Resolves when `signal` has aborted and every line is closed. Rejects with an unexpected error, once all lines are closed. */
   async run(signal: AbortSignal): Promise<void> {
     const ended = new AbortController();
-    // One for each range that runs, and few more: Node.js takes more than ten for a leak.
+    // A listener or two for each range: Node.js warns of a leak from eleven on.
     setMaxListeners(2 * this.#options.parallelRanges + 8, ended.signal);
     const stop = (): void => ended.abort();
     if (signal.aborted) stop();
     else signal.addEventListener('abort', stop, { once: true });
     const failures: unknown[] = [];
-    // One asks the source at a time.
+    // The source allows one caller at a time.
     let turn: Promise<unknown> = Promise.resolve();
-    const place = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       for (;;) {
         const next = turn.then(() => this.#dependencies.source.next(ended.signal));
         turn = next.catch(() => undefined);
@@ -72,10 +72,10 @@ export class RangeRunner<L extends RangeLine> {
         await this.#fill(job, ended.signal);
       }
     };
-    const places = Array.from({ length: this.#options.parallelRanges }, place);
+    const workers = Array.from({ length: this.#options.parallelRanges }, worker);
     await Promise.all(
-      places.map((busy) =>
-        busy.catch((error: unknown) => {
+      workers.map((running) =>
+        running.catch((error: unknown) => {
           failures.push(error);
           stop();
         }),
@@ -97,7 +97,7 @@ export class RangeRunner<L extends RangeLine> {
     try {
       outcome = await Promise.race([line.outcome, aborted(stopped.signal, signal, job.signal)]);
     } catch (error) {
-      // What it wrote was refused because the range is another's by now.
+      // Its write was refused because another process has the range by now.
       if (!job.signal.aborted) throw error;
     } finally {
       stopped.abort();
@@ -115,14 +115,14 @@ export class RangeRunner<L extends RangeLine> {
   }
 }
 
-/** Resolves when one of the signals aborts; lets go of them when `over` does. */
-function aborted(over: AbortSignal, ...signals: readonly AbortSignal[]): Promise<undefined> {
+/** Resolves when one of the signals aborts; removes its listeners when `unsubscribe` does. */
+function aborted(unsubscribe: AbortSignal, ...signals: readonly AbortSignal[]): Promise<undefined> {
   return new Promise((resolve) => {
     if (signals.some((signal) => signal.aborted)) {
       resolve(undefined);
       return;
     }
     for (const signal of signals)
-      signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: over });
+      signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: unsubscribe });
   });
 }

@@ -2,39 +2,39 @@ import { overlap } from '../storage/index.js';
 import type { HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
 
-/** Which sporks there are, and what is being filled of them now. */
+/** The sporks, and the ranges that are being filled. */
 export interface SporksAtWork {
   /** Heights at which another spork begins. */
   readonly borders: readonly number[];
   readonly running: readonly HeightRange[];
-  /** Decides between sporks of which nothing was begun yet. */
+  /** Decides between sporks that had no turn yet. */
   readonly order: FillOrder;
 }
 
 /**
- * Lets the sporks take turns. Each has nodes of its own, so the more sporks are worked on, the more nodes are busy: first come
- * those of which the fewest ranges are being filled, then those whose last turn is longest ago. A spork of which nothing is
- * being filled waits for one turn of each other one at most.
+ * Lets the sporks take turns. Each has its own nodes, so working on more sporks keeps more nodes busy. Sporks with the fewest
+ * running ranges come first, then those whose last turn is longest ago. A spork without a running range waits for at most one
+ * turn of each other spork.
  */
 export class SporkTurns {
-  /** By the first height of the spork; at most one entry for each that there is. */
+  /** By the first height of the spork; at most one entry for each spork. */
   readonly #lastTurns = new Map<number, number>();
   #turns = 0;
 
-  /** All sporks, the one whose turn it is first. Together they are all heights. */
+  /** All sporks in the order of their turns. Together they cover all heights. */
   inTurn({ borders, running, order }: SporksAtWork): readonly HeightRange[] {
     const sporks = sporksBetween(borders);
     const busy = new Map(
       sporks.map((spork) => [spork, running.filter((range) => overlap(range, spork)).length]),
     );
     const ordered = order === 'newest' ? [...sporks].reverse() : [...sporks];
-    // A stable sort: sporks that are equal stay in the order of the plan.
+    // The sort is stable: equal sporks stay in the order of the plan.
     return ordered.sort(
       (a, b) => (busy.get(a) ?? 0) - (busy.get(b) ?? 0) || this.#lastTurn(a) - this.#lastTurn(b),
     );
   }
 
-  /** The range is begun: its spork has had its turn. */
+  /** Records a turn: a range of the spork was begun. */
   took({ from }: HeightRange, borders: readonly number[]): void {
     const sporks = sporksBetween(borders);
     const known = new Set(sporks.map((spork) => spork.from));

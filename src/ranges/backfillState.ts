@@ -3,7 +3,7 @@ import { countHeights, lacking } from './planner.js';
 import { isDisputed } from './plans.js';
 import type { BackfillState, RangePhase, ServedHeights } from './ports.js';
 
-/** What is planned, what is begun, and what is missing of both. */
+/** Plans, open ranges, and the heights that are still missing. */
 export function backfillState(
   known: {
     readonly plans: readonly BackfillPlan[];

@@ -1,6 +1,6 @@
 import type { WorkerState } from './ports.js';
 
-/** How many processes share a store, by what is known of them; `silent`: not heard of, though it never stopped. */
+/** How many processes share a store, by state; `silent`: no beat any more, but never stopped. */
 export function countWorkers(
   workers: readonly Pick<WorkerState, 'isAlive' | 'state'>[],
 ): ReadonlyMap<'live' | 'silent' | 'stopped', number> {

@@ -16,10 +16,9 @@ export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {
   BackfillState,
   FillOrder,
-  KillWish,
+  KillMode,
   Leader,
   Leadership,
-  PlanState,
   RangeJob,
   RangePhase,
   RangeState,
@@ -32,5 +31,5 @@ export type {
 export type { BossWorkSource } from './pgboss/work/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
-/** The queue of many machines, whose packages are loaded here and not before. */
+/** Loads the queue of many machines, and its packages, on demand. */
 export const loadQueue = () => import('./pgboss/pgboss.js');

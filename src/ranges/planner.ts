@@ -10,7 +10,7 @@ export function lacking(
   return without(joined(wanted), joined(there));
 }
 
-/** What both have. */
+/** The heights in both. */
 export function common(a: readonly HeightRange[], b: readonly HeightRange[]): readonly HeightRange[] {
   return lacking(a, lacking(a, b));
 }
@@ -21,20 +21,20 @@ export function countHeights(ranges: readonly HeightRange[]): number {
 
 export interface CutOptions {
   readonly order: FillOrder;
-  /** Heights at which another spork begins, or none is served: no range has heights on both sides. */
+  /** Heights at which a spork, or a served range, begins: no range crosses one. */
   readonly borders: readonly number[];
-  /** Default: the most that the store takes. */
+  /** Default: the maximum of the store. */
   readonly maxHeights?: number | undefined;
 }
 
-/** All of what is missing as ranges to run, in their order. */
+/** Cuts all missing heights into ranges, in the order to run them. */
 export function cutAll(
   missing: readonly HeightRange[],
   { order, ...options }: CutOptions,
 ): readonly HeightRange[] {
   const ascending = joined(missing).flatMap((hole) => {
     const cuts: HeightRange[] = [];
-    // Always upwards from below, so that two who cut the same hole cut it alike.
+    // Always from the bottom, so that two processes cut the same hole the same way.
     for (let from = hole.from; from <= hole.to;) {
       const cut = cutNext([{ from, to: hole.to }], { order: 'oldest', ...options });
       if (cut === undefined) break;
@@ -46,7 +46,7 @@ export function cutAll(
   return order === 'oldest' ? ascending : ascending.reverse();
 }
 
-/** The next range to run, at the upper or lower end of what is missing; `undefined` when nothing is. */
+/** The next range to run, at the upper or lower end of the missing heights; `undefined` when none is missing. */
 export function cutNext(
   missing: readonly HeightRange[],
   { order, borders, maxHeights = MAX_RANGE_HEIGHTS }: CutOptions,

@@ -13,15 +13,15 @@ export function isDisputed({ failures }: Pick<OpenRange, 'failures'>): boolean {
   return failures >= FAILURES_BEFORE_DISPUTE;
 }
 
-/** What a store holds already, and what is planned for it. */
+/** Coverage and plans of a store. */
 export interface PlannedStore {
   readonly plans: readonly BackfillPlan[];
   readonly coverage: readonly HeightRange[];
-  /** `undefined` while that has no block. */
+  /** `undefined` while it has no block. */
   readonly live: HeightRange | undefined;
 }
 
-/** The plan that is wanted, with the number `id`. Expected errors: OperatorError `usage`. */
+/** Checks a wanted plan and gives it the number `id`. Expected errors: OperatorError `usage`. */
 export function newPlan(
   { from, to, order }: WantedPlan,
   id: number,
@@ -33,12 +33,12 @@ export function newPlan(
     );
   if (to > live.to)
     throw usage(
-      `Height ${to} is above the latest indexed one, ${live.to}: what lies above is indexed by the daemon without a plan. ` +
+      `Height ${to} is above the latest indexed one, ${live.to}: the daemon indexes heights above that without a plan. ` +
         `Give --to ${Math.max(from, live.from - 1)} or lower.`,
     );
   if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
   if (plans.length >= MAX_PLANS)
-    throw usage(`There are ${MAX_PLANS} plans already, the most there may be. Wait for one, or cancel one.`);
+    throw usage(`There are already ${MAX_PLANS} plans, the maximum. Wait for one, or cancel one.`);
   if (lacking([{ from, to }], coverage).length === 0)
     throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
   const planned = plans.find((other) => other.from <= from && other.to >= to);
@@ -56,11 +56,11 @@ export function choosePlans(
 ): { readonly chosen: readonly BackfillPlan[]; readonly kept: readonly BackfillPlan[] } {
   const chosen = id === undefined ? plans : plans.filter((plan) => plan.id === id);
   if (id !== undefined && chosen.length === 0)
-    throw usage(`There is no plan ${id}. "backfill status" lists those there are.`);
+    throw usage(`There is no plan ${id}. "backfill status" lists the plans.`);
   return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
 }
 
-/** Heights that no range has on both sides: where a spork begins, and where that which is served begins and ends. */
+/** Heights that no range crosses: where a spork begins, and where served heights begin and end. */
 export function bordersOf(chain: ServedHeights): readonly number[] {
   return [...chain.borders(), ...joined(chain.served()).flatMap(({ from, to }) => [from, to + 1])];
 }

@@ -3,29 +3,29 @@ import type { BackfillPlan, HeightRange, OpenRange, RangeStore } from '../storag
 /** In which order the heights of a plan are filled in. */
 export type FillOrder = BackfillPlan['order'];
 
-/** Which heights can be had, as far as it is known; both are read at every choice. */
+/** The heights that nodes serve, as far as known; both are read at every choice. */
 export interface ServedHeights {
-  /** Heights at which another spork begins: no range has heights on both sides of one. */
+  /** Heights at which a spork begins: no range crosses one. */
   borders(): readonly number[];
   /** `to` may be far above the head. */
   served(): readonly HeightRange[];
 }
 
 /**
- * A missing range that this process has taken in order to fill it. Exactly one of `succeed`, `fail` and `release` is called,
- * once, and after that nothing is written any more.
+ * A missing range that this process has taken to fill it. Exactly one of `succeed`, `fail` and `release` is called, once;
+ * nothing is written after that.
  */
 export interface RangeJob {
   readonly range: HeightRange;
-  /** What the run writes. Its commit of the last height publishes the range. */
+  /** Takes the blocks of the range. The commit of the last height publishes it. */
   readonly store: RangeStore;
-  /** Aborted when the job is to be given back: its plan is paused or cancelled. */
+  /** Aborted when the job is to be given back, because its plan is paused or cancelled. */
   readonly signal: AbortSignal;
   /** The range is published. */
   succeed(): Promise<void>;
   /**
-   * What the nodes gave cannot be brought into line with the index. It runs again after a pause; after too many failures in
-   * a row it is disputed. `startOver`: what is durable of it is in doubt, and forgotten.
+   * The blocks of the nodes do not fit the index. The range runs again after a pause; after too many failures in a row it is
+   * disputed. `startOver`: its durable blocks may be false, and are deleted.
    */
   fail(reason: string, how?: { readonly startOver?: boolean }): Promise<void>;
   /** Gives it back as it is. */
@@ -38,10 +38,10 @@ export interface WorkSource {
   next(signal: AbortSignal): Promise<RangeJob | undefined>;
   /** Expected errors: OperatorError `usage` for heights that cannot be planned. */
   plan(wanted: WantedPlan): Promise<BackfillPlan>;
-  /** What runs of the plan is given back and waits. Expected errors: OperatorError `usage` (no such plan), as for the two below. */
+  /** Gives back running ranges of the plan. Expected errors, also of the next two: OperatorError `usage` (no such plan). */
   pause(id?: number): Promise<void>;
   resume(id?: number): Promise<void>;
-  /** Forgets the plan, and what is not published of it. */
+  /** Removes the plan, and its ranges that are not published. */
   cancel(id?: number): Promise<void>;
   /** Lets disputed ranges run again. Returns how many. */
   redrive(): Promise<number>;
@@ -53,7 +53,7 @@ export interface WantedPlan extends HeightRange {
 }
 
 /**
- * `waiting`: for a free place, or because its plan is paused; `failed`: for its next run, after a pause; `disputed`: for
+ * `waiting`: for a free slot, or because its plan is paused; `failed`: for its next run, after a pause; `disputed`: for
  * `backfill redrive`.
  */
 export type RangePhase = 'waiting' | 'running' | 'failed' | 'disputed';
@@ -63,13 +63,13 @@ export interface RangeState extends OpenRange {
   readonly phase: RangePhase;
 }
 
-/** A process that fills the store, of several. */
+/** One of several processes that share a store. */
 export interface WorkerState {
   readonly id: string;
   readonly host: string;
   readonly pid: number;
   readonly version: string;
-  /** Which version of the work it does. */
+  /** The version of work that it does. */
   readonly workVersion: number;
   readonly roles: readonly string[];
   readonly state: 'ready' | 'running' | 'stopping' | 'stopped';
@@ -80,14 +80,15 @@ export interface WorkerState {
   readonly leads: boolean;
   readonly startedAt: Date;
   readonly beatAgeMs: number;
-  /** It is to end: when what it has in hand is done, or at once. */
-  readonly kill: KillWish | undefined;
+  /** Set when the operator wants it to end. */
+  readonly kill: KillMode | undefined;
 }
 
-export type KillWish = 'finish' | 'release';
+/** End after the running ranges are done, or give them back and end. */
+export type KillMode = 'finish' | 'release';
 
 export interface PlanState extends BackfillPlan {
-  /** Said where no live process does the version of work that the plan was cut for. */
+  /** Set if no live process does the version of work that the plan was cut for. */
   readonly untakenVersion?: number;
   /** Heights that are neither published nor durable in an open range. */
   readonly missingHeights: number;
@@ -96,30 +97,30 @@ export interface PlanState extends BackfillPlan {
 export interface BackfillState {
   readonly plans: readonly PlanState[];
   readonly ranges: readonly RangeState[];
-  /** Planned heights that no node is known to serve; nothing is asked for them. */
+  /** Planned heights that no node is known to serve; they are not requested. */
   readonly unserved: readonly HeightRange[];
-  /** Of all plans together, each height once. */
+  /** In all plans together, counting each height once. */
   readonly missingHeights: number;
-  /** Where several processes fill the store. */
+  /** Set if several processes share the store. */
   readonly workers?: readonly WorkerState[];
 }
 
 /** Which of several processes follows the chain: one at a time. */
 export interface Leadership {
   /**
-   * Waits until this process leads; `undefined` once the signal aborts. One caller at a time. What a former leader still
-   * writes is refused by the fence of the store, never by this alone.
+   * Waits until this process leads; `undefined` once the signal aborts. One caller at a time. This alone does not stop a former
+   * leader from writing: the fence of the store refuses its writes.
    */
   lead(signal: AbortSignal): Promise<Term | undefined>;
-  /** As far as this process knows: what it was last told, or nothing while the database is away. */
+  /** The leader as last read; `undefined` if there is none, or the database is away. */
   leader(): Leader | undefined;
 }
 
-/** The time that this process leads. */
+/** A period in which this process leads. */
 export interface Term {
-  /** Aborts when another may lead. */
+  /** Aborts when another process may lead. */
   readonly lost: AbortSignal;
-  /** Lets another lead, at once. Idempotent, also after a loss. */
+  /** Lets another process lead at once. Idempotent, also after a loss. */
   release(): Promise<void>;
 }
 
@@ -127,6 +128,6 @@ export interface Leader {
   /** Its id in the list of workers. */
   readonly worker: string;
   readonly host: string;
-  /** Milliseconds since it was last heard of. */
+  /** Milliseconds since its last beat. */
   readonly beatAgeMs: number;
 }

@@ -185,7 +185,7 @@ const down: Scene = async (browser, options) => {
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('Ready');
   await Promise.all([one.kill(), two.kill()]);
-  await page.says('Not ready', 'upstream_unreachable', '0 of 2 healthy', 'nobody has confirmed it for');
+  await page.says('Not ready', 'upstream_unreachable', '0 of 2 healthy', 'not confirmed for');
   await page.isFine('every-node-down');
   page.neverComplained(daemon.apiUrl);
 };

@@ -136,7 +136,7 @@ describe('doctor', () => {
     const dead = await examined(startArguments({ address: '127.0.0.1:1' }, scratchDirectory()));
     expect(dead.code).toBe(69);
     expect(dead.saying('nodes', 'problem')).toMatch(
-      /^Node 127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; see that it runs/,
+      /^Node 127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; check that it runs/,
     );
 
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
@@ -166,8 +166,8 @@ describe('doctor', () => {
     });
     const lacking = await examined(startArguments(poor, scratchDirectory()));
     expect(lacking.code).toBe(0);
-    expect(lacking.saying('nodes', 'warning')).toContain('the daemon gets blocks in the other way');
-    expect(lacking.saying('nodes', 'warning')).toContain('No node gave execution data just now');
+    expect(lacking.saying('nodes', 'warning')).toContain('the daemon gets blocks the other way');
+    expect(lacking.saying('nodes', 'warning')).toContain('No node sent execution data just now');
     const only = await examined(startArguments(poor, scratchDirectory(), '--edi-only'));
     expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
   });
@@ -187,11 +187,11 @@ describe('doctor', () => {
     const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
     expect(code, 'peers are no condition').toBe(0);
     expect(saying('nodes', 'ok')).toContain(
-      `Peer ${source.grpcAddress} (flow-localnet, in the clear) gives its blocks.`,
+      `Peer ${source.grpcAddress} (flow-localnet, in the clear) sends its blocks.`,
     );
     const said = saying('nodes', 'warning');
     expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--peer-token-file FILE`));
-    expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is no indexer`);
+    expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is not an indexer`);
     expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
     expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
 

@@ -81,7 +81,7 @@ it(
     );
     devnet.node.head.set(kept);
     daemon = await startDaemon(start);
-    await exporter.sees(/told to forget what is above height/);
+    await exporter.sees(/told to forget everything above height/);
     await eventually(() => {
       const last = readFileSync(file, 'utf8').trimEnd().split('\n').at(-1) ?? '{}';
       return (JSON.parse(last) as { height: number }).height === kept ? true : undefined;

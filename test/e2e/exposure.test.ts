@@ -9,7 +9,7 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
 const OPEN = 'the data directory is open to other users of this machine';
-const BEYOND = 'listening beyond this machine: whoever reaches the port can read';
+const BEYOND = 'listening beyond this machine: anyone who reaches the port can read';
 
 describe('the data directory', () => {
   it('is made for its owner alone, with every directory above that was missing', async () => {

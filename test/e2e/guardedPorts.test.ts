@@ -204,7 +204,7 @@ describe('a start with files that cannot be used', () => {
     const secrets = new TestSecrets(`${TOKEN}\n${TOKEN}\n`);
     const elsewhere = join(import.meta.dirname, '../data/tls/elsewhere-cert.pem');
     const cases = [
-      [['--api-tokens-file', secrets.tokensFile], /the token of line 2 stands there twice/],
+      [['--api-tokens-file', secrets.tokensFile], /the token of line 2 is there twice/],
       [['--api-tls-certificate-file', secrets.certificateFile], /has no private key in PEM/],
       [
         ['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')],

@@ -83,7 +83,7 @@ describe('status --watch on a terminal', () => {
     const watch = await Watch.start();
     await watch.shows(INDEXED);
     await watch.chain.stop();
-    const screen = await watch.shows('The daemon does not answer, for');
+    const screen = await watch.shows('The daemon has not answered for');
     expect(screen.lines()).toContain(INDEXED);
     watch.program.type('q');
     expect(await watch.program.exited).toBe(0);

@@ -111,11 +111,8 @@ const refusals: readonly [string, RegExp][] = [
     'an argument too many',
     /^[a-z]+ does not take the argument ".*"\. See flow-collection-indexer [a-z]+ --help\.$/s,
   ],
-  [
-    'a flag of another kind',
-    /^--\S+ goes with get account alone\. See flow-collection-indexer get --help\.$/,
-  ],
-  ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are read\.$/s],
+  ['a flag of another kind', /^--\S+ is only for get account\. See flow-collection-indexer get --help\.$/],
+  ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are allowed\.$/s],
   [
     'a word that it does not take',
     /^[a-z]+ does not know ".*"\..* It takes .*\. See flow-collection-indexer [a-z]+ --help\.$/s,

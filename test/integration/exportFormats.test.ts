@@ -352,9 +352,9 @@ describe('a directory', () => {
     const path = join(directory, file?.path ?? '');
     const content = readFileSync(path);
     writeFileSync(path, content.toString().replace('height', 'hEight'));
-    expect(await refused(...to, '--resume')).toMatch(/is not what manifest\.json says/);
+    expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
     truncateSync(path, 3);
-    expect(await refused(...to, '--resume')).toMatch(/is not what manifest\.json says/);
+    expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
     rmSync(join(directory, 'manifest.json'));
     expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
   });

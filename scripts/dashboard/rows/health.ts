@@ -65,11 +65,11 @@ export const healthRow: Row = {
     }),
     states({
       title: 'Alerts',
-      text: 'Of deploy/prometheus/alerts.yml, while they fire. docs/runbook.md has a section for each.',
+      text: 'Firing alerts of deploy/prometheus/alerts.yml. docs/runbook.md has a section for each.',
       names: { '1': ['fires', 'red'] },
       queries: [
         [
-          // Some are about no daemon in particular.
+          // Some alerts have no instance.
           'label_replace(max by (alertname, instance) (ALERTS{alertname=~"FlowIndexer.+", alertstate="firing"}), "instance", "all", "instance", "")',
           '{{alertname}} {{instance}}',
         ],

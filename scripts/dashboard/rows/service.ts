@@ -115,7 +115,7 @@ export const readersRow: Row = {
   ],
 };
 
-/** Gauges of Node.js. */
+/** Gauges of the Node.js process. */
 function ofNode(names: Readonly<Record<string, string>>): readonly Query[] {
   return Object.entries(names).map(([name, legend]) => [ofProcess(name), `{{instance}} ${legend}`]);
 }

@@ -42,7 +42,7 @@ export const accountTransactionsSchema = t.named(
   }),
 );
 
-/** A page request as it arrived: empty text for what was left out. */
+/** A page request as received; a missing parameter is an empty text. */
 export interface AccountRequest {
   readonly address: string;
   readonly role: string;
@@ -60,7 +60,7 @@ interface AccountPageRequest {
 }
 
 /**
- * A page of an account's transactions, for a running daemon and a closed store alike. Expected errors: ApiError (400
+ * A page of an account's transactions, of a running daemon or a closed store. Expected errors: ApiError (400
  * for malformed input, 404 while nothing is indexed or without the index), StorageError.
  */
 export async function accountDocument(
@@ -115,12 +115,12 @@ export function roleNamesOf(roles: number): readonly AccountRole[] {
   return accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0);
 }
 
-/** Every role there is. */
+/** All roles. */
 export const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRoles[name], 0);
 
 const CURSOR_BYTES = 16;
 
-/** The place at which a page ended: stable whatever is indexed later. */
+/** The place at which a page ended: still valid after more is indexed. */
 export function encodeCursor({ height, collectionIndex, transactionIndex }: TransactionPlace): Buffer {
   const cursor = Buffer.alloc(CURSOR_BYTES);
   cursor.writeBigUInt64BE(BigInt(height), 0);

@@ -19,8 +19,8 @@ interface Subject {
 }
 
 /**
- * Why a height, or the block, collection or transaction of an id, is or is not in the index: of a running daemon and of a
- * closed store. Expected errors: ApiError (400, a key that is neither; `indexer_silent`), StorageError.
+ * Why a height, or the block, collection or transaction with an id, is or is not in the index of a running daemon or a closed
+ * store. Expected errors: ApiError (400, a key that is neither; `indexer_silent`), StorageError.
  */
 export async function explainDocument(
   reader: IndexReader,
@@ -81,7 +81,7 @@ function missingStage(height: number, range: IndexedRange, history: PlannedHeigh
   return height < (coverageOf(range)[0]?.from ?? Infinity) ? 'below_first_indexed' : 'hole';
 }
 
-/** What is stored above the watermark while no daemon runs. */
+/** A closed store as a source: it knows the blocks above the watermark. */
 export function workOfStore(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
   range: () => IndexedRange,
@@ -111,7 +111,7 @@ export function blockAbove(
     .find(({ height, id }) => ('id' in block ? id === block.id : height === block.height));
 }
 
-/** A height, or an id that may be of anything. Expected errors: ApiError (400). */
+/** A height, or the id of anything. Expected errors: ApiError (400). */
 export function parseExplainKey(key: string): number | Identifier {
   const parsed = parseHeight(key) ?? parseIdentifier(key);
   if (parsed !== undefined) return parsed;
@@ -125,7 +125,7 @@ async function subjectOf(reader: IndexReader, key: string, source: WorkSource): 
     const stored = await reader.blockByHeight(id);
     return { key, kind: 'height', height: id, blockId: stored?.block.id ?? null };
   }
-  // What is no longer in progress may have been indexed since the first read.
+  // If it is no longer in progress, it may have been indexed since the first read.
   const found =
     (await placeInIndex(reader, id)) ?? (await placeInWork(source, id)) ?? (await placeInIndex(reader, id));
   return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };

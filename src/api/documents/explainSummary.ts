@@ -27,11 +27,11 @@ export function summaryOf(facts: Facts): string {
     case 'backfill':
       return history(facts, what);
     case 'above_head':
-      return `${what} is above the finalized head, ${known(head)}: the chain is not that far yet, as far as the access nodes report.`;
+      return `${what} is above the finalized head, ${known(head)}: the chain has not reached it, according to the access nodes.`;
     case 'beyond_stop':
       return `${what} is above the stop height, ${known(window?.stopHeight ?? null)}: the daemon does not ask for it.`;
     case 'outside_window':
-      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: it follows when the heights below it are done. ${gap(facts)}`;
+      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: its turn comes when the heights below it are done. ${gap(facts)}`;
     case 'queued':
       return `${what} is within the window, and its block has not arrived yet${heldUp(facts)}.`;
     case 'fetching':
@@ -60,9 +60,9 @@ function history({ history: planned }: Facts, what: string): string {
   if (state === 'disputed')
     return `${is}: ${where}, and disputed after ${failures} failures: ${reason ?? 'unknown'}. "backfill redrive" runs it again.`;
   if (state === 'failed')
-    return `${is}: ${where}, and runs again after a pause, for it failed: ${reason ?? 'unknown'}.`;
+    return `${is}: ${where}, and runs again after a pause, because it failed: ${reason ?? 'unknown'}.`;
   if (state === 'waiting')
-    return `${is}: ${where}, and waits${isPaused ? ' until the plan is resumed' : ' for a free place'}.`;
+    return `${is}: ${where}, and waits${isPaused ? ' until the plan is resumed' : ' for a free slot'}.`;
   return `${is}: ${where}${waitingFor === null ? '' : `; ${waitingFor.message}`}.`;
 }
 
@@ -87,7 +87,7 @@ function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): 
   if (kind !== 'collection') return `${what} is being fetched: ${lacks}${own}.`;
   const isMissing = work?.missingCollections.some(({ collectionId }) => collectionId === key) === true;
   return isMissing || missing > (work?.missingCollections.length ?? 0)
-    ? `${what} is being fetched; in all, its block has ${lacks}.`
+    ? `${what} is being fetched; its block has ${lacks}.`
     : `${what} has arrived and waits for the others of its block: ${lacks}.`;
 }
 

@@ -12,11 +12,11 @@ const explainStages = [
   'hole',
   /** Planned to be filled in below the live range, or being filled in. */
   'backfill',
-  /** The chain is not that far yet, as far as the access nodes report. */
+  /** The chain has not reached it, according to the access nodes. */
   'above_head',
   /** Above the stop height: it is not requested. */
   'beyond_stop',
-  /** Above the window: it follows when the heights below it are done. */
+  /** Above the window: its turn comes when the heights below it are done. */
   'outside_window',
   /** Within the window; its block is unknown, or not confirmed by the chain yet. */
   'queued',
@@ -28,7 +28,7 @@ const explainStages = [
   'waiting_for_gap',
   /** A daemon is running but has not started indexing. */
   'starting',
-  /** Above what is indexed, and no daemon is running. */
+  /** Above the indexed heights, and no daemon is running. */
   'not_indexed',
   /** Nothing indexed or in progress has this id. */
   'unknown_id',

@@ -16,12 +16,12 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 
 /** Maximum heights per page. */
 export const MAX_PAGE_HEIGHTS = 1_000;
-/** A page ends with the block that brings it to this length, in characters or bytes; a block is never split. */
+/** A page ends with the block that reaches this length, in characters or bytes; a block is never split. */
 export const PAGE_BYTES = 1024 * 1024;
 
 const ofBlock = { height: t.count, block_id: t.identifier, timestamp: t.time };
 
-/** The first line of each block, also of one without collections: it shows that the height is indexed and empty. */
+/** The first line of each block. A block without collections has one too, which shows that the height is indexed. */
 const blockLine = t.named(
   'ExportedBlock',
   t.object({
@@ -57,8 +57,8 @@ export interface ExportRange {
 }
 
 /**
- * The lines of as many whole blocks, from `from` on, as make a page: at most MAX_PAGE_HEIGHTS, none above `to` or the
- * watermark. The bytes depend on the chain alone, and every collection is hashed anew. Empty when `from` cannot be read. Expected errors: `StorageError`.
+ * A page of whole blocks as lines, from `from` on: at most MAX_PAGE_HEIGHTS, none above `to` or the watermark. The bytes depend
+ * only on the chain, and every collection is hashed again. Empty when `from` cannot be read. Expected errors: `StorageError`.
  */
 export async function exportPage(reader: IndexReader, range: ExportRange): Promise<string> {
   const memory = new VerificationMemory();
@@ -118,7 +118,7 @@ export function exportedLines(entry: BlockEntry): string {
   return lines.join('');
 }
 
-/** What the line of a block says. */
+/** The content of a block's line. */
 export function exportedBlock({ block, collections }: BlockEntry): ExportedBlock {
   return {
     ...({ kind: 'block', height: block.height, block_id: block.id, parent_id: block.parentId } as const),
@@ -129,7 +129,7 @@ export function exportedBlock({ block, collections }: BlockEntry): ExportedBlock
   };
 }
 
-/** What the line of a transaction says, which stands in the given collection of the block at the given index. */
+/** The content of the line of a transaction, given by its collection in the block and its index there. */
 export function exportedTransaction(
   { collections }: BlockEntry,
   { height, block_id, timestamp }: ExportedBlock,
@@ -145,7 +145,7 @@ export function exportedTransaction(
   };
 }
 
-/** A line of JSON, with its end. */
+/** A line of JSON, with a line feed. */
 export function lineOf(value: t.Described<typeof exportLine>): string {
   return `${JSON.stringify(value)}\n`;
 }

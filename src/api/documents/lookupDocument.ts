@@ -78,10 +78,9 @@ export function checkLookupKey(kind: LookupKind, key: string): void {
 }
 
 /**
- * Everything that the index knows of one block (by id or height), collection or transaction (by id): its positions and
- * contents, field names as in Flow's REST, positions as numbers. Serves a running daemon and a closed store alike.
- * `range` is the one at the moment of the request. Expected errors: ApiError (400
- * malformed key, 404 not within `range`), StorageError.
+ * Everything that the index knows about one block (by id or height), collection or transaction (by id): its positions and
+ * contents, with field names as in Flow's REST and positions as numbers. For a running daemon or a closed store. `range`: at
+ * the moment of the request. Expected errors: ApiError (400 malformed key, 404 not within `range`), StorageError.
  */
 export async function lookupDocument(
   reader: IndexReader,

@@ -43,8 +43,8 @@ export type StoredLine = t.Described<typeof storedLine>;
 export const storedPageLine = t.named('StoredPageLine', t.oneOf(sporksLine, storedLine));
 
 /**
- * Blocks with all their bytes, for whoever keeps an index of its own: a line with the sporks, then one for each block. Pages end
- * as those of `exportPage` do. Expected errors: `StorageError`.
+ * Blocks with all their bytes, for clients that keep their own index: a line with the sporks, then a line for each block. Pages
+ * end like those of `exportPage`. Expected errors: `StorageError`.
  */
 export async function storedPage(reader: ReadableIndex, range: ExportRange): Promise<string> {
   const sporks: StoredSporks = { kind: 'sporks', sporks: (reader.meta()?.sporks ?? []).map(sporkOf) };

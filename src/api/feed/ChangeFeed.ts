@@ -18,7 +18,7 @@ import type { StartPoint } from './feedStart.js';
 export const MAX_FOLLOWERS = 200;
 /** How long an event may stay untaken; the same as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
-/** Events sent in one go before requests are served again: reads from the cache wait for nothing. */
+/** Events sent in one go before requests are served again: reads from the cache never yield. */
 const EVENTS_PER_BURST = 64;
 /** Interval of the check for late followers. */
 const LOOK_EVERY_MS = 5_000;
@@ -31,8 +31,8 @@ export interface ChangeFeedDependencies {
 }
 
 /**
- * The indexed chain as a feed: each follower gets each height once, in order, from where it wants to begin, as soon as
- * the height can be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled.
+ * The indexed chain as a feed: each follower gets each height once, in order, from its starting point, as soon as the
+ * height can be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled.
  *
  * A follower's next height is read only when its last event was taken, so nothing piles up for a slow one; one that takes
  * nothing for SEND_LIMIT_MS is cut. Events are read one at a time, so followers that catch up cannot crowd out requests.
@@ -42,7 +42,7 @@ export class ChangeFeed {
   readonly #clock: Clock;
   readonly #blocks: RecentBlocks;
   readonly #bodies: RecentBodies;
-  /** At the last look. */
+  /** At the last `notify`. */
   #latestIndexed = -1;
   readonly #followers = new Set<Follower>();
   /** Followers whose next event is to be read, first come, first served; each at most once. */
@@ -93,8 +93,8 @@ export class ChangeFeed {
   }
 
   /**
-   * Like `follow`, for blocks with their bodies: consecutive heights in each event, at least one. A stream that rewinds
-   * nothing: its `from` must say so.
+   * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights. Such a stream never rewinds, so
+   * its `from` must not either.
    */
   followBodies(
     { from, to = Infinity, waits = false }: BodiesFollowing,
@@ -104,7 +104,7 @@ export class ChangeFeed {
       const range = rangeWith(next, this.#dependencies.status.range());
       const last = Math.min(to, range?.to ?? next);
       const blocks = await this.#bodies.read(next, last);
-      // Read while these are sent.
+      // Read the next ones while these are sent.
       this.#bodies.prepare(next + blocks.length, last);
       return { heights: blocks.length, send: (taken) => sink.send(blocks, taken) };
     };
@@ -134,7 +134,7 @@ export class ChangeFeed {
   /** The watermark or the sealed head may have moved. Cheap, and never throws. */
   notify(): void {
     const latestIndexed = this.#dependencies.status.range().latestIndexed ?? -1;
-    // Another process has rewound the database; what comes there again may be other blocks.
+    // Another process has rewound the database: the new blocks there may be different.
     if (latestIndexed < this.#latestIndexed) {
       this.#blocks.forgetAbove(latestIndexed);
       this.#bodies.forgetAbove(latestIndexed);
@@ -188,7 +188,7 @@ export class ChangeFeed {
   }
 
   async #serve(follower: Follower): Promise<void> {
-    // What is above the hole would be taken for the next height.
+    // Otherwise the height above the hole would look like the next one.
     if (follower.rewind === undefined && this.#isMissing(follower.next))
       throw holeAt(follower.next, this.#dependencies.status.range());
     const { heights, send } = await follower.read(follower);
@@ -233,7 +233,7 @@ export class ChangeFeed {
     for (const follower of [...this.#followers]) {
       if (follower.state !== 'sending' || follower.sentAtMs > sentBeforeMs) continue;
       this.#dependencies.metrics.feedFollowersCut.inc({ kind: follower.kind });
-      const message = `an event was not taken for ${SEND_LIMIT_MS / 1_000} s; resume after the last height that you have`;
+      const message = `the caller did not accept an event for ${SEND_LIMIT_MS / 1_000} s; resume after the last height that you have`;
       this.#end(follower, new ApiError(408, 'overdue', message));
     }
   }

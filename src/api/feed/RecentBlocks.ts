@@ -3,7 +3,7 @@ import type { IndexReader, StoredBlock } from '../../storage/index.js';
 /** The most recently read blocks: all followers of the tip want the same one. */
 const RECENT_BLOCKS = 64;
 
-/** Reads blocks through a cache. Indexed data never changes, unless another process takes some of it back. */
+/** Reads blocks through a cache. Indexed data never changes, unless another process rewinds it. */
 export class RecentBlocks {
   readonly #reader: Pick<IndexReader, 'blockByHeight'>;
   /** By height, least recently read first. */
@@ -13,7 +13,7 @@ export class RecentBlocks {
     this.#reader = dependencies.reader;
   }
 
-  /** What was above this height is indexed no longer. */
+  /** Call it when heights above this one are no longer indexed. */
   forgetAbove(latestIndexed: number): void {
     for (const height of [...this.#blocks.keys()]) if (height > latestIndexed) this.#blocks.delete(height);
   }

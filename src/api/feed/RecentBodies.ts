@@ -1,18 +1,18 @@
 import { RunningAverage } from '../../runtime/index.js';
 import type { IndexReader, WholeBlock } from '../../storage/index.js';
 
-/** Heights share one event up to this size; a larger block has one of its own. */
+/** Heights share one event up to this size; a larger block has its own event. */
 const EVENT_BYTES = 256 * 1024;
-/** The most heights of one event, however small. */
+/** Heights of one event at most. */
 const EVENT_HEIGHTS = 64;
-/** What is kept of the most recently read blocks: what is sent next, and the tip, of which all followers want the same. */
+/** Size of the cache: for the blocks to send next, and for the tip, which all followers read. */
 const RECENT_BYTES = 16 * 1024 * 1024;
 /**
- * Below these newest heights a block is dropped once it was read: nobody else is likely to want it soon, and buffers that
- * outlive a scavenge cost a source that feeds history more than reading them does.
+ * Below these newest heights, a block is dropped once it was read: another follower is unlikely to read it soon, and buffers
+ * that survive a scavenge cost more than reading them again.
  */
 const TIP_HEIGHTS = 64;
-/** Of a block and its bodies; decides how many are read at once. */
+/** The average size of a block with its bodies, which decides how many are read at once. */
 const BLOCK_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: EVENT_BYTES };
 
 interface Kept {
@@ -26,7 +26,7 @@ export class RecentBodies {
   /** By height, least recently read first. */
   readonly #blocks = new Map<number, Kept>();
   #keptBytes = 0;
-  /** Reads that have begun: who wants the same block waits for the same read. */
+  /** Reads in progress, shared by all callers that want the same block. */
   readonly #reading = new Map<number, Promise<Kept>>();
   readonly #blockBytes = new RunningAverage(BLOCK_BYTES);
 
@@ -34,15 +34,15 @@ export class RecentBodies {
     this.#reader = dependencies.reader;
   }
 
-  /** What was above this height is indexed no longer. */
+  /** Call it when heights above this one are no longer indexed. */
   forgetAbove(latestIndexed: number): void {
     for (const height of [...this.#blocks.keys()]) if (height > latestIndexed) this.#forget(height);
     for (const height of [...this.#reading.keys()]) if (height > latestIndexed) this.#reading.delete(height);
   }
 
-  /** Has what `read` is asked for next at hand. */
+  /** Reads ahead what the next `read` will ask for. */
   prepare(from: number, to: number): void {
-    // Whoever asks for it is told what is wrong.
+    // The `read` reports an error.
     if (from <= to) this.#some(from, to).catch(() => undefined);
   }
 
@@ -61,7 +61,7 @@ export class RecentBodies {
     return blocks;
   }
 
-  /** As many as are expected to fit into one event. */
+  /** Reads as many blocks as are expected to fit into one event. */
   #some(from: number, to: number): Promise<readonly Kept[]> {
     const expected = Math.floor(EVENT_BYTES / (this.#blockBytes.value ?? EVENT_BYTES));
     const count = Math.min(to - from + 1, Math.max(1, Math.min(expected, EVENT_HEIGHTS)));
@@ -75,7 +75,7 @@ export class RecentBodies {
     this.#reading.set(height, reading);
     try {
       const kept = await reading;
-      // Not where it was forgotten meanwhile.
+      // Unless it was forgotten meanwhile.
       if (this.#reading.get(height) === reading) this.#keep(height, kept);
       return kept;
     } finally {

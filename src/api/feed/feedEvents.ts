@@ -39,8 +39,8 @@ export interface FeedSink<E = FeedEvent> {
   /** Sends an event. `taken` must be called once the transport has passed it on; no further event comes before that. */
   send(event: E, taken: () => void): void;
   /**
-   * Ends the stream: with nothing after the last wanted height, else with an ApiError for the caller, the StorageError of
-   * a read, or anything else, which is a bug. May come after the caller has left.
+   * Ends the stream: without a reason after the last wanted height, else with an ApiError for the caller, the StorageError of a
+   * read, or anything else, which is a bug. May be called after the caller has left.
    */
   end(reason?: unknown): void;
 }

@@ -25,7 +25,7 @@ export type StartPoint =
  * returning follower asks for the height after its last one, which may not be there yet.
  *
  * Expected errors: ApiError (not_yet_indexed, below_first_indexed, hole, unknown_id), `StorageError`. With `waits`, a height
- * below the live range may be missing: it is waited for.
+ * below the live range may be missing: the stream waits for it.
  */
 export async function cursorAt(point: StartPoint, view: IndexView, { waits = false } = {}): Promise<Cursor> {
   const { firstIndexed: first, latestIndexed: latest, head } = view.range;
@@ -33,7 +33,7 @@ export async function cursorAt(point: StartPoint, view: IndexView, { waits = fal
   if (point === 'next') return plain(latest + 1);
   if (point === 'sealed') return plain(view.head('sealed'));
   if ('blockId' in point) return plain((await view.block(point.blockId)).block.height);
-  if ('lastSeen' in point) return behind(point.lastSeen, view, { latest, waits });
+  if ('lastSeen' in point) return after(point.lastSeen, view, { latest, waits });
   const { height } = point;
   if (height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
   if (height <= latest && !waits && rangeWith(height, view.range) === undefined)
@@ -41,8 +41,8 @@ export async function cursorAt(point: StartPoint, view: IndexView, { waits = fal
   return plain(height);
 }
 
-/** After the last block that a follower has, if that is the indexed one; otherwise it is sent back. */
-async function behind(
+/** After the last block that a follower has, if it is the indexed one; otherwise with a rewind. */
+async function after(
   { height, blockId }: SeenBlock,
   view: IndexView,
   { latest, waits }: { readonly latest: number; readonly waits: boolean },

@@ -12,22 +12,22 @@ export interface Following {
 
 /** What a follower of bodies wants. */
 export interface BodiesFollowing extends Pick<Following, 'from' | 'waits'> {
-  /** The last height, behind which the stream ends. Default: it follows the index. */
+  /** The last height, after which the stream ends. Default: it follows the index. */
   readonly to?: number | undefined;
 }
 
-/** What a follower is sent next. */
+/** What to send to a follower next. */
 export interface Sending {
   readonly heights: number;
   readonly send: (taken: () => void) => void;
 }
 
-/** A follower, and how far it is. */
+/** A follower and its position. */
 export interface Follower extends Pick<Following, 'kind' | 'until'> {
   readonly waits: boolean;
   /** The last height that is wanted. */
   readonly to: number;
-  /** Reads what comes next, from `next` on. */
+  /** Reads the next event, from `next` on. */
   readonly read: (follower: Follower) => Promise<Sending>;
   readonly end: FeedSink['end'];
   next: number;

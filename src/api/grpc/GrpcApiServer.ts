@@ -11,7 +11,7 @@ import { notServed } from './calls/notServed.js';
 import { ReflectionService } from './ReflectionService.js';
 
 const ACCESS_API = 'flow.access.AccessAPI';
-/** Our own. */
+/** Our own service. */
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 
 export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOptions {
@@ -55,7 +55,7 @@ export class GrpcApiServer extends GrpcServer {
     this.#health = health;
   }
 
-  /** The daemon's readiness may have changed. */
+  /** Call it when the daemon's readiness may have changed. */
   notify(): void {
     this.#health.notify();
   }

@@ -10,8 +10,8 @@ import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
 import { HeldBytes } from '../limits/HeldBytes.js';
-import { ServerLife } from '../server/ServerLife.js';
-import type { ServerLifeDependencies } from '../server/ServerLife.js';
+import { ServerLifecycle } from '../server/ServerLifecycle.js';
+import type { ServerLifecycleDependencies } from '../server/ServerLifecycle.js';
 import { stopping } from '../view/ApiError.js';
 import type { GrpcCalls } from './calls/calls.js';
 import { GrpcAdmission, MAX_REQUEST_BYTES } from './admission/GrpcAdmission.js';
@@ -51,17 +51,17 @@ export interface GrpcServerOptions extends GuardOptions {
   readonly maxHeldBytes?: number;
 }
 
-export interface GrpcServerDependencies extends ServerLifeDependencies {
-  /** Takes what the index cannot serve. Absent: that is refused. */
+export interface GrpcServerDependencies extends ServerLifecycleDependencies {
+  /** Serves calls that the index cannot. Absent: they are refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
   /** Absent: nothing is counted. */
   readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
 }
 
-/** gRPC on a TCP port of its own, bytes in and bytes out, with bounds on everything a caller sends and leaves untaken. */
+/** gRPC on its own TCP port, bytes in and bytes out, with bounds on everything a caller sends and does not take. */
 export class GrpcServer {
   readonly #grpc: Server;
-  readonly #life: ServerLife;
+  readonly #lifecycle: ServerLifecycle;
   readonly #connections: GrpcConnections;
   readonly #held: HeldBytes;
   readonly #limiter: AddressLimiter;
@@ -92,7 +92,7 @@ export class GrpcServer {
       {
         requests: new ApiRequests({ interface: 'grpc' }, { clock, metrics }),
         ...{ connections: this.#connections, limiter: this.#limiter, guard: this.#guard },
-        isClosing: () => this.#life.isClosing,
+        isClosing: () => this.#lifecycle.isClosing,
       },
     );
     this.#grpc = new Server({
@@ -112,7 +112,7 @@ export class GrpcServer {
     });
     this.#tcp = tcp;
     boundHandshakes(tcp, maxConnections);
-    const ends = {
+    const hooks = {
       socket: tcp,
       listen: async () => {
         await new Promise<void>((resolve, reject) => {
@@ -130,36 +130,39 @@ export class GrpcServer {
     };
     const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
     const { secrets } = options;
-    this.#life = new ServerLife({ host, port, name: 'grpc', ...flags, secrets }, { ...dependencies, ends });
+    this.#lifecycle = new ServerLifecycle(
+      { host, port, name: 'grpc', ...flags, secrets },
+      { ...dependencies, hooks },
+    );
     this.#register(calls);
   }
 
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
   start(): Promise<void> {
-    return this.#life.start();
+    return this.#lifecycle.start();
   }
 
   /** The listening address, with the port resolved. Only between `start()` and `close()`. */
   address(): { readonly host: string; readonly port: number } {
-    return this.#life.address();
+    return this.#lifecycle.address();
   }
 
-  /** What changes while it runs. */
+  /** Changes limits while it runs. */
   setLimits(limits: { readonly maxConnections: number; readonly ratePerSecondPerAddress: number }): void {
     this.#connections.setLimit(limits.maxConnections);
     boundHandshakes(this.#tcp, limits.maxConnections);
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 
-  /** From now on, these are the tokens and the certificate; a port that speaks plain text goes on doing so. */
+  /** Replaces tokens and certificate; a plain-text port stays plain text. */
   secure(secrets: ApiSecrets): void {
     this.#guard.set(secrets);
-    this.#life.renew(secrets);
+    this.#lifecycle.renew(secrets);
   }
 
-  /** Like `ServerLife.close`. Further calls are refused; streams are their owner's to end. */
+  /** Like `ServerLifecycle.close`. Further calls are refused; streams are their owner's to end. */
   close(): Promise<void> {
-    return this.#life.close();
+    return this.#lifecycle.close();
   }
 
   async #stop(tcp: TcpServer): Promise<void> {
@@ -167,7 +170,7 @@ export class GrpcServer {
     this.#forwarding?.close();
     const closed = new Promise<void>((resolve) => tcp.close(() => resolve()));
     this.#connections.destroyWhenEnded();
-    // Its callback is of no use: on Node.js 24 it comes while calls are still in progress.
+    // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
     this.#grpc.tryShutdown(() => undefined);
     await closed;
     this.#grpc.forceShutdown();
@@ -179,7 +182,7 @@ export class GrpcServer {
       held: this.#held,
       forwardingFor: (metadata) => (this.#guard.mayForward(metadata) ? this.#forwarding : undefined),
       expectEnd: (peer) => this.#connections.expectEnd(peer),
-      run: (work) => this.#life.run(work),
+      run: (work) => this.#lifecycle.run(work),
     };
     for (const [path, call] of Object.entries(unary)) {
       this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
@@ -198,7 +201,7 @@ export class GrpcServer {
   }
 
   #explain(error: unknown): CallRefusal {
-    const refusal = refusalOf(this.#life.explain(error));
+    const refusal = refusalOf(this.#lifecycle.explain(error));
     const isUnreadable = error instanceof StorageError && error.kind !== 'corrupt';
     return isUnreadable ? { ...refusal, code: status.UNAVAILABLE } : refusal;
   }

@@ -15,7 +15,7 @@ const SERVICE_UNKNOWN = 3;
 interface Watcher {
   readonly isKnown: boolean;
   readonly sink: StreamSink;
-  /** The last state it took. */
+  /** The last state sent to it. */
   reported: number | undefined;
 }
 
@@ -68,7 +68,7 @@ export class HealthService {
     return () => void this.#watchers.delete(watcher);
   }
 
-  /** Reports a change to the watchers. Call every second or so: what a watcher did not take is sent again. */
+  /** Reports a change to the watchers. Call it about every second: what a watcher did not take is sent again. */
   notify(): void {
     const state = this.#state();
     for (const watcher of this.#watchers) this.#report(watcher, state);

@@ -12,7 +12,7 @@ const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alph
 const REQUEST = { host: 1, file: 3, symbol: 4, extension: 5, extensionsOf: 6, services: 7 } as const;
 const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, error: 7 } as const;
 
-/** Every file under `proto/`, by what it is asked for. */
+/** Every file under `proto/`, by name and by symbol. */
 class DescribedFiles {
   readonly byName = new Map<string, DescriptorFile>();
   readonly bySymbol = new Map<string, DescriptorFile>();
@@ -32,7 +32,7 @@ class DescribedFiles {
 
 /**
  * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
- * messages. None of these has extensions. The files are read for the first who asks.
+ * messages. None of these has extensions. The files are read at the first request.
  */
 export class ReflectionService {
   #files: DescribedFiles | undefined;
@@ -42,7 +42,7 @@ export class ReflectionService {
     return Object.fromEntries(SERVICES.map((service) => [`/${service}/ServerReflectionInfo`, respond]));
   }
 
-  /** Expected errors: ApiError (bad_request). "Not found" is a response, and the call goes on. */
+  /** Expected errors: ApiError (bad_request). "Not found" is a response that does not end the call. */
   #respond(request: Buffer): Buffer {
     const requested = fieldsOf(request);
     const { byName, bySymbol, services } = this.#described();

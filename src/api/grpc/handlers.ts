@@ -17,10 +17,10 @@ const MAX_MESSAGES = 1_000;
 
 /** What calls need from their server. */
 export interface CallHost {
-  /** How a call ends that threw this. */
+  /** The status for an error that a call threw. */
   readonly explain: (error: unknown) => CallRefusal;
   readonly held: HeldBytes;
-  /** Takes what the index cannot serve, of a call with these metadata. */
+  /** The forwarding for a call with these metadata, if it may use it. */
   readonly forwardingFor: (metadata: Metadata) => GrpcForwarding | undefined;
   /** We have ended a stream of this peer; call the returned function when it is over. */
   readonly expectEnd: (peer: string) => () => void;
@@ -118,7 +118,7 @@ export function conversationHandler(
   };
 }
 
-/** For a call that the index does not serve, and that is forwarded. */
+/** For a call that is forwarded because the index does not serve it. */
 export function forwardingHandler(forwarding: GrpcForwarding): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => forwarding.serve(call);
 }

@@ -3,8 +3,8 @@ import { ApiError } from '../view/ApiError.js';
 import type { ApiSecrets } from './tls.js';
 
 /**
- * What a request costs: `open` ones are answered whatever they come with (what is the same in every installation, and
- * health), `expensive` ones stay open, take much to answer, or use the access nodes.
+ * What a request costs. `open`: served without a token, because it is the same in every installation, or health. `expensive`:
+ * a stream, a large response, or one that uses the access nodes.
  */
 export type Cost = 'open' | 'cheap' | 'expensive';
 
@@ -13,20 +13,20 @@ export interface GuardOptions {
   readonly secrets?: ApiSecrets | undefined;
 }
 
-/** What a request came with. */
+/** The credentials of a request. */
 export interface Credentials {
-  /** The header, or metadata, of that name. */
+  /** The header or metadata entry of this name. */
   readonly authorization: string | undefined;
-  /** The connection has a client certificate that was verified. */
+  /** The connection has a verified client certificate. */
   readonly isKnownClient: boolean;
 }
 
-/** The digest by which a token is known. */
+/** The digest that identifies a token. */
 export function digestOf(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
-/** Says which requests are refused for want of a token or a client certificate. Tokens are held as digests. */
+/** Decides which requests are refused for lack of a token or a client certificate. Keeps tokens as digests. */
 export class TokenGuard {
   #covers: ApiSecrets['tokensFor'] = 'everything';
   #digests: readonly Buffer[] = [];
@@ -36,19 +36,19 @@ export class TokenGuard {
     if (secrets !== undefined) this.set(secrets);
   }
 
-  /** Takes the place of what was known before. */
+  /** Replaces all tokens. */
   set({ tls, tokens, tokensFor }: ApiSecrets): void {
     this.#covers = tokensFor;
     this.#digests = (tokens ?? []).map((digest) => Buffer.from(digest, 'hex'));
     this.#isOn = tokens !== undefined || tls?.clientCa !== undefined;
   }
 
-  /** False: everybody may do everything. */
+  /** False: every caller may do everything. */
   get isOn(): boolean {
     return this.#isOn;
   }
 
-  /** True where a request of this cost needs a token or a client certificate. */
+  /** True if a request of this cost needs a token or a client certificate. */
   covers(cost: Cost): boolean {
     return this.#isOn && cost !== 'open' && (this.#covers === 'everything' || cost === 'expensive');
   }
@@ -60,18 +60,18 @@ export class TokenGuard {
     return token !== undefined && this.#has(token);
   }
 
-  /** Why a request that is not from somebody known is refused. */
+  /** The refusal of a request without valid credentials. */
   refusal({ authorization }: Credentials): ApiError {
     const why =
       authorization === undefined
-        ? 'a bearer token is needed here (Authorization: Bearer TOKEN), and none came'
+        ? 'a bearer token is needed here (Authorization: Bearer TOKEN), but the request has none'
         : tokenOf(authorization) === undefined
-          ? 'a bearer token is needed here (Authorization: Bearer TOKEN), and what came is none'
+          ? 'a bearer token is needed here (Authorization: Bearer TOKEN), but the request has something else'
           : 'this bearer token is not known here';
-    return new ApiError(401, 'unauthorized', `${why}; ask whoever runs this daemon for one`);
+    return new ApiError(401, 'unauthorized', `${why}; ask the operator of this daemon for one`);
   }
 
-  /** Every digest is compared, in constant time each. */
+  /** Compares all digests, each in constant time. */
   #has(token: string): boolean {
     const given = Buffer.from(digestOf(token), 'hex');
     let isKnown = false;

@@ -3,11 +3,11 @@ import type { Server, TlsOptions } from 'node:tls';
 /** For the TLS handshake of a connection. */
 const HANDSHAKE_TIMEOUT_MS = 15_000;
 
-/** With what a port speaks TLS; all of it in PEM. */
+/** Certificate and key of a TLS port, in PEM. */
 export interface TlsIdentity {
   readonly certificate: string;
   readonly key: string;
-  /** Authorities whose client certificates count like a token. Absent: none is asked for. */
+  /** Authorities whose client certificates count like a token. Absent: none is requested. */
   readonly clientCa?: string | undefined;
 }
 
@@ -17,19 +17,19 @@ export interface ApiSecrets {
   readonly tls: TlsIdentity | undefined;
   /** SHA-256 of each bearer token, in hexadecimal digits. Absent: there are no tokens. */
   readonly tokens: readonly string[] | undefined;
-  /** What needs a token, or a client certificate, where there are any. */
+  /** Which requests need a token or a client certificate, if there are any. */
   readonly tokensFor: 'everything' | 'expensive';
 }
 
-/** What would guard a port, and does not. */
+/** The protections that a port lacks. */
 export function missingOf(secrets: ApiSecrets | undefined): readonly string[] {
   const asksAll = secrets?.tokens !== undefined && secrets.tokensFor === 'everything';
   return [...(secrets?.tls === undefined ? ['TLS'] : []), ...(asksAll ? [] : ['tokens for everything'])];
 }
 
 /**
- * For a server that speaks TLS. A client without a certificate, or with another's, is no error here: what it may do is decided
- * per request.
+ * Options of a TLS server. It accepts a client without a certificate, or with one of another authority: each request decides what
+ * the client may do.
  */
 export function tlsOptions(identity: TlsIdentity): TlsOptions {
   return {
@@ -40,7 +40,7 @@ export function tlsOptions(identity: TlsIdentity): TlsOptions {
   };
 }
 
-/** New connections get this certificate; those that are open keep what they have. */
+/** Sets the certificate for new connections. */
 export function renew(server: Pick<Server, 'setSecureContext'>, identity: TlsIdentity): void {
   server.setSecureContext(contextOf(identity));
 }

@@ -6,8 +6,8 @@ import { ApiRequests } from '../limits/ApiRequests.js';
 import type { ApiMetrics } from '../limits/ApiRequests.js';
 import { HeldBytes } from '../limits/HeldBytes.js';
 import { Semaphore } from '../limits/Semaphore.js';
-import { ServerLife } from '../server/ServerLife.js';
-import type { ServerLifeDependencies } from '../server/ServerLife.js';
+import { ServerLifecycle } from '../server/ServerLifecycle.js';
+import type { ServerLifecycleDependencies } from '../server/ServerLifecycle.js';
 import { ApiError, isElsewhere } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins } from './admission/cors.js';
@@ -16,8 +16,9 @@ import { HttpConnections } from './admission/HttpConnections.js';
 import { HttpGuard } from './admission/HttpGuard.js';
 import { fastifyServer } from './fastifyServer.js';
 import { refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
-import { JSON_TYPE, ResponseWriter } from './responses/ResponseWriter.js';
+import { ResponseWriter } from './responses/ResponseWriter.js';
 import { beginStream } from './responses/streamedResponse.js';
+import { JSON_TYPE } from './types.js';
 import type { HttpRoute, HttpRoutes, WebSocketRoute } from './types.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
 
@@ -51,26 +52,26 @@ export type HttpLimits = Required<
   Pick<HttpServerOptions, 'corsOrigins' | 'maxConnections' | 'ratePerSecondPerAddress'>
 >;
 
-export interface HttpServerDependencies extends ServerLifeDependencies {
+export interface HttpServerDependencies extends ServerLifecycleDependencies {
   /** Absent: requests are not counted. */
   readonly metrics?: ApiMetrics | undefined;
 }
 
 /**
- * HTTP, GET and HEAD only, and WebSocket where there is a route for it: bounds on everything a caller sends and leaves
- * untaken, and error bodies in Flow's form.
+ * HTTP, GET and HEAD only, and WebSocket if there is a route for it, with bounds on everything a caller sends and does not
+ * take, and error bodies in Flow's form.
  */
 export class HttpServer {
   #corsOrigins: readonly string[];
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #life: ServerLife;
+  readonly #lifecycle: ServerLifecycle;
   readonly #connections: HttpConnections;
   readonly #writer: ResponseWriter;
   readonly #bulk = new Semaphore({ places: MAX_BULK_RESPONSES });
   readonly #requests: ApiRequests;
   readonly #limiter: AddressLimiter;
-  /** Routes whose responses go on until their callers leave. */
+  /** Routes whose responses last until their callers leave. */
   readonly #lasting: ReadonlySet<string>;
   readonly #admission: HttpAdmission;
   readonly #guard: HttpGuard;
@@ -99,7 +100,7 @@ export class HttpServer {
       { corsOrigins: () => this.#corsOrigins },
       { connections, limiter, guard, forwarding, routes },
     );
-    const ends = {
+    const hooks = {
       socket: app.server,
       listen: async () => {
         await app.listen({ host, port });
@@ -113,9 +114,9 @@ export class HttpServer {
       cut: () => webSocket?.cut(),
     };
     const [hostFlag, portFlag] = [`--${settings}-host`, `--${settings}-port`];
-    this.#life = new ServerLife(
+    this.#lifecycle = new ServerLifecycle(
       { host, port, name: settings, hostFlag, portFlag, secrets },
-      { ...dependencies, ends },
+      { ...dependencies, hooks },
     );
     // Also for the route that the plugin adds.
     this.#explainErrors();
@@ -128,30 +129,30 @@ export class HttpServer {
 
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
   start(): Promise<void> {
-    return this.#life.start();
+    return this.#lifecycle.start();
   }
 
   /** The listening address, with the port resolved. Only between `start()` and `close()`. */
   address(): { readonly host: string; readonly port: number } {
-    return this.#life.address();
+    return this.#lifecycle.address();
   }
 
-  /** What changes while it runs; connections that are open already stay. */
+  /** Changes limits while it runs; open connections stay. */
   setLimits(limits: HttpLimits): void {
     this.#corsOrigins = limits.corsOrigins;
     this.#connections.setLimit(limits.maxConnections);
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 
-  /** From now on, these are the tokens and the certificate; a port that speaks plain text goes on doing so. */
+  /** Replaces tokens and certificate; a plain-text port stays plain text. */
   secure(secrets: ApiSecrets): void {
     this.#guard.set(secrets);
-    this.#life.renew(secrets);
+    this.#lifecycle.renew(secrets);
   }
 
-  /** Like `ServerLife.close`. */
+  /** Like `ServerLifecycle.close`. */
   close(): Promise<void> {
-    return this.#life.close();
+    return this.#lifecycle.close();
   }
 
   #explainErrors(): void {
@@ -192,7 +193,7 @@ export class HttpServer {
       method: ['GET', 'HEAD'],
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
       handler: (request, reply) => {
-        if (this.#life.inProgress >= MAX_REQUESTS) {
+        if (this.#lifecycle.inProgress >= MAX_REQUESTS) {
           const message = `at most ${MAX_REQUESTS} requests may be in progress at once; retry`;
           throw new ApiError(503, 'busy', message);
         }
@@ -209,7 +210,7 @@ export class HttpServer {
           beginStream(response, request, reply, (reason) => this.#explain(reason));
           return undefined;
         };
-        return this.#life.run(isBulk ? () => this.#bulk.run(serve) : serve);
+        return this.#lifecycle.run(isBulk ? () => this.#bulk.run(serve) : serve);
       },
     });
   }
@@ -238,6 +239,6 @@ export class HttpServer {
   }
 
   #explain(error: unknown): ApiError {
-    return refusedByRouter(error) ?? this.#life.explain(error);
+    return refusedByRouter(error) ?? this.#lifecycle.explain(error);
   }
 }

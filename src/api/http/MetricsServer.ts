@@ -17,7 +17,7 @@ export interface MetricsServerDependencies extends HttpServerDependencies {
   readonly debugging?: Debugging | undefined;
 }
 
-/** For monitoring: `/metrics`, `/livez` (the event loop turns), `/readyz` (200, or 503 with the reasons); and `/debug`, where that is on. */
+/** For monitoring: `/metrics`, `/livez` (the event loop turns), `/readyz` (200, or 503 with the reasons); and `/debug`, if enabled. */
 export class MetricsServer extends HttpServer {
   constructor(options: MetricsServerOptions, dependencies: MetricsServerDependencies) {
     const { debugging, page, health } = dependencies;

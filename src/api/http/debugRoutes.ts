@@ -2,14 +2,14 @@ import { quoted } from '../../runtime/index.js';
 import { isLoopback } from '../server/listenError.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { single } from '../view/queryParameters.js';
-import { JSON_TYPE } from './responses/ResponseWriter.js';
+import { JSON_TYPE } from './types.js';
 import type { HttpRequest, HttpRoute } from './types.js';
 
 /** A thread of the daemon. */
 export const debugThreads = ['main', 'reader'] as const;
 export type DebugThread = (typeof debugThreads)[number];
 
-/** Looks into the daemon's threads. Both answer with JSON. Expected errors: ApiError. */
+/** Profiles of the daemon's threads, as JSON. Expected errors: ApiError. */
 export interface Debugging {
   cpuProfile(thread: DebugThread, durationMs: number): Promise<string>;
   heap(thread: DebugThread): Promise<string>;
@@ -20,10 +20,10 @@ const DEFAULT_SECONDS = 5;
 const MAX_SECONDS = 30;
 const SECOND_MS = 1_000;
 
-/** Headers by which a proxy tells that somebody else asks. */
+/** Headers that a proxy sets for another caller. */
 const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'];
 
-/** `/debug/profile` and `/debug/heap`, for this machine alone, whatever address the server listens at. */
+/** `/debug/profile` and `/debug/heap`, only for this machine, whatever address the server listens at. */
 export function debugRoutes(debugging: Debugging): readonly HttpRoute[] {
   return [
     {
@@ -46,8 +46,8 @@ export function debugRoutes(debugging: Debugging): readonly HttpRoute[] {
 }
 
 /**
- * Only somebody on this machine who means it: no other address, no proxy that passes others on, and no web page whose name was
- * made to point here (then the host is not this one).
+ * Refuses all callers but those on this machine: other addresses, callers behind a proxy, and web pages that reach us by DNS
+ * rebinding (their host is not this machine).
  */
 function refuseOthers({ headers, remoteAddress = '' }: HttpRequest): void {
   const host = /^(?:\[([^\]]*)\]|([^:]*))(?::\d+)?$/.exec(headers.host ?? '');

@@ -23,14 +23,14 @@ const CONNECTION_TIMEOUT_MS = 60_000;
 /** For a connection between two requests. */
 const KEEP_ALIVE_TIMEOUT_MS = 30_000;
 
-/** Fastify's own compilers take 40 ms to load, and no route has a schema that is to be compiled. */
+/** Fastify's own compilers take 40 ms to load, and no route has a schema to compile. */
 const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
 
 function refuseSchema(): never {
   throw new Error('a route has a schema, and nothing compiles it');
 }
 
-/** Fastify with our bounds on what it reads, before any route. `refuse` answers what it does not take as a request. */
+/** Fastify with our bounds on what it reads, without routes. `refuse` answers malformed requests. */
 export function fastifyServer(
   options: {
     readonly tls: TlsIdentity | undefined;
@@ -66,7 +66,7 @@ export function fastifyServer(
   });
 }
 
-/** Makes the server that Fastify uses in place of its own where it is to speak TLS. */
+/** Creates the TLS server that Fastify uses instead of its own. */
 function tlsServer(
   identity: TlsIdentity,
   limits: ServerOptions & { readonly connectionTimeoutMs: number },

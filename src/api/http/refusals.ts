@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { shortened } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
+import { JSON_TYPE } from './types.js';
 
 /** Fifty ids are 3,250 characters. */
 const MAX_URL_LENGTH = 8192;
@@ -46,7 +47,7 @@ export function writeRefusal(
   { isBodyUnread }: { readonly isBodyUnread: boolean },
 ): void {
   const body = JSON.stringify(error.body());
-  response.setHeader('content-type', 'application/json; charset=UTF-8');
+  response.setHeader('content-type', JSON_TYPE);
   response.setHeader('content-length', Buffer.byteLength(body));
   response.setHeader('cache-control', 'no-store');
   if (error.code === 503) response.setHeader('retry-after', RETRY_AFTER_SECONDS);
@@ -68,9 +69,9 @@ export function refusedByRouter(error: unknown): ApiError | undefined {
 
 /** Refuses bytes that are not an HTTP request, and requests that a limit cut off, then hangs up. */
 export function refuseClient(error: Error & { readonly code?: string }, socket: Socket): void {
-  // A handshake that failed leaves nothing to write to.
-  const isOfTls = error.code?.startsWith('ERR_SSL_') === true;
-  if (error.code === 'ECONNRESET' || isOfTls || !socket.writable) {
+  // After a failed handshake, nothing can be written.
+  const isTlsError = error.code?.startsWith('ERR_SSL_') === true;
+  if (error.code === 'ECONNRESET' || isTlsError || !socket.writable) {
     socket.destroy();
     return;
   }
@@ -79,7 +80,7 @@ export function refuseClient(error: Error & { readonly code?: string }, socket: 
   socket.end(
     [
       `HTTP/1.1 ${refusal.code} ${STATUS_CODES[refusal.code]}`,
-      'Content-Type: application/json; charset=UTF-8',
+      `Content-Type: ${JSON_TYPE}`,
       `Content-Length: ${Buffer.byteLength(body)}`,
       'Connection: close',
       '',

@@ -4,11 +4,13 @@ import type { Cost } from '../guard/TokenGuard.js';
 import type { ApiError } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 
+export const JSON_TYPE = 'application/json; charset=UTF-8';
+
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly headers: IncomingHttpHeaders;
-  /** Of the caller, or of the proxy before it; `undefined` once it has hung up. */
+  /** Address of the caller, or of the proxy in front of it; `undefined` once it has hung up. */
   readonly remoteAddress: string | undefined;
 }
 
@@ -26,7 +28,7 @@ export type HttpResponse = {
   readonly status?: number;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Absent: nobody may keep the response. */
+  /** Absent: the response may not be cached. */
   readonly validity?: Validity;
 } & (
   | { readonly body: unknown }
@@ -34,7 +36,7 @@ export type HttpResponse = {
   | { readonly build: () => unknown }
 );
 
-/** The sending end of a response without an end. */
+/** The sending end of an endless response. */
 export interface StreamedBody {
   /** Writes, and calls back once the connection has passed it on. */
   write(text: string, onTaken: () => void): void;
@@ -46,7 +48,7 @@ export interface StreamedBody {
   explain(reason: unknown): ApiError;
 }
 
-/** A response that goes on until its caller leaves. */
+/** A response that lasts until its caller leaves. */
 export interface StreamingResponse {
   readonly contentType: string;
   /** Sent with the headers. */
@@ -64,16 +66,16 @@ type HttpHandler = (
 ) => HttpResponse | StreamingResponse | Promise<HttpResponse | StreamingResponse>;
 
 export interface HttpRoute {
-  /** `{name}` stands for a segment. */
+  /** `{name}` matches a segment. */
   readonly path: string;
   readonly handle: HttpHandler;
   /** True: one response may be as large as a whole block; few are built at a time. */
   readonly isBulk?: boolean;
-  /** True: the response goes on until its caller leaves. */
+  /** True: the response lasts until its caller leaves. */
   readonly isStream?: boolean;
   /** True: a file that is kept in memory; requests for it do not count against the rate of their address. */
   readonly isFile?: boolean;
-  /** True: the same in every installation, and so served without a token. */
+  /** True: served without a token, because it is the same in every installation. */
   readonly isOpen?: boolean;
 }
 
@@ -83,11 +85,11 @@ export function costOf({ isBulk, isOpen, isStream }: HttpRoute): Cost {
   return isBulk === true || isStream === true ? 'expensive' : 'cheap';
 }
 
-/** What a server does for one of its WebSocket connections. */
-export interface WebSocketCare {
+/** What a server provides for a WebSocket connection. */
+export interface WebSocketContext {
   /** The refusal for an error; an unexpected one is a bug. */
   readonly explain: (error: unknown) => ApiError;
-  /** Why this connection is refused: what it came with is not enough. */
+  /** Why this connection is refused, if its credentials are not enough. */
   readonly unauthorized: ApiError | undefined;
   /** Counts a request of this address: 0 when it may pass, else the seconds until the next one may. */
   readonly waitSeconds: () => number;
@@ -96,10 +98,10 @@ export interface WebSocketCare {
 /** The path at which a server speaks WebSocket. */
 export interface WebSocketRoute {
   readonly path: string;
-  /** Of a client's message. */
+  /** Limit of a client's message. */
   readonly maxMessageBytes: number;
   /** Takes over a connection. */
-  accept(socket: WebSocket, request: IncomingMessage, care: WebSocketCare): void;
+  accept(socket: WebSocket, request: IncomingMessage, context: WebSocketContext): void;
   /** Closes every connection, as the protocol demands. */
   close(): void;
   /** Ends every connection at once. */

@@ -17,13 +17,13 @@ const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings
  */
 export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void {
   // Never listens: the plugin sees only the upgrades passed on to it.
-  const taken = new Server();
+  const upgrades = new Server();
   const latest = new WeakMap<Duplex, ServerResponse>();
   const note = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
   };
   app.server.on('request', note);
-  // As Node.js answers, but noted.
+  // Answers like Node.js, and records the response.
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     note(request, response);
     response.writeHead(417).end();
@@ -31,16 +31,17 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const before = latest.get(socket);
     if (before?.closed === false) {
-      // Node.js has taken its hands off the connection: nobody else ends it.
+      // Node.js no longer manages the connection, so end it here.
       before.once('close', () => socket.end(() => socket.destroy()));
       return;
     }
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
-    if (isWebSocket && pathOf(request.url ?? '') === route.path) taken.emit('upgrade', request, socket, head);
+    if (isWebSocket && pathOf(request.url ?? '') === route.path)
+      upgrades.emit('upgrade', request, socket, head);
     else serveWithoutUpgrade(app.server, request, socket, head);
   });
   app.register(websocket, {
-    options: { server: taken, maxPayload: route.maxMessageBytes, perMessageDeflate: false },
+    options: { server: upgrades, maxPayload: route.maxMessageBytes, perMessageDeflate: false },
     // The library has closed the connection with a code that says why.
     errorHandler: () => undefined,
     preClose: (done) => {

@@ -2,7 +2,7 @@ import { isIPv4 } from 'node:net';
 import type { Clock } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 
-/** Addresses remembered at once; the one that asked longest ago is forgotten first. */
+/** Addresses remembered at once; the one whose last request is oldest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 /** What an address may send at once after a quiet time, in seconds of its rate. */
 const BURST_SECONDS = 1;
@@ -29,7 +29,7 @@ export class AddressLimiter {
     this.#clock = dependencies.clock;
   }
 
-  /** From the next request on; who has spent the old rate waits no longer than the new one demands. */
+  /** Applies from the next request on. A caller that has used up the old rate waits no longer than the new rate requires. */
   setRate(ratePerSecond: number): void {
     this.#ratePerSecond = ratePerSecond;
   }

@@ -14,7 +14,7 @@ export type ForwardedOutcome =
   /** The connection broke. */
   | 'lost'
   | 'busy'
-  /** The indexing thread did not say in time whether the node takes it. */
+  /** The indexing thread did not answer in time whether the call may be sent. */
   | 'silent'
   /** The node took too long. */
   | 'overdue'

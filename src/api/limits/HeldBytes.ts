@@ -23,8 +23,8 @@ export class HeldBytes {
   }
 
   /**
-   * Call for every response before it is sent; `undefined` for a small one. The first large one is let through whatever
-   * its size. Expected errors: ApiError (busy) when too much is held already.
+   * Call for every response before it is sent; `undefined` for a small one. The first large one is allowed at any
+   * size. Expected errors: ApiError (busy) when too much is held already.
    */
   hold(bytes: number): Held | undefined {
     if (bytes < SMALL_RESPONSE_BYTES) return undefined;

@@ -19,7 +19,7 @@ interface Response {
 }
 
 export interface OpenApiOptions {
-  /** Of the program. */
+  /** Version of the program. */
   readonly version: string;
   /** Which routes need a bearer token here. Default: none. */
   readonly needsToken?: (route: Route) => boolean;
@@ -48,7 +48,7 @@ export function openApiDocument(
   };
 }
 
-/** A copy of what holds schemas; the targets of references move to `components`. */
+/** Copies a value that contains schemas, and moves the targets of references to `components`. */
 function withoutTargets(value: unknown, components: Record<string, t.Schema>): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutTargets(item, components));
   if (typeof value !== 'object' || value === null) return value;

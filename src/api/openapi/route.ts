@@ -56,7 +56,7 @@ export const anId = t.note('64 hexadecimal digits, with or without 0x.', {
 export const heightErrors = ['not_yet_indexed', 'below_first_indexed', 'hole'] as const;
 export const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
 
-/** Of `/openapi.json` itself. */
+/** The response of `/openapi.json` itself. */
 export const openApiSchema = t.named(
   'OpenApiDocument',
   t.note('This document: OpenAPI 3.1.', { type: 'object' }),

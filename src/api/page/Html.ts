@@ -1,4 +1,4 @@
-/** Text that is HTML already. */
+/** Text that is already HTML. */
 export class Html {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Html {
 
 type Piece = Html | string | number | readonly Html[];
 
-/** HTML from a template: inserted values are escaped unless they are HTML already. */
+/** HTML from a template: inserted values are escaped unless they are already HTML. */
 export function html(strings: TemplateStringsArray, ...pieces: readonly Piece[]): Html {
   const filled = pieces.map((piece, index) => textOf(piece) + (strings[index + 1] ?? ''));
   return new Html((strings[0] ?? '') + filled.join(''));
@@ -18,8 +18,8 @@ export function html(strings: TemplateStringsArray, ...pieces: readonly Piece[])
 export const HTML_TYPE = 'text/html; charset=UTF-8';
 
 /**
- * The headers of a page: what it may load and run, which is nothing unless `allowed` says so. No other page may frame it,
- * and none learns that it was followed from here.
+ * The headers of a page. It may load and run only what `allowed` names. No other page may frame it, and links from it send no
+ * referrer.
  */
 export function pageHeaders(allowed: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const policy = {

@@ -9,7 +9,7 @@ import { styleSheet } from './styleSheet.js';
 /** The path below which the files are served. */
 export const FILES_PATH = '/page/';
 export const STYLE_FILE = 'style.css';
-/** The program of the page, with its library: where the build puts it, whatever this file was started from. */
+/** The script of the page with its library, where the build puts it. */
 export const SCRIPT_FILE = 'page.js';
 const SCRIPT = join(packageRoot, 'dist', SCRIPT_FILE);
 
@@ -21,7 +21,7 @@ const files = new Map([
   ],
 ]);
 
-/** The files of the status page. Each is read when it is first wanted, and kept: some 60 kB together. */
+/** The files of the status page. Each is read at the first request and kept: about 60 kB together. */
 export class PageFiles {
   readonly #kept = new Map<string, HttpResponse>();
 

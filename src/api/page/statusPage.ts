@@ -5,8 +5,8 @@ import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
 import { FILES_PATH, SCRIPT_FILE, STYLE_FILE } from './PageFiles.js';
 
 /**
- * The page at `/`: a shell of a few lines, the same for every state of the daemon. Its scripts fill it from `/status`, so that it
- * opens even where the indexing thread is silent.
+ * The page at `/`: a shell of a few lines, the same in every state of the daemon. Its scripts fill it from `/status`, so it opens
+ * even while the indexing thread does not answer.
  */
 export function statusPage({ version }: { readonly version: string }): HttpResponse {
   const body = shell(version).text;

@@ -2,8 +2,8 @@ import { layoutStyle } from './layoutStyle.js';
 import { stripStyle } from './stripStyle.js';
 
 /**
- * The colours of the status page. Each has one meaning everywhere: green is done, blue is being done, amber is late, red wants
- * somebody, teal is execution data, violet is the requester. Text reaches a contrast of 4.5, shapes one of 3.
+ * The colours of the status page. Each has one meaning everywhere: green is done, blue is in progress, amber is late, red needs
+ * attention, teal is execution data, violet is the requester. Text has a contrast of at least 4.5, shapes of 3.
  */
 const colours = `
 :root {

@@ -24,10 +24,10 @@ import { tagged } from './routes/keptResponse.js';
 import { flowRoutes } from './routes/flowRoutes.js';
 
 export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
-  /** Base address of a node's REST interface, which gets what the index cannot serve. Default: that is refused. */
+  /** Base address of a node's REST interface, for requests that the index cannot serve. Default: they are refused. */
   readonly forwardRest?: string | undefined;
   readonly chainId: string;
-  /** Of the program. */
+  /** Version of the program. */
   readonly version: string;
 }
 

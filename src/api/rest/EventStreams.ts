@@ -12,12 +12,12 @@ import { list, parseHeight } from '../view/queryParameters.js';
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
 const KEEP_ALIVE = ': still here\n\n';
-/** After which a client reconnects by itself. */
+/** Delay after which a client reconnects by itself. */
 const RETRY_MS = 1_000;
 
 interface OpenStream {
   readonly body: StreamedBody;
-  /** Something written is not taken yet. */
+  /** Written data is not taken yet. */
   isFull: boolean;
 }
 
@@ -88,7 +88,7 @@ export class EventStreams {
   }
 }
 
-/** Whether to wait where heights are missing. Expected errors: ApiError (invalid_argument). */
+/** Whether to wait at missing heights. Expected errors: ApiError (invalid_argument). */
 function waitsOf({ query }: HttpRequest): boolean {
   const given = list(query['wait']).join();
   if (given === 'true') return true;

@@ -1,6 +1,6 @@
 import type { Server, Socket } from 'node:net';
 
-/** Every TCP connection of a server, also while its TLS handshake goes on: nothing else knows of those. */
+/** Every TCP connection of a server, including those in their TLS handshake, which only this class tracks. */
 export class SocketSet {
   /** Bounded by the server's `maxConnections`. */
   readonly #sockets = new Set<Socket>();

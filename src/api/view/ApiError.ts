@@ -3,7 +3,7 @@ import * as t from '../schema.js';
 import { coverageOf, edges, lastReadable } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
-/** Why a request was refused: for machines, with the HTTP status and the meaning that the OpenAPI document gives. */
+/** Machine-readable reasons of refusals, with the HTTP status and the meaning in the OpenAPI document. */
 export const refusals = {
   not_yet_indexed: { status: 404, when: 'above the latest indexed height, or nothing is indexed yet' },
   below_first_indexed: { status: 404, when: 'below the first indexed height' },
@@ -20,23 +20,23 @@ export const refusals = {
   },
   upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
-  unauthorized: { status: 401, when: 'a bearer token is needed, and none that is known came' },
+  unauthorized: { status: 401, when: 'a bearer token is needed, and the request has no known one' },
   origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
-  local_only: { status: 403, when: 'another machine asks for what is served to this one only' },
+  local_only: { status: 403, when: 'served only to callers on the same machine' },
   too_large: { status: 414, when: 'the URL is too long' },
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   busy: { status: 503, when: 'too many large responses wait for their callers' },
   bad_request: { status: 400, when: 'the path is not well-formed' },
   storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
   overdue: { status: 408, when: 'the call did not end in time' },
-  indexer_silent: { status: 503, when: 'the indexing thread, which alone knows, does not answer now' },
+  indexer_silent: { status: 503, when: 'only the indexing thread knows, and it does not answer now' },
   stopping: { status: 503, when: 'the daemon is stopping' },
   internal: { status: 500, when: 'a bug' },
 } as const;
 export type ApiErrorReason = keyof typeof refusals;
 const errorReasons = Object.keys(refusals) as readonly ApiErrorReason[];
 
-/** Flow's error body (`code`, `message`) and what we add to it. */
+/** Flow's error body (`code`, `message`) and our additions. */
 export const errorSchema = t.named(
   'Error',
   t.object(
@@ -59,9 +59,9 @@ export class ApiError extends Error {
   /** The HTTP status. */
   readonly code: number;
   readonly reason: ApiErrorReason;
-  /** Where the refusal depends on it. */
+  /** Set if the refusal depends on it. */
   readonly range: IndexedRange | undefined;
-  /** The height that was asked for, where one was. */
+  /** The requested height, if any. */
   readonly height: number | undefined;
   /** The indexed ranges; of very many, those next to the height. */
   readonly coverage: readonly HeightRange[];
@@ -88,7 +88,7 @@ export function invalidArgument(message: string): ApiError {
   return new ApiError(400, 'invalid_argument', message);
 }
 
-/** What the index lacks, an access node may have. */
+/** Reasons for which an access node may have what the index lacks. */
 const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'not_served',
   'not_yet_indexed',
@@ -97,7 +97,7 @@ const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'unknown_id',
 ]);
 
-/** True where an access node may help. Only the index itself knows, for example, where it ends. */
+/** True if an access node may help. */
 export function isElsewhere(error: unknown): error is ApiError {
   return error instanceof ApiError && elsewhere.has(error.reason) && !(error instanceof NoSuchHead);
 }
@@ -148,19 +148,19 @@ export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiE
   return new NoSuchHead(404, 'not_yet_indexed', message, range);
 }
 
-/** For all requests while the daemon stops. */
+/** The refusal of all requests while the daemon stops. */
 export function stopping(): ApiError {
   return new ApiError(503, 'stopping', 'the daemon is stopping; retry, or ask another one');
 }
 
-/** For what only the indexing thread knows, while it does not answer. */
+/** The refusal while the indexing thread does not answer. */
 export function indexerSilent(): ApiError {
   const message =
     'this needs the indexing thread, which does not answer now; indexed data is still served; retry';
   return new ApiError(503, 'indexer_silent', message);
 }
 
-/** For what depends on the first height, before that is known. */
+/** The refusal while the first height is not known. */
 export function nothingIndexed(range: IndexedRange): ApiError {
   return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${extent(range)})`, range);
 }

@@ -17,18 +17,16 @@ import type { IndexedRange } from './statusDocument.js';
 export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
 
 /**
- * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever
- * is committed in the meantime.
+ * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever is
+ * committed in the meantime.
  *
- * It blocks and copies nothing. Nothing that is covered changes while a daemon runs, so the coverage of one moment is a
- * snapshot.
+ * It blocks and copies nothing: covered heights do not change while a daemon runs, so their coverage is a snapshot.
  */
 export class IndexView {
   /** The range at the moment of the view. */
   readonly range: IndexedRange;
   readonly #reader: IndexReader;
 
-  /** `range` is the one at the moment of the view. */
   constructor(range: IndexedRange, dependencies: { readonly reader: IndexReader }) {
     this.range = range;
     this.#reader = dependencies.reader;

@@ -6,7 +6,7 @@ const race = t.object({
   late: t.note('Collections that were here already when it delivered them.', t.count),
 });
 
-/** What is done now. */
+/** Current throughput. */
 export const throughput = t.note(
   'Over the last half minute, of the live range and of history; null right after the start.',
   t.orNull(
@@ -20,7 +20,7 @@ export const throughput = t.note(
         bytes: t.orNull(t.amount),
         seconds: t.orNull(t.amount),
         usualSeconds: t.note(
-          '95 of 100 took at most so long: a bound of the histogram commit_duration_seconds.',
+          '95 of 100 took at most this long: a bound of the histogram commit_duration_seconds.',
           t.orNull(t.amount),
         ),
       }),
@@ -28,7 +28,7 @@ export const throughput = t.note(
   ),
 );
 
-/** What was done in the last hour. */
+/** The last hour by minute. */
 export const lastHour = t.note(
   'Minute by minute since the start, at most the last hour, oldest first; the last one is not over.',
   t.arrayOf(

@@ -3,7 +3,7 @@ import * as t from '../schema.js';
 
 const endsInSeconds = t.note('Until it is healthy again, unless it fails meanwhile.', t.amount);
 
-/** What is told of one access node, or of a peer. */
+/** The status of an access node or a peer. */
 export const endpointStatus = t.object({
   name: t.note('host:port', t.text),
   state: t.words(...endpointStates),
@@ -14,7 +14,7 @@ export const endpointStatus = t.object({
     'historic: from the table of sporks; peer: an indexer that feeds this one.',
     t.words('configured', 'historic', 'peer'),
   ),
-  version: t.note('Of its software; null where it does not tell.', t.orNull(t.text)),
+  version: t.note('Of its software; null if it does not say.', t.orNull(t.text)),
   lowestHeight: t.note('The first height that it serves.', t.orNull(t.count)),
   latencySeconds: t.note('Average of its answers; null until there was one.', t.orNull(t.amount)),
   inFlight: t.note('Calls in progress.', t.count),
@@ -32,7 +32,7 @@ export const endpointStatus = t.object({
     t.arrayOf(
       t.object({
         method: t.text,
-        ratePerSecond: t.note('null: as many as one likes.', t.orNull(t.amount)),
+        ratePerSecond: t.note('null: no limit.', t.orNull(t.amount)),
         isLearned: t.note('Its answers hold the rate down.', t.flag),
         pauseSeconds: t.note('For which it must not be called at all.', t.amount),
         waiting: t.note('Calls that wait.', t.count),

@@ -5,7 +5,7 @@ import * as t from '../schema.js';
 import { executionDataStatus } from './statusDocument.js';
 import type { BackfillRangeStatus, IndexedRange, StatusDocument } from './statusDocument.js';
 
-/** What is known of work that is not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
+/** What is known about heights that are not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
 export interface WorkSource {
   momentAt(height: number): WorkMoment | Promise<WorkMoment>;
   /** The lowest height above the watermark whose block is this one, or names this collection. */
@@ -20,12 +20,12 @@ export interface NamedHeight {
 /** One height at one moment. */
 export interface WorkMoment {
   readonly range: IndexedRange;
-  /** Of the block that is durable there, above the watermark. */
+  /** The block that is durable there, above the watermark. */
   readonly durableId: Identifier | undefined;
-  /** The running daemon; `undefined` where none runs. */
+  /** The running daemon; `undefined` if none runs. */
   readonly daemon:
     { readonly reasons: readonly ReadinessReason[]; readonly work: HeightWork | undefined } | undefined;
-  /** The plan to fill it in; left out where there is none. */
+  /** The plan to fill it in; absent if there is none. */
   readonly history?: PlannedHeight | undefined;
 }
 
@@ -33,7 +33,7 @@ export interface WorkMoment {
 export interface PlannedHeight {
   readonly plan: number;
   readonly isPaused: boolean;
-  /** The range of it that was begun; `null` while none was. */
+  /** The open range that includes it; `null` while there is none. */
   readonly range: BackfillRangeStatus | null;
 }
 
@@ -41,7 +41,7 @@ export interface PlannedHeight {
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';
-  /** The block in progress, or read ahead. */
+  /** The block in progress or read ahead. */
   readonly blockId: Identifier | null;
   /** The highest height that may be worked on now. */
   readonly upperBound: number;

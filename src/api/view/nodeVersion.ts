@@ -2,11 +2,11 @@ import type { StoreMeta } from '../../storage/index.js';
 import { nothingIndexed } from './ApiError.js';
 import type { IndexedRange } from './statusDocument.js';
 
-/** The index described as a node, over REST and gRPC alike. Expected errors: ApiError (404) before the first height is known. */
+/** The index described as a node, for REST and gRPC. Expected errors: ApiError (404) before the first height is known. */
 export function nodeVersion(version: string, meta: StoreMeta | undefined, range: IndexedRange) {
   const { firstIndexed, latestIndexed } = range;
   if (firstIndexed === null || latestIndexed === null) throw nothingIndexed(range);
-  // A spork is recorded with its first durable block, which may stand above a gap.
+  // A spork is recorded with its first durable block, which may be above a gap.
   const reached = Math.max(firstIndexed, latestIndexed);
   const spork = meta?.sporks.findLast(({ rootHeight }) => rootHeight <= reached);
   return {

@@ -73,12 +73,12 @@ export function parseBlockOf(query: Query): { readonly id: Identifier } | Height
 }
 
 /**
- * The id of a transaction. Access nodes also find a scheduled one by its number, which no index knows. Expected errors:
- * ApiError (400).
+ * The id of a transaction. Access nodes also find a scheduled transaction by its number, which an index does not know. Expected
+ * errors: ApiError (400).
  */
 export function parseTransactionId(text: string): Identifier {
   if (!/^\d{1,20}$/.test(text)) return parseId(text);
-  const message = `this index does not know scheduled transactions by number; give the ID in place of ${text}, or ask an access node`;
+  const message = `this index does not know scheduled transactions by number; give its ID instead of ${text}, or ask an access node`;
   throw new ApiError(400, 'not_served', message);
 }
 
@@ -126,8 +126,8 @@ export function heightRange(start: number, end: number): number[] {
 }
 
 /**
- * The served names in `expand`. Names that only access nodes serve (`elsewhere`) are refused, so that nobody waits for
- * a field that never comes; unknown ones are ignored, as on nodes. Expected errors: ApiError (400).
+ * The served names in `expand`. Names that only access nodes serve (`elsewhere`) are refused, so that callers do not wait
+ * for a field that never comes; unknown ones are ignored, as on nodes. Expected errors: ApiError (400).
  */
 export function parseExpand(
   query: Query,

@@ -13,7 +13,7 @@ export interface IndexedRange {
   readonly latestIndexed: number | null;
   readonly head: number | null;
   readonly sealed: number | null;
-  /** Everything that can be read: ascending ranges that do not touch. Left out: the live range is all. */
+  /** Everything that can be read: ascending ranges that do not touch. Absent: only the live range. */
   readonly coverage?: readonly HeightRange[];
 }
 
@@ -45,7 +45,7 @@ export function rangeWith(height: number, range: IndexedRange): HeightRange | un
 
 /**
  * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
- * An empty store that begins at height 0 ends at -1, which is no height.
+ * (An empty store that begins at height 0 ends at -1.)
  */
 export function lastReadable({
   firstIndexed,
@@ -56,7 +56,7 @@ export function lastReadable({
     : null;
 }
 
-/** Of execution data, and of a peer. */
+/** The stream of execution data, or of a peer. */
 export const executionDataStatus = t.object({
   state: t.note(
     'paused: ahead of the window. unavailable: no node serves the stream now.',
@@ -77,7 +77,7 @@ const backfill = t.object({
   rate: t.note('Heights of history that became durable per second, over the last half minute.', t.amount),
   eta: t.note('Until everything planned is filled in; null while nothing moves.', t.orNull(t.amount)),
   heldBack: t.note(
-    'Why it is slower than it could be: it makes way for the live range. No fault.',
+    'Why it is slower than it could be: it yields to the live range. Not a fault.',
     t.orNull(t.object({ share: t.note('Of its slots and windows, up to 1.', t.amount), message: t.text })),
   ),
   plans: t.arrayOf(
@@ -88,7 +88,7 @@ const backfill = t.object({
       state: t.words('active', 'paused'),
       missingHeights: t.count,
       untakenVersion: t.note(
-        'The version of the work that it was cut for, where no live process does that.',
+        'The version of work that it was cut for, if no live process does that.',
         t.orNull(t.count),
       ),
     }),
@@ -224,7 +224,7 @@ export const statusSchema = t.named(
 );
 export type StatusDocument = t.Described<typeof statusSchema>;
 
-/** What the servers ask the daemon. */
+/** The status of the daemon, for its servers. */
 export interface StatusSource {
   /** Expected errors: ApiError (`indexer_silent`) when the indexing thread does not answer in time. */
   status(): StatusDocument | Promise<StatusDocument>;

@@ -3,10 +3,8 @@ import * as t from '../schema.js';
 /** Cells of the window in one status: of a larger window, a cell covers several heights. */
 export const MAX_WINDOW_CELLS = 512;
 
-/** The states of a height of the window, from the first to the last. */
-export const windowStates = [
-  ...(['waiting', 'linked', 'collecting', 'complete', 'committing', 'durable'] as const),
-];
+/** The states of a height in the window, in order. */
+export const windowStates = ['waiting', 'linked', 'collecting', 'complete', 'committing', 'durable'] as const;
 export type WindowState = (typeof windowStates)[number];
 
 const windowCell = t.object({
@@ -32,7 +30,7 @@ export const windowStatus = t.object({
   bytesInFlight: t.count,
   bytesLimit: t.count,
   cells: t.note(
-    'The heights from the one above latestIndexed to upperBound, ascending. Neighbours of which the same can be said are one cell.',
+    'The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell.',
     t.arrayOf(windowCell, MAX_WINDOW_CELLS),
   ),
 });

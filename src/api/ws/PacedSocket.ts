@@ -1,14 +1,14 @@
 import { WebSocket } from 'ws';
 
-/** Limit of what a client has not taken; above it nothing more is read, neither from it nor from the node. */
+/** Limit of the bytes that a client has not taken; above it, nothing is read from the client or the node. */
 const MAX_UNTAKEN_BYTES = 1024 * 1024;
 
-/** The messages of a connection: handled one after another, and none is read that could only be queued. */
+/** The messages of a connection: handled one after another, and not read before they can be handled. */
 export class PacedSocket {
   readonly #socket: WebSocket;
   readonly #handle: (text: string) => Promise<void>;
   readonly #setFull: (isFull: boolean) => void;
-  /** What came in one packet: nothing further is read until it is handled. */
+  /** Messages of one packet: nothing more is read until they are handled. */
   readonly #messages: string[] = [];
   #isHandling = false;
   #isPaused = false;
@@ -18,7 +18,7 @@ export class PacedSocket {
     dependencies: {
       /** Must not reject. */
       readonly handle: (text: string) => Promise<void>;
-      /** Told again and again whether the client lags behind what it is sent. */
+      /** Called repeatedly with whether the client takes its messages too slowly. */
       readonly setFull: (isFull: boolean) => void;
     },
   ) {
@@ -31,13 +31,13 @@ export class PacedSocket {
     return this.#socket.readyState === WebSocket.OPEN;
   }
 
-  /** A message has come. */
+  /** Handles a message that has arrived. */
   take(text: string): void {
     this.#messages.push(text);
     if (!this.#isHandling) void this.#handleAll();
   }
 
-  /** `onTaken`: once the connection has passed it on. */
+  /** `onTaken` is called once the connection has passed it on. */
   send(text: string, onTaken: () => void = () => undefined): void {
     this.#socket.send(text, (error) => {
       this.#flow();
@@ -56,7 +56,7 @@ export class PacedSocket {
     this.#flow();
   }
 
-  /** Stops reading what could only be queued. */
+  /** Pauses reading while messages could only be queued. */
   #flow(): void {
     const isFull = this.#socket.bufferedAmount > MAX_UNTAKEN_BYTES;
     this.#setFull(isFull);

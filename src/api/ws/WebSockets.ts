@@ -5,7 +5,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
-import type { WebSocketCare, WebSocketRoute } from '../http/types.js';
+import type { WebSocketContext, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
 
 /** Maximum connections. */
@@ -50,21 +50,21 @@ export class WebSockets implements WebSocketRoute {
       options.forwardRest === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
   }
 
-  accept(socket: WebSocket, { headers }: IncomingMessage, care: WebSocketCare): void {
-    const refusal = this.#refusal(care);
+  accept(socket: WebSocket, { headers }: IncomingMessage, context: WebSocketContext): void {
+    const refusal = this.#refusal(context);
     if (refusal !== undefined) {
       this.#turnAway(socket, refusal);
       return;
     }
-    if (care.unauthorized !== undefined) {
-      this.#turnAway(socket, care.unauthorized.message, UNAUTHORIZED);
+    if (context.unauthorized !== undefined) {
+      this.#turnAway(socket, context.unauthorized.message, UNAUTHORIZED);
       return;
     }
     const { feed, clock } = this.#dependencies;
     const client: WsClient = new WsClient(
       { socket, headers, forwardRest: this.#forwardRest },
       {
-        ...{ feed, clock, care, forwarded: this.#forwarded },
+        ...{ feed, clock, context, forwarded: this.#forwarded },
         onClose: () => {
           this.#clients.delete(client);
           if (this.#clients.size === 0) this.#timer?.cancel();
@@ -89,10 +89,10 @@ export class WebSockets implements WebSocketRoute {
     for (const socket of [...this.#turnedAway]) socket.terminate();
   }
 
-  #refusal(care: WebSocketCare): string | undefined {
+  #refusal(context: WebSocketContext): string | undefined {
     if (this.#isClosed) return 'the daemon is stopping';
     if (this.#clients.size >= MAX_CONNECTIONS) return `at most ${MAX_CONNECTIONS} connections at once`;
-    const waitSeconds = care.waitSeconds();
+    const waitSeconds = context.waitSeconds();
     return waitSeconds === 0 ? undefined : `too many requests of one address; wait ${waitSeconds} s`;
   }
 

@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws';
 import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { WebSocketCare } from '../http/types.js';
+import type { WebSocketContext } from '../http/types.js';
 import type { ForwardedOutcome, ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import { ApiError } from '../view/ApiError.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
@@ -40,7 +40,7 @@ export interface WsClientDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
   readonly forwarded: ForwardingMetrics;
-  readonly care: WebSocketCare;
+  readonly context: WebSocketContext;
   readonly onClose: () => void;
 }
 
@@ -62,7 +62,7 @@ export class WsClient {
   readonly #node: NodeSocket | undefined;
   #names = 0;
   #idleSinceMs: number;
-  /** Since the last check. */
+  /** The client has sent something since the last check. */
   #hasShownLife = true;
 
   constructor({ socket, headers, forwardRest }: WsClientOptions, dependencies: WsClientDependencies) {
@@ -119,7 +119,7 @@ export class WsClient {
   async #handle(text: string): Promise<void> {
     let message: ClientMessage | undefined;
     try {
-      const waitSeconds = this.#dependencies.care.waitSeconds();
+      const waitSeconds = this.#dependencies.context.waitSeconds();
       if (waitSeconds > 0) {
         throw new RefusedMessage(429, `too many requests of one address; retry in ${waitSeconds} s`);
       }
@@ -134,7 +134,7 @@ export class WsClient {
 
   #refusalOf(error: unknown): RefusedMessage {
     if (error instanceof RefusedMessage) return error;
-    const { code, message } = this.#dependencies.care.explain(error);
+    const { code, message } = this.#dependencies.context.explain(error);
     const what = error instanceof ApiError ? 'error creating data provider' : 'internal error';
     return new RefusedMessage(code, `${what}: ${message}`);
   }
@@ -195,7 +195,7 @@ export class WsClient {
     this.#send({ subscription_id: id, action });
   }
 
-  /** The feed ends a subscription. */
+  /** Called when the feed ends a subscription. */
   #ended(id: string, reason: unknown): void {
     this.#drop(id, 'cancelled');
     const known = reason instanceof ApiError ? reason.reason : undefined;
@@ -205,7 +205,7 @@ export class WsClient {
       // A client that takes nothing would not take a message either.
       this.cut();
     } else {
-      const message = `internal error: ${this.#dependencies.care.explain(reason).message}`;
+      const message = `internal error: ${this.#dependencies.context.explain(reason).message}`;
       this.#send({ subscription_id: id, action: 'subscribe', error: { code: 500, message } });
     }
   }

@@ -1,3 +1,2 @@
-/** What a client may ask for. */
 export const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
 export type Action = (typeof actions)[number];

@@ -57,8 +57,8 @@ function parsedObject(text: string): Readonly<Record<string, unknown>> {
   throw new RefusedMessage(
     400,
     message === undefined
-      ? 'error reading message: it is no JSON'
-      : 'error parsing message: it is no JSON object',
+      ? 'error reading message: it is not JSON'
+      : 'error parsing message: it is not a JSON object',
   );
 }
 

@@ -1,12 +1,11 @@
-import { join } from 'node:path';
-import { parseEndpoint, readSporkTable, surveyNode } from '../../access/index.js';
+import { parseEndpoint, surveyNode } from '../../access/index.js';
 import type { NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
-import { packageRoot } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { missingIn } from '../../storage/index.js';
 import { readPeerToken } from '../guard/tokens.js';
+import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { checkClock } from './checks/clockCheck.js';
 import { checkConfiguration } from './checks/configuration.js';
 import { checkDisk } from './checks/disk.js';
@@ -22,15 +21,17 @@ import type { StoredHeights, StoreFacts } from './facts/storeFacts.js';
 import { ok, problem } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
 
-/** Of each call to a node, and of the wait for a stream. */
+/** For each call to a node, and for the wait for a stream. */
 const CALL_LIMIT_MS = 4_000;
-/** A check that takes longer has found that what it looks at hangs. */
+/** A check that takes longer counts as hanging. */
 const CHECK_LIMIT_MS = 45_000;
 /** Networks that make blocks all the time. */
 const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
 
-/** Looks at everything that the daemon needs, and calls back with each verdict as it comes. Changes nothing but for a small file
- * beside the store, which it removes again. No expected errors: what fails is a verdict. */
+/**
+ * Checks everything that the daemon needs, and calls back with each verdict. Changes nothing, except for a small file beside the
+ * store that it removes again. No expected errors: a failure is a verdict.
+ */
 export async function examine(
   loaded: LoadedConfig,
   { clock, onVerdict }: { readonly clock: Clock; readonly onVerdict: (verdict: Verdict) => void },
@@ -57,7 +58,7 @@ export async function examine(
   await check('nodes', async () => {
     // A process that only serves readers asks no node.
     if (config.roles.every((role) => role === 'api'))
-      return [ok('This process asks no node: it only serves readers.')];
+      return [ok('This process only serves readers and asks no node.')];
     surveys = await surveyNodes(config, clock);
     const heads = surveys.flatMap(({ head }) => head?.height ?? []);
     const fromHeight = stored.coverage.at(-1)?.to ?? Math.max(0, ...heads);
@@ -75,7 +76,7 @@ export async function examine(
   return verdicts;
 }
 
-/** Whatever hangs, the examination ends. */
+/** Ends with a problem when a check hangs. */
 async function within(
   name: CheckName,
   look: () => Promise<Finding[]> | Finding[],
@@ -84,7 +85,7 @@ async function within(
   let timer: Timer | undefined;
   const late = new Promise<Finding[]>((resolve) => {
     const seconds = CHECK_LIMIT_MS / 1000;
-    const message = `This check has not come to an end in ${seconds} s: what it looks at (${name}) hangs; see the log of the system.`;
+    const message = `This check has not ended within ${seconds} s: something about ${name} hangs; see the system log.`;
     timer = clock.setTimer(CHECK_LIMIT_MS, () => resolve([problem('storage', message)]));
   });
   try {
@@ -94,7 +95,7 @@ async function within(
   }
 }
 
-/** All nodes at once, each once, whatever it is named for. */
+/** All nodes at once, each once, even if it is configured for two purposes. */
 function surveyNodes(
   { access, accessNodes, edi }: DaemonConfig,
   clock: Clock,
@@ -121,7 +122,7 @@ async function surveyPeers(
   fromHeight: number,
   clock: Clock,
 ): Promise<readonly NodeSurvey[]> {
-  // A file without a token is told of among what is exposed.
+  // The exposure check reports a file without a token.
   const token = peerTokenFile && (await readPeerToken(peerTokenFile).catch(() => undefined));
   const { maxMessageBytes } = access;
   return Promise.all(
@@ -137,7 +138,7 @@ async function surveyPeers(
   );
 }
 
-/** Up to the head or the stop height, and in history that is planned or wanted. `undefined`: nobody told the head. */
+/** Heights up to the head or the stop height, and in planned history. `undefined`: no node reported its head. */
 async function countHeightsToCome(
   { backfill, network, startHeight, stopHeight }: DaemonConfig,
   { coverage, plans }: StoredHeights,
@@ -177,7 +178,7 @@ async function lowestOf(
 ): Promise<number> {
   if (typeof from === 'number') return from;
   if (from === 'root') return root;
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const sporks = await readShippedSporks(network);
   const named = typeof from === 'object' ? sporks.find(({ name }) => name === from.spork) : sporks[0];
   return named?.rootHeight ?? root;
 }

@@ -1,24 +1,20 @@
 import type { ExitReason } from '../../runtime/index.js';
 
-/** What is looked at, in this order. */
-export const checkNames = [
-  ...(['machine', 'limits', 'store', 'nodes', 'clock', 'disk', 'ports'] as const),
-  ...(['exposure', 'configuration'] as const),
-] as const;
-export type CheckName = (typeof checkNames)[number];
+export type CheckName =
+  'machine' | 'limits' | 'store' | 'nodes' | 'clock' | 'disk' | 'ports' | 'exposure' | 'configuration';
 
-/** One thing that was looked at. */
+/** The outcome of one check. */
 export interface Verdict {
   readonly check: CheckName;
-  /** `warning`: it works, and could be better. `problem`: `start` fails, nothing is indexed, or nobody is served. */
+  /** `warning`: it works, but could be better. `problem`: `start` fails, nothing is indexed, or no reader is served. */
   readonly verdict: 'ok' | 'warning' | 'problem';
-  /** One sentence: what was found; for what is not ok, also the cause and what to change. */
+  /** One sentence: what was found; unless it is ok, also the cause and what to change. */
   readonly message: string;
-  /** Of a problem: the exit code. */
+  /** The exit code of a problem. */
   readonly exit?: ExitReason;
 }
 
-/** What a check says, without its own name. */
+/** A verdict without the name of the check. */
 export type Finding = Omit<Verdict, 'check'>;
 
 export function ok(message: string): Finding {

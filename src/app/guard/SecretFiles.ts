@@ -12,10 +12,10 @@ import type { KnownToken } from './tokens.js';
 import { WatchedSecret } from './WatchedSecret.js';
 import type { SecretSource } from './WatchedSecret.js';
 
-/** How often the files are looked at: a question to the file system each. */
+/** How often the files are checked; each check costs one stat. */
 const LOOK_EVERY_MS = 5_000;
 const OWN_TOKEN_BYTES = 32;
-/** Of a process without the role `api`. */
+/** For a process without the role `api`. */
 const NOTHING_SERVED = {
   tls: { certificateFile: undefined, clientCaFile: undefined, keyFile: undefined },
   tokensFile: undefined,
@@ -30,9 +30,9 @@ export interface SecretFilesDependencies {
 
 /** How the commands of this machine reach a guarded API. */
 export interface OwnAccess {
-  /** SHA-256 of the certificate, as `X509Certificate` has it. Absent: the port speaks plain text. */
+  /** SHA-256 of the certificate, in the form of `X509Certificate`. Absent: the port speaks plain text. */
   readonly certificate?: string;
-  /** Of this run. Absent: none is needed. */
+  /** Valid for this run. Absent: none is needed. */
   readonly token?: string;
 }
 
@@ -44,10 +44,10 @@ export class SecretFiles {
   readonly #certificate: WatchedSecret<Certificate> | undefined;
   readonly #tokens: WatchedSecret<readonly KnownToken[]> | undefined;
   readonly #peerToken: WatchedSecret<string> | undefined;
-  /** For the commands of whoever may read the data directory. */
+  /** For commands of users who may read the data directory. */
   readonly #ownToken: string | undefined;
   readonly #changed = new Listeners();
-  #wanted = new AbortController();
+  #reloadWanted = new AbortController();
 
   /** Expected errors: OperatorError `configuration`: what is wrong with which file. */
   static async open(
@@ -107,7 +107,7 @@ export class SecretFiles {
     this.#measure();
   }
 
-  /** What the ports are guarded by now. */
+  /** The current certificate and tokens of the ports. */
   secrets(): ApiSecrets {
     const own = this.#ownToken === undefined ? [] : [digestOf(this.#ownToken)];
     const known = (this.#tokens?.value ?? []).map(({ digest }) => digest);
@@ -118,7 +118,7 @@ export class SecretFiles {
     };
   }
 
-  /** What is sent to peers, and to nobody else. */
+  /** Sent to peers only. */
   peerToken(): string | undefined {
     return this.#peerToken?.value;
   }
@@ -135,9 +135,9 @@ export class SecretFiles {
     this.#changed.add(listener);
   }
 
-  /** Reads the files again soon, and says so of each that cannot be used. */
+  /** Reads the files again soon, and logs each that cannot be used. */
   reload(): void {
-    this.#wanted.abort(new AbortError());
+    this.#reloadWanted.abort(new AbortError());
   }
 
   /** Resolves when the signal aborts. */
@@ -145,13 +145,13 @@ export class SecretFiles {
     const watched = [this.#certificate, this.#tokens, this.#peerToken].filter((each) => each !== undefined);
     while (watched.length > 0) {
       try {
-        await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#wanted.signal]));
+        await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#reloadWanted.signal]));
       } catch (error) {
         if (!isAbort(error)) throw error;
       }
       if (signal.aborted) return;
-      const isWanted = this.#wanted.signal.aborted;
-      if (isWanted) this.#wanted = new AbortController();
+      const isWanted = this.#reloadWanted.signal.aborted;
+      if (isWanted) this.#reloadWanted = new AbortController();
       let hasChanged = false;
       for (const each of watched) hasChanged = (await each.look({ isWanted })) || hasChanged;
       if (!hasChanged) continue;
@@ -166,7 +166,7 @@ export class SecretFiles {
   }
 }
 
-/** The names of those that the others do not have. */
+/** The names of the tokens that `others` lacks. */
 function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[]): readonly string[] {
   const gone = new Set(others.map(({ digest }) => digest));
   return tokens.filter(({ digest }) => !gone.has(digest)).map(({ name }) => name);

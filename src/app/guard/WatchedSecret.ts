@@ -2,15 +2,15 @@ import { stat } from 'node:fs/promises';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 
-/** What is read from files, and read again when they change. */
+/** How a secret is read from files. */
 export interface SecretSource<T> {
   readonly kind: 'certificate' | 'tokens' | 'peer_token';
   readonly paths: readonly string[];
   /** Expected errors: OperatorError. */
   read(): Promise<T>;
-  /** What tells one content from another; no secret. */
+  /** Differs for every content; not secret. */
   nameOf(value: T): string;
-  /** What the log says of a new content, which may not be secret. */
+  /** Log fields about a new content; not secret. */
   describe(next: T, last: T): object;
 }
 
@@ -19,15 +19,15 @@ export interface WatchedSecretDependencies {
   readonly metrics: Pick<Metrics, 'secretReloads'>;
 }
 
-/** A secret from files. While what they hold cannot be used, what they held before stays in use. */
+/** A secret that is read again when its files change. While they cannot be used, the previous content stays in use. */
 export class WatchedSecret<T> {
   readonly #source: SecretSource<T>;
   readonly #dependencies: WatchedSecretDependencies;
   #value: T;
   #stamp: string;
   #isRefused = false;
-  /** The refusal that the log has. */
-  #told: string | undefined;
+  /** The refusal that was logged last. */
+  #logged: string | undefined;
 
   /** Expected errors: OperatorError. */
   static async open<T>(
@@ -58,7 +58,7 @@ export class WatchedSecret<T> {
     return this.#value;
   }
 
-  /** Reads the files if they have changed, or whoever runs the daemon wants it. True: there is a new value. */
+  /** Reads the files if they have changed or the operator asked for it. True: there is a new value. */
   async look({ isWanted }: { readonly isWanted: boolean }): Promise<boolean> {
     const { kind, paths } = this.#source;
     const stamp = await stampOf(paths);
@@ -74,7 +74,7 @@ export class WatchedSecret<T> {
     const last = this.#value;
     this.#stamp = stamp;
     this.#isRefused = false;
-    this.#told = undefined;
+    this.#logged = undefined;
     if (this.#source.nameOf(next) === this.#source.nameOf(last)) return false;
     this.#value = next;
     const { logger, metrics } = this.#dependencies;
@@ -83,13 +83,13 @@ export class WatchedSecret<T> {
     return true;
   }
 
-  /** Two files are replaced one after the other: the first refusal may be half of a change, and is not told. */
+  /** Two files are replaced one after the other, so the first refusal may be half of a change and is not logged. */
   #refused(why: string, isWanted: boolean): void {
     const { logger, metrics } = this.#dependencies;
     metrics.secretReloads.inc({ secret: this.#source.kind, outcome: 'refused' });
-    if ((this.#isRefused || isWanted) && this.#told !== why) {
-      this.#told = why;
-      const advice = 'mend the file; it is read again by itself';
+    if ((this.#isRefused || isWanted) && this.#logged !== why) {
+      this.#logged = why;
+      const advice = 'fix the file; the daemon reads it again by itself';
       const fields = { secret: this.#source.kind, why, advice };
       logger.error(fields, 'a secret cannot be used: the one before stays in use');
     }

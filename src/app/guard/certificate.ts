@@ -5,21 +5,21 @@ import type { TlsIdentity } from '../../api/index.js';
 import { messageOf } from '../../runtime/index.js';
 import { readSmallFile, unusable } from './readFile.js';
 
-/** As `api.tls` names them. */
+/** The files of `api.tls`. */
 export interface TlsFiles {
   readonly certificateFile: string;
   readonly keyFile: string | undefined;
   readonly clientCaFile: string | undefined;
 }
 
-/** A certificate whose key fits. */
+/** A certificate that matches its key. */
 export interface Certificate {
   readonly identity: TlsIdentity;
-  /** The first of the file: the server's own. */
+  /** The first certificate of the file: the server's own. */
   readonly leaf: X509Certificate;
 }
 
-/** Reads certificate, key and authorities, and tries them. Expected errors: OperatorError `configuration`; none has a word of the key. */
+/** Reads certificate, key and authorities, and checks them. Expected errors: OperatorError `configuration`, which never quotes the key. */
 export async function readCertificate({
   certificateFile,
   clientCaFile,
@@ -34,11 +34,11 @@ export async function readCertificate({
     (error) => unusable(keyFile, ofKey, whyNoKey(error)),
   );
   if (!leaf.checkPrivateKey(privateKey)) {
-    const why = `it is not the key of the certificate in ${certificateFile}; give the two that were made together`;
+    const why = `it is not the key of the certificate in ${certificateFile}; use the two that belong together`;
     throw unusable(keyFile, ofKey, why);
   }
   const clientCa = clientCaFile && (await readAuthorities(clientCaFile));
-  // What OpenSSL refuses to serve, such as a key that is too short.
+  // OpenSSL refuses more, such as a key that is too short.
   attempt(
     () => createSecureContext({ cert: certificate, key }),
     (error) => unusable(certificateFile, ofCertificate, messageOf(error)),
@@ -46,7 +46,7 @@ export async function readCertificate({
   return { identity: { certificate, key: pemOf(privateKey), clientCa }, leaf };
 }
 
-/** SHA-256 of the first certificate of a file, which may lack its key. Expected errors: as above. */
+/** SHA-256 of the first certificate of a file, which may be without a key. Expected errors: as `readCertificate`. */
 export async function readFingerprint(certificateFile: string): Promise<string> {
   const setting = 'api.tls.certificateFile';
   const text = await readSmallFile(certificateFile, setting);
@@ -71,7 +71,7 @@ function leafOf(text: string, file: string, setting: string): X509Certificate {
   );
 }
 
-/** The key alone, whatever else stood in its file. */
+/** Only the key, without the rest of its file. */
 function pemOf(key: KeyObject): string {
   return key.export({ type: 'pkcs8', format: 'pem' }).toString();
 }
@@ -79,7 +79,7 @@ function pemOf(key: KeyObject): string {
 function whyNoKey(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return code === 'ERR_MISSING_PASSPHRASE'
-    ? 'it needs a passphrase, and a daemon has nobody to ask; write it without one, readable by its user alone'
+    ? 'it needs a passphrase, and a daemon cannot ask for one; save it without a passphrase, readable only by its user'
     : 'it has no private key in PEM';
 }
 

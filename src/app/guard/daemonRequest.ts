@@ -8,7 +8,7 @@ export interface PlainResponse {
   readonly bytes: Buffer;
 }
 
-/** One GET of a daemon, uncompressed, with what it takes to be let in. Rejects when there is no such server, no answer, or at the signal. */
+/** One GET of a daemon, uncompressed, with our credentials. Rejects when no such server answers, or the signal aborts. */
 export async function daemonRequest(
   url: URL,
   { certificate, token }: OwnAccess,
@@ -24,8 +24,8 @@ export async function daemonRequest(
 }
 
 /**
- * Over TLS, to whom a known authority vouches for, or whose certificate is the one expected: that of a daemon need not be
- * for the address at which this machine reaches it.
+ * Over TLS. Accepts a certificate of a known authority, or exactly the expected one: a daemon's certificate need not name the
+ * address at which this machine reaches it.
  */
 async function pinnedRequest(
   { hostname, pathname, port, search }: URL,
@@ -34,7 +34,7 @@ async function pinnedRequest(
     headers,
     signal,
   }: {
-    /** SHA-256, as `X509Certificate` has it. */
+    /** SHA-256, in the form of `X509Certificate`. */
     readonly certificate: string;
     readonly headers: Readonly<Record<string, string>>;
     readonly signal: AbortSignal;
@@ -44,7 +44,7 @@ async function pinnedRequest(
   const socket = connect({
     ...{ host, port: port === '' ? 443 : Number(port) },
     ...(isIP(host) === 0 ? { servername: host } : {}),
-    // It is checked here, before anything is sent.
+    // Checked below, before anything is sent.
     rejectUnauthorized: false,
   });
   const cut = (): void => void socket.destroy(new Error('cut'));

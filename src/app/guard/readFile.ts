@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import { messageOf, named, OperatorError } from '../../runtime/index.js';
 
-/** A chain of certificates, or a hundred tokens, is far smaller. */
+/** Certificate chains and token files are far smaller. */
 const MAX_BYTES = 1024 * 1024;
 
 /** The text of a small file. Expected errors: OperatorError `configuration`. */
@@ -10,7 +10,7 @@ export async function readSmallFile(path: string, setting: string): Promise<stri
     const file = await open(path, 'r');
     try {
       const { size } = await file.stat();
-      if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, and ${MAX_BYTES} are the most`);
+      if (size > MAX_BYTES) throw new Error(`it has ${size} bytes; at most ${MAX_BYTES} are allowed`);
       return await file.readFile('utf8');
     } finally {
       await file.close();
@@ -20,7 +20,7 @@ export async function readSmallFile(path: string, setting: string): Promise<stri
   }
 }
 
-/** Why a file of the configuration cannot be used, and what to do. */
+/** The error for a configured file that cannot be used. `why` also says what to do. */
 export function unusable(path: string, setting: string, why: string, cause?: unknown): OperatorError {
   return new OperatorError('configuration', `Cannot use ${named(path)} (${setting}): ${why}.`, { cause });
 }

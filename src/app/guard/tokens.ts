@@ -7,14 +7,14 @@ const PEER_SETTING = 'peerTokenFile';
 const MAX_TOKENS = 100;
 const MIN_CHARACTERS = 16;
 const MAX_CHARACTERS = 512;
-/** What RFC 6750 lets stand behind `Bearer`. */
+/** A token that RFC 6750 allows after `Bearer`. */
 const BEARER = /^[A-Za-z0-9._~+/-]+=*$/;
 
 /** One line of the file. */
 export interface KnownToken {
   /** SHA-256, in hexadecimal digits. */
   readonly digest: string;
-  /** As the file has it, else by its line. Never the token. */
+  /** The name in the file, else its line number. Never the token. */
   readonly name: string;
 }
 
@@ -29,15 +29,15 @@ export async function readFirstToken(file: string): Promise<string> {
   return first;
 }
 
-/** The one token for peers. Expected errors: OperatorError `configuration`, without a word of it. */
+/** The one token for peers. Expected errors: OperatorError `configuration`, which never quotes it. */
 export async function readPeerToken(file: string): Promise<string> {
   const [token = '', ...others] = (await linesOf(file, PEER_SETTING)).keys();
   if (others.length > 0)
-    throw unusable(file, PEER_SETTING, `it has ${others.length + 1} tokens, and one is sent; leave one`);
+    throw unusable(file, PEER_SETTING, `it has ${others.length + 1} tokens, but only one is sent; keep one`);
   return token;
 }
 
-/** By token. */
+/** The lines of a file, by token. */
 async function linesOf(file: string, setting = SETTING): Promise<ReadonlyMap<string, KnownToken>> {
   const text = await readSmallFile(file, setting);
   const tokens = new Map<string, KnownToken>();
@@ -47,7 +47,7 @@ async function linesOf(file: string, setting = SETTING): Promise<ReadonlyMap<str
     const place = `line ${index + 1}`;
     const wrong = faultOf(token);
     if (wrong !== undefined) throw unusable(file, setting, `the token of ${place} ${wrong}`);
-    if (tokens.has(token)) throw unusable(file, setting, `the token of ${place} stands there twice`);
+    if (tokens.has(token)) throw unusable(file, setting, `the token of ${place} is there twice`);
     tokens.set(token, { digest: digestOf(token), name: words.length === 0 ? place : words.join(' ') });
   }
   if (tokens.size === 0)
@@ -55,20 +55,18 @@ async function linesOf(file: string, setting = SETTING): Promise<ReadonlyMap<str
       file,
       setting,
       setting === SETTING
-        ? 'it has no token, so nobody could call; "openssl rand -hex 32" makes one'
-        : 'it has no token; put one that the peers know into it',
+        ? 'it has no token, so no caller would be accepted; "openssl rand -hex 32" makes one'
+        : 'it has no token; add one that the peers accept',
     );
   if (tokens.size > MAX_TOKENS)
-    throw unusable(file, setting, `it has ${tokens.size} tokens, and ${MAX_TOKENS} are the most`);
+    throw unusable(file, setting, `it has ${tokens.size} tokens; at most ${MAX_TOKENS} are allowed`);
   return tokens;
 }
 
 function faultOf(token: string): string | undefined {
   if (token.length < MIN_CHARACTERS)
-    return `has ${token.length} characters, and fewer than ${MIN_CHARACTERS} can be guessed; "openssl rand -hex 32" makes one`;
+    return `has ${token.length} characters, and fewer than ${MIN_CHARACTERS} are easy to guess; "openssl rand -hex 32" makes one`;
   if (token.length > MAX_CHARACTERS)
-    return `has ${token.length} characters, and ${MAX_CHARACTERS} are the most`;
-  return BEARER.test(token)
-    ? undefined
-    : 'has other characters than letters, digits and -._~+/ (and = at its end)';
+    return `has ${token.length} characters; at most ${MAX_CHARACTERS} are allowed`;
+  return BEARER.test(token) ? undefined : 'may contain only letters, digits and -._~+/ (and = at its end)';
 }

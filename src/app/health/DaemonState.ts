@@ -27,17 +27,17 @@ export interface DaemonParts {
   readonly backfill: Pick<Backfill, 'state'>;
   readonly backfillWatch: BackfillWatch;
   readonly diskWatch: Pick<DiskWatch, 'disk' | 'minFreeBytes' | 'pause' | 'storeBytes'>;
-  /** What readers use in place of the store. */
+  /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   readonly leaderWatch: LeaderWatch;
-  /** Absent where no readers are served. */
+  /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'down'> | undefined;
   readonly clock: Clock;
 }
 
 /**
- * What all reports begin with: the parts of the daemon, the line of the moment, and what follows from several of them. It
- * holds nothing that could be stale.
+ * The base of all reports: the parts of the daemon, the current line, and values derived from several of them. It caches
+ * nothing, so nothing is stale.
  */
 export class DaemonState {
   readonly config: DaemonConfig;
@@ -66,7 +66,7 @@ export class DaemonState {
     return this.#diagnosis;
   }
 
-  /** Completes the circle: these read the state, and the reports show what they make of it. */
+  /** Set after construction: both read this state, and the reports show their results. */
   attach(diagnosis: Diagnosis, monitor: HealthMonitor): void {
     this.#diagnosis = diagnosis;
     this.#monitor = monitor;
@@ -91,12 +91,12 @@ export class DaemonState {
     return this.parts.store.latestIndexedHeight();
   }
 
-  /** The head, or the stop height where that is lower: what there is to reach. */
+  /** The height to reach: the head, or the stop height if that is lower. */
   target(): number | undefined {
     return this.parts.ends.target();
   }
 
-  /** What readers are shown. */
+  /** The range that readers see. */
   range(): IndexedRange {
     const { listener, replica } = this.parts;
     const store = replica ?? this.parts.store;

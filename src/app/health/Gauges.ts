@@ -18,7 +18,7 @@ export class Gauges implements ScrapedValues {
     return this.#state.parts.store.meta()?.firstHeight ?? 0;
   }
 
-  /** The finalized head; 0 until a node told it, as a gauge wants it. */
+  /** The finalized head; 0 until a node reports it. */
   headHeight(): number {
     return this.#state.parts.listener.finalizedHeight() ?? 0;
   }
@@ -50,8 +50,6 @@ export class Gauges implements ScrapedValues {
   backfillShare(): number {
     return this.#state.parts.backfillWatch.share();
   }
-
-  // Work in hand.
 
   inFlightHeights(): number {
     return this.#state.line?.mcq.size ?? 0;

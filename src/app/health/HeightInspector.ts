@@ -12,7 +12,7 @@ import type { Identifier } from '../../flow/index.js';
 import type { DaemonState } from './DaemonState.js';
 import type { StatusReport } from './status/StatusReport.js';
 
-/** What the daemon can tell of the work on one height, read from the parts of the line at the moment of asking. */
+/** What the daemon knows about the work on one height, read from the parts of the line on demand. */
 export class HeightInspector implements WorkSource {
   readonly #state: DaemonState;
   readonly #report: Pick<StatusReport, 'status'>;

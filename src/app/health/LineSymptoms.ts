@@ -6,10 +6,10 @@ import type { Symptoms } from './causes/Symptoms.js';
 import type { HeldUp } from './causes/heldUp.js';
 import { lineHeldUp } from './causes/lineHeldUp.js';
 
-/** Most ids named in one message: a block may lack a thousand. */
+/** Ids named at most in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
 
-/** Reads from the parts what the diagnosis asks for. */
+/** Reads the symptoms from the parts. */
 export class LineSymptoms {
   readonly #state: DaemonState;
 
@@ -17,7 +17,6 @@ export class LineSymptoms {
     this.#state = dependencies.state;
   }
 
-  /** What the diagnosis asks. */
   all(): Symptoms {
     const { diskWatch, leaderWatch, listener, network, readers, replica, store } = this.#state.parts;
     return {
@@ -48,7 +47,7 @@ export class LineSymptoms {
     };
   }
 
-  /** What does not fit, who gave it, and how to fix it. */
+  /** What does not fit, which nodes sent it, and how to fix it. */
   #chainTrouble(
     trouble: ChainTrouble | undefined,
   ): { readonly height: number; readonly message: string } | undefined {
@@ -61,7 +60,7 @@ export class LineSymptoms {
     return { height, message: words === '' ? `${what}: ${mend}` : `${what}: ${words}; ${mend}` };
   }
 
-  /** A spork of which it is not known whether it is one, and that the next block waits for. */
+  /** A reported spork that is not confirmed, and that the next block waits for. */
   #undecidedSpork(): { readonly height: number; readonly message: string } | undefined {
     const block = this.#state.line?.blocks.heldUpBy();
     const spork =
@@ -70,13 +69,13 @@ export class LineSymptoms {
         : undefined;
     if (block === undefined || spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
-    const told = tellers.join(', ');
+    const reporters = tellers.join(', ');
     return {
       height: block.height,
       message:
-        `a spork that begins at height ${rootHeight} is told of by ${told} and is not in config/sporks.json; it is not known yet ` +
-        `whether the chain goes on above it without one (asked: ${awaited.join(', ')}). If there is such a spork, say so with ` +
-        `--access-spork-root ${rootHeight}; if not, leave out --access-node ${told}`,
+        `a spork at height ${rootHeight} is reported by ${reporters} but is not in config/sporks.json, and it is not known yet whether ` +
+        `the chain continues there without one (asked: ${awaited.join(', ')}). If there is such a spork, confirm it with ` +
+        `--access-spork-root ${rootHeight}; if not, leave out --access-node ${reporters}`,
     };
   }
 
@@ -85,7 +84,7 @@ export class LineSymptoms {
     const height = this.#state.latestIndexedHeight() + 1;
     if (this.#state.line === undefined || height > (this.#state.target() ?? -1)) return undefined;
     const trouble = this.#state.parts.store.trouble?.();
-    // Whatever else there is to say: without the database nothing goes on.
+    // Without the database nothing continues, whatever else is wrong.
     if (trouble !== undefined) return { height, message: trouble, code: 'database_unreachable' };
     return this.#heldUpAt(height);
   }
@@ -104,7 +103,7 @@ export class LineSymptoms {
     const named = lowest.ids.slice(0, UNRESOLVABLE_IDS_NAMED).join(', ');
     const unnamed = lowest.ids.length - UNRESOLVABLE_IDS_NAMED;
     const ids = unnamed > 0 ? `${named} and ${unnamed} more` : named;
-    const others = found.length > 1 ? `; ${found.length - 1} more like it` : '';
+    const others = found.length > 1 ? `; ${found.length - 1} more heights as well` : '';
     const { height, ageMs } = lowest;
     const why = this.#heldUpAt(height)?.message ?? '';
     const message = `height ${height} has lacked collection ${ids} for ${formatDuration(ageMs / 1000)} (${why})${others}`;

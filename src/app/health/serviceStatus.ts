@@ -3,8 +3,7 @@ import type { ProgressState, Readiness } from '../../observability/index.js';
 import { withoutIds } from './causes/describeTroubles.js';
 
 /**
- * What the daemon is doing, in one line for its service manager: how high it is, how far behind, and what holds it up,
- * which comes first.
+ * What the daemon is doing, in one line for its service manager: first what holds it up, then its height and lag.
  */
 export function serviceStatus(progress: ProgressState, { reasons }: Readiness): string {
   const trouble = reasons.find(({ code }) => readinessCodes[code].severity === 'trouble');
@@ -14,7 +13,7 @@ export function serviceStatus(progress: ProgressState, { reasons }: Readiness): 
 }
 
 function placeOf({ etaSeconds, head, lag, latestIndexed, mode, ratePerSecond }: ProgressState): string {
-  // An empty store stands below height 0.
+  // An empty store is at height -1.
   const height =
     latestIndexed === undefined || latestIndexed < 0
       ? 'nothing indexed yet'

@@ -20,22 +20,22 @@ import { LineSymptoms } from './LineSymptoms.js';
 import { serviceStatus } from './serviceStatus.js';
 import { StatusReport } from './status/StatusReport.js';
 
-/** What the daemon knows of its own state: for the servers, the metrics, the log and the progress line. */
+/** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
 export interface Health {
   readonly report: StatusReport;
   readonly inspector: HeightInspector;
   readonly monitor: HealthMonitor;
-  /** What it is doing, in one line; asked every few seconds, as it measures the pace. */
+  /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
   summary(): string;
   /** A line has started: from now on reports are about it. */
   running(line: IndexingLine): void;
-  /** There is none: another process leads, or none does. */
+  /** No line runs here: another process leads, or none does. */
   following(): void;
   /** What counts as ready has changed. */
   setLimits(ready: DaemonConfig['ready']): void;
 }
 
-/** What is known of the place where the store is. */
+/** Watches the disk or the database of the store. */
 export type StorageWatch = DiskWatch | DatabaseWatch;
 
 /** Begins to watch the disk of the store, or the database. */
@@ -52,7 +52,7 @@ export function watchStorage(
   return watch;
 }
 
-/** Begins to watch the progress. The monitor is started by whoever serves what it finds. */
+/** Begins to watch the progress. The caller starts the monitor once the servers run. */
 export function startHealth(
   config: DaemonConfig,
   parts: IndexingParts & {

@@ -10,7 +10,7 @@ import type { ExitReason } from '../../runtime/index.js';
 const SOCKET_FILE = 'control.sock';
 /** The longest socket path that systems accept, with some margin. */
 const MAX_PATH_BYTES = 100;
-/** Most concurrent commands, all of one user. */
+/** Concurrent commands at most. */
 const MAX_CONNECTIONS = 16;
 const MAX_REQUEST_BYTES = 4_096;
 /** How long a command may take to arrive. */
@@ -29,9 +29,9 @@ export interface ControlSocketDependencies {
 }
 
 /**
- * Takes commands that change something, from the daemon's own user: a socket in the data directory, which belongs to
- * its owner like the store itself. No page, no other machine and no other user reaches it, whatever address the servers
- * listen on. One line of JSON in, one out.
+ * Takes commands that change something, through a socket in the data directory, which belongs to its owner like the store
+ * itself. No web page, other machine or other user can reach it, whatever addresses the servers listen on. One line of JSON
+ * in, one out.
  */
 export class ControlSocket {
   readonly path: string;
@@ -75,7 +75,7 @@ export class ControlSocket {
   #serve(socket: Socket): void {
     this.#sockets.add(socket);
     socket.setTimeout(REQUEST_TIMEOUT_MS, () => socket.destroy());
-    // The caller may hang up: the command is carried out all the same.
+    // The command is carried out even if the caller hangs up.
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.#sockets.delete(socket));
     let text = '';
@@ -112,9 +112,10 @@ function parsed(line: string): unknown {
   try {
     return JSON.parse(line) as unknown;
   } catch {
-    throw new OperatorError(
-      'usage',
-      'The daemon does not understand this command: is it of another version?',
-    );
+    throw notUnderstood();
   }
+}
+
+export function notUnderstood(): OperatorError {
+  return new OperatorError('usage', 'The daemon does not understand this command. Is it another version?');
 }

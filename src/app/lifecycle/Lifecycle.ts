@@ -9,7 +9,7 @@ import type { Logger } from '../../observability/index.js';
 export const STOP_TIMEOUT_MS = 8_000;
 
 /**
- * The whole life of the daemon: one signal that says "stop taking work", one list of things to close (in reverse order
+ * The life cycle of the daemon: one signal that says "stop taking work", one list of things to close (in reverse order
  * of creation), and the first unexpected error, which ends everything (invariant 11).
  */
 export class Lifecycle {
@@ -64,17 +64,17 @@ export class Lifecycle {
     });
   }
 
-  /** What work comes to, or `undefined` once the daemon is to stop. However often it is called, nothing is left behind. */
+  /** The result of `work`, or `undefined` once the daemon is to stop. Leaves no listener behind. */
   async unlessStopped<T>(work: Promise<T>): Promise<T | undefined> {
-    const over = childOf(this.signal);
+    const scope = childOf(this.signal);
     try {
       const stopped = new Promise<undefined>((resolve) => {
-        if (over.signal.aborted) resolve(undefined);
-        else over.signal.addEventListener('abort', () => resolve(undefined), { once: true });
+        if (scope.signal.aborted) resolve(undefined);
+        else scope.signal.addEventListener('abort', () => resolve(undefined), { once: true });
       });
       return await Promise.race([work, stopped]);
     } finally {
-      over.abort();
+      scope.abort();
     }
   }
 

@@ -2,25 +2,21 @@ import type { Logger } from '../../observability/index.js';
 import { messageOf, sentence } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { NotifyHelper, StartNotifyHelper } from './notifyHelper.js';
+import type { ServiceManager } from './serviceManager.js';
 
-/** How often the status is looked at; it is sent when it has changed. */
+/** How often the status is read; it is sent when it has changed. */
 const STATUS_EVERY_MS = 5_000;
-/** Signs of life within the time of the watchdog: one may be lost. */
+/** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
 
-/** Logged when the service manager does not hear of us. */
+/** Logged when messages do not reach the service manager. */
 const CANNOT_TELL = 'the service manager cannot be told how the daemon is';
 const SILENT_ADVICE =
-  'mend this, or set Type=exec and WatchdogSec=0: it ends a daemon that it does not hear of';
-
-export interface ServiceNotifierOptions {
-  /** The service manager ends the process after this long without a sign of life. Absent: it does not. */
-  readonly watchdogMs?: number | undefined;
-}
+  'fix this, or set Type=exec and WatchdogSec=0: without messages the service manager ends the daemon';
 
 /**
  * Tells the service manager how the daemon is: alive, ready, what it is doing, stopping. Signs of life come from a timer of
- * the event loop: one that hangs gives none. A message that cannot be sent holds nothing up, and is warned of once.
+ * the event loop, so they stop when it hangs. A message that cannot be sent delays nothing, and is logged once.
  */
 export class ServiceNotifier {
   readonly #signEveryMs: number | undefined;
@@ -35,7 +31,7 @@ export class ServiceNotifier {
   #hasFailed = false;
 
   constructor(
-    options: ServiceNotifierOptions,
+    options: ServiceManager,
     dependencies: { readonly clock: Clock; readonly logger: Logger; readonly startHelper: StartNotifyHelper },
   ) {
     this.#signEveryMs = options.watchdogMs === undefined ? undefined : options.watchdogMs / SIGNS_OF_LIFE;
@@ -44,13 +40,13 @@ export class ServiceNotifier {
     this.#helper = dependencies.startHelper((error) => this.#warnOnce(error), this.#clock);
   }
 
-  /** From now on the process shows that it is alive. */
+  /** Sends signs of life from now on. */
   start(): void {
     this.#tell('Starting');
     this.#giveSigns();
   }
 
-  /** It serves. From now on `describe` is asked every few seconds what the daemon is doing. */
+  /** The daemon serves. From now on `describe` is called every few seconds for its status. */
   ready(describe: () => string): void {
     if (this.#isReady) return;
     this.#isReady = true;
@@ -58,7 +54,7 @@ export class ServiceNotifier {
     this.#follow(describe);
   }
 
-  /** It stops. It goes on showing that it is alive until it is closed. */
+  /** The daemon stops. Signs of life continue until this is closed. */
   stopping(): void {
     this.#statusTimer?.cancel();
     this.#helper.send('STOPPING=1');
@@ -66,8 +62,8 @@ export class ServiceNotifier {
   }
 
   /**
-   * Resolves when all is told, after a second at most. Idempotent. `failure`: why it ended; the service manager goes on
-   * showing it.
+   * Resolves when everything is sent, after a second at most. Idempotent. `failure`: why the daemon ended, which the service
+   * manager keeps showing.
    */
   async close(failure?: string): Promise<void> {
     this.#signTimer?.cancel();

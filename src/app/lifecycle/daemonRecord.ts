@@ -8,7 +8,7 @@ export interface DaemonRecord {
   readonly instance: string;
   /** The database that holds its index, without credentials. Absent: the data directory does. */
   readonly store?: string | undefined;
-  /** Where the read API listens for HTTP, and what the commands of this machine need for it. Absent where none is served. */
+  /** Where the read API listens for HTTP, and what commands on this machine need for it. Absent if it is not served. */
   readonly api?: {
     readonly host: string;
     readonly port: number;
@@ -17,7 +17,7 @@ export interface DaemonRecord {
     /** Absent: none is needed. */
     readonly token?: string;
   };
-  /** Absent where gRPC is off. */
+  /** Absent if gRPC is off. */
   readonly grpc?: { readonly host: string; readonly port: number };
   readonly metrics: { readonly host: string; readonly port: number };
   /** Path of the socket for commands that change something. */
@@ -47,13 +47,13 @@ export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
   }
 }
 
-/** True when the process of the record is running. Whether it is still that daemon, its instance tells. */
+/** True when the process of the record is running. Compare its instance to see whether it is still that daemon. */
 export function daemonRuns(dataDir: string): boolean {
   const record = readDaemonRecord(dataDir);
   return record !== undefined && isAlive(record.pid);
 }
 
-/** True while a process with this id runs, whoever owns it. */
+/** True while a process with this id runs, whichever user owns it. */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -62,9 +62,14 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Removed on a graceful stop. A record left by a crash is harmless: nobody answers at its address. */
+/** Called on a graceful stop. A record left by a crash is harmless: nothing answers at its address. */
 export function removeDaemonRecord(dataDir: string): void {
   rmSync(join(dataDir, RECORD_FILE), { force: true });
+}
+
+/** Host and port as a URL has them. */
+export function hostAndPort({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 function isRecord(value: unknown): value is DaemonRecord {

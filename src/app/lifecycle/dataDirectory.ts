@@ -4,14 +4,14 @@ import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import { readDaemonRecord, storePathOf } from './daemonRecord.js';
 
-/** Permission bits of everybody but the owner. */
+/** Permission bits of everyone but the owner. */
 const OTHERS = 0o077;
 /** Windows has no such bits: every directory there reads as open to all. */
 const hasModes = process.platform !== 'win32';
 
 /**
- * Warns when others than the owner may enter the data directory or the store in it; the daemon creates both for the
- * owner only. Changes nothing: whoever opened an existing directory may have had a reason.
+ * Warns when users other than the owner may enter the data directory or the store in it; the daemon creates both for the
+ * owner only. Changes nothing: the wider permissions may be intended.
  */
 export async function warnOfOpenDirectory(
   dataDir: string,
@@ -28,8 +28,8 @@ export async function warnOfOpenDirectory(
 }
 
 /**
- * Where a database holds the index, nothing else keeps two daemons out of one data directory, in which each has its record
- * and its socket. Expected errors: OperatorError `storage`.
+ * Refuses a data directory that another daemon uses. With the index in a database, no store lock does that, but record and
+ * socket need a directory of their own. Expected errors: OperatorError `storage`.
  */
 export async function refuseUsedDirectory(dataDir: string): Promise<void> {
   const record = readDaemonRecord(dataDir);

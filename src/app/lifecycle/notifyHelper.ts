@@ -4,23 +4,23 @@ import type { Clock } from '../../runtime/index.js';
 
 /** Characters that may wait for a helper that is stuck; further messages are dropped. */
 const MAX_WAITING_CHARACTERS = 8_192;
-/** How long the last messages may take before they are left behind. */
-const LAST_WORDS_MS = 1_000;
+/** How long the last messages may take before they are dropped. */
+const LAST_MESSAGES_MS = 1_000;
 
 /**
- * Passes each line on. A shell of its own, begun while the process is small: to start systemd-notify from the daemon itself
+ * Passes each line on. A separate shell, started while the process is small: starting systemd-notify from the daemon itself
  * would copy the page tables of all its memory each time (docs/decisions/0011-service-manager.md).
  */
 const HELPER = 'while IFS= read -r message; do systemd-notify "$message"; done';
 
-/** Passes messages on to the service manager, and waits for none. */
+/** Passes messages on to the service manager without waiting for them. */
 export interface NotifyHelper {
   send(message: string): void;
   /** Resolves when everything is passed on, after a second at most. */
   close(): Promise<void>;
 }
 
-/** How a helper is started. `failed`: called with what went wrong, as often as it does. */
+/** Starts a helper. `failed` is called with every error. */
 export type StartNotifyHelper = (failed: (error: Error) => void, clock: Clock) => NotifyHelper;
 
 export const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
@@ -32,7 +32,7 @@ export const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
   helper.on('error', failed);
   stdin.on('error', failed);
   stderr.setEncoding('utf8').on('data', (words: string) => failed(new Error(words.trim())));
-  // It goes when the process does: it keeps nothing open.
+  // The helper does not keep the process running.
   helper.unref();
   for (const pipe of [stdin, stderr]) if (pipe instanceof Socket) pipe.unref();
   return {
@@ -43,7 +43,7 @@ export const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
     close: async () => {
       stdin.end();
       await new Promise<void>((resolve) => {
-        const limit = clock.setTimer(LAST_WORDS_MS, resolve);
+        const limit = clock.setTimer(LAST_MESSAGES_MS, resolve);
         void ended.then(() => {
           limit.cancel();
           resolve();

@@ -6,8 +6,8 @@ import { serviceManagerOf } from './serviceManager.js';
 import { ServiceNotifier } from './ServiceNotifier.js';
 
 /**
- * Begins to tell the service manager that started this process, from now until it is closed; `undefined` when none wants to be
- * told.
+ * Starts the messages to the service manager that started this process, until it is closed; `undefined` if no service manager
+ * expects any.
  */
 export function openServiceNotifier(
   environment: Readonly<Record<string, string | undefined>>,

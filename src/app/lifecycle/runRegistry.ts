@@ -5,7 +5,7 @@ import { isAlive } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A running daemon of this user. Its data directory tells what it is doing, and whether it is still the same one. */
+/** A running daemon of this user. The record in its data directory shows whether it is still the same one. */
 interface RunEntry {
   readonly pid: number;
   /** Absolute. */
@@ -22,14 +22,14 @@ function registryOf(environment: Environment): string {
     : join(runtime, 'flow-collection-indexer');
 }
 
-/** In a directory that everybody may write to, somebody else could have made it. */
+/** Another user could have made it, in a directory that everyone may write to. */
 function isOurs(registry: string): boolean {
   const about = lstatSync(registry);
   return about.isDirectory() && (process.getuid === undefined || about.uid === process.getuid());
 }
 
 /**
- * Lets `status` find this daemon, wherever its data directory is. Returns a function that removes the entry. Where no
+ * Lets `status` find this daemon, wherever its data directory is. Returns a function that removes the entry. If no
  * file can be written (a read-only container), it can only be found by its data directory.
  */
 export function announceRun(dataDir: string, environment: Environment): () => void {

@@ -1,21 +1,20 @@
-/** How a service manager wants to be told of this process: the protocol of systemd's `sd_notify`. */
+/** A service manager that expects messages, in the protocol of systemd's `sd_notify`. */
 export interface ServiceManager {
-  /** It ends the process after this long without a sign of life. Absent: it does not. */
-  readonly watchdogMs?: number;
+  /** It ends the process after this time without a sign of life. Absent: it does not. */
+  readonly watchdogMs?: number | undefined;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const MICROSECONDS_PER_MS = 1_000;
 
-/** What the environment says of the service manager; `undefined` when nobody wants to be told. */
+/** The service manager named in the environment; `undefined` if none expects messages. */
 export function serviceManagerOf(environment: Environment, pid: number): ServiceManager | undefined {
   if ((environment['NOTIFY_SOCKET'] ?? '') === '') return undefined;
-  const watchdogMs = watchdogOf(environment, pid);
-  return watchdogMs === undefined ? {} : { watchdogMs };
+  return { watchdogMs: watchdogOf(environment, pid) };
 }
 
-/** A watchdog that was meant for another process, a wrapper that started this one, is not ours. */
+/** Ignores a watchdog for another process, such as a wrapper that started this one. */
 function watchdogOf(environment: Environment, pid: number): number | undefined {
   const meantFor = environment['WATCHDOG_PID'] ?? '';
   if (meantFor !== '' && meantFor !== String(pid)) return undefined;

@@ -12,16 +12,15 @@ import { firstHeightOf, initialiseStore } from './startHeight.js';
 export interface LiveIndexingDependencies {
   readonly parts: IndexingParts;
   readonly leadership: Leadership;
-  /** Is called for every line that starts. */
+  /** Called for every line that starts. */
   readonly onLine: (line: IndexingLine) => void;
-  /** There is no line: another process leads, or none does. */
+  /** Called when no line runs here: another process leads, or none does. */
   readonly onFollow: () => void;
 }
 
 /**
- * The live range, indexed by this process whenever it leads: begins the store when that is empty, and runs the indexing line,
- * which starts over when a lie was found too late to replace the block. When another process has taken over, it waits until
- * it leads again.
+ * Indexes the live range while this process leads: begins an empty store, and runs the indexing line, which starts over when
+ * a false block was found too late to replace it. After another process has taken over, it waits until it leads again.
  */
 export class LiveIndexing {
   readonly #config: DaemonConfig;
@@ -34,7 +33,7 @@ export class LiveIndexing {
     this.#deps = dependencies;
   }
 
-  /** Resolves when the daemon is to stop; then it is to be closed. Rejects as the indexing line. */
+  /** Resolves when the daemon is to stop; then close it. Rejects as the indexing line. */
   async run(): Promise<void> {
     const { leadership, onFollow, parts } = this.#deps;
     const { signal } = parts.lifecycle;
@@ -58,7 +57,7 @@ export class LiveIndexing {
     try {
       await line?.close();
     } catch (error) {
-      // What it had left to write is another's business by now.
+      // Another process writes the rest by now.
       if (!isReplaced(error)) throw error;
     } finally {
       this.#line = undefined;
@@ -68,7 +67,7 @@ export class LiveIndexing {
     }
   }
 
-  /** Resolves with the reason when this process leads no longer, or is to stop. */
+  /** Resolves with the reason when this process no longer leads, or is to stop. */
   async #lead(term: Term): Promise<string> {
     const { lifecycle, logger, store } = this.#deps.parts;
     try {
@@ -89,15 +88,15 @@ export class LiveIndexing {
     return term.lost.aborted ? 'the lead was not kept up' : 'another process has taken over';
   }
 
-  /** The signal aborts when another process has taken it; `undefined`: the daemon stops. */
+  /** Takes the store for writing. The signal aborts when another process takes over; `undefined`: the daemon stops. */
   async #takeStore(): Promise<AbortSignal | undefined> {
     const { lifecycle, store } = this.#deps.parts;
     if (store.shared === undefined) return new AbortController().signal;
-    // It waits for a database that is away; closing the store ends that.
+    // This waits while the database is away; closing the store ends the wait.
     return lifecycle.unlessStopped(store.shared.lead());
   }
 
-  /** Until `lost` aborts. */
+  /** Runs lines until `lost` aborts. */
   async #follow(lost: AbortSignal): Promise<void> {
     const { onLine, parts } = this.#deps;
     const { logger, store } = parts;
@@ -114,7 +113,7 @@ export class LiveIndexing {
       if (outdated === undefined) return;
       logger.warn({ reason: outdated }, 'indexing restarts from the watermark');
       await this.#line.close();
-      // What stands above the watermark is only work saved, and some of it is a lie.
+      // Blocks above the watermark only save work, and one of them is false.
       reachedHeight = Math.max(reachedHeight, highestDurable(store));
       await store.rewind(store.latestIndexedHeight());
     }
@@ -124,7 +123,7 @@ export class LiveIndexing {
   async #begin(signal: AbortSignal): Promise<void> {
     const { listener, logger, network, store } = this.#deps.parts;
     if (store.meta() !== undefined) return;
-    // The answer of one node does not tell where the others begin.
+    // One node's answer does not say where the others begin.
     await network.whenAllAsked(signal);
     if (this.#config.startHeight === 'root') await network.whenRootTold(signal);
     const first = await firstHeightOf(this.#config, { network, listener }, signal);
@@ -133,7 +132,7 @@ export class LiveIndexing {
     logger.info({ height: first, chainId: this.#config.chainId }, 'new store created');
   }
 
-  /** A line whose writes are refused because another process leads has not failed: it is closed soon. */
+  /** A line whose writes are refused because another process leads has not failed: it will be closed. */
   #lineParts(): IndexingLineParts {
     const { parts } = this.#deps;
     const { lifecycle, network, store } = parts;
@@ -145,10 +144,10 @@ export class LiveIndexing {
           if (!isReplaced(error)) lifecycle.fail(error);
         },
         supervise: (running) => {
-          const calm = running.catch((error: unknown) => {
+          const unlessReplaced = running.catch((error: unknown) => {
             if (!isReplaced(error)) throw error;
           });
-          lifecycle.supervise(calm);
+          lifecycle.supervise(unlessReplaced);
         },
       },
     };
@@ -159,7 +158,7 @@ function isReplaced(error: unknown): boolean {
   return error instanceof StorageError && error.kind === 'locked';
 }
 
-/** The chain has been there, whatever the nodes tell of its head so far. */
+/** The chain has reached this height, whatever head the nodes have reported so far. */
 function highestDurable(store: IndexStore): number {
   return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
 }

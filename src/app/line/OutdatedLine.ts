@@ -8,14 +8,14 @@ export interface OutdatedLineDependencies {
 }
 
 /**
- * Tells a line that must start over from one that failed: a node lied about a block, and that showed only after the
- * block had been completed on top of the watermark.
+ * Distinguishes a line that must start over from one that failed: a node sent a false block, which was noticed only after
+ * the block had been completed on top of the watermark.
  */
 export class OutdatedLine {
   readonly #dependencies: OutdatedLineDependencies;
-  #giveUp: (reason: string) => void = () => undefined;
+  #startOver: (reason: string) => void = () => undefined;
   /** Resolves with the reason why the line must start over. */
-  readonly reason = new Promise<string>((resolve) => (this.#giveUp = resolve));
+  readonly reason = new Promise<string>((resolve) => (this.#startOver = resolve));
 
   constructor(dependencies: OutdatedLineDependencies) {
     this.#dependencies = dependencies;
@@ -25,10 +25,10 @@ export class OutdatedLine {
   judge(error: unknown): void {
     const { lifecycle, logger } = this.#dependencies;
     if (error instanceof OffChainBlockError) {
-      this.#giveUp(`the block in hand at height ${error.height} is not on the finalized chain`);
+      this.#startOver(`the block in hand at height ${error.height} is not on the finalized chain`);
     } else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
-      this.#giveUp(`the block at height ${error.height} does not continue the one below it`);
+      this.#startOver(`the block at height ${error.height} does not continue the one below it`);
     } else lifecycle.fail(error);
   }
 }

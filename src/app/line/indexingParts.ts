@@ -7,7 +7,7 @@ import type { Backfill } from './history/Backfill.js';
 import type { HistoryPace } from './history/HistoryPace.js';
 import type { IndexingLineParts } from './sections/lineParts.js';
 
-/** Everything that indexing needs: the live line, and those of the ranges beside it. */
+/** Everything that indexing needs, for the live line and the lines of other ranges. */
 export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
   readonly store: IndexStore;
   readonly network: AccessNetwork;

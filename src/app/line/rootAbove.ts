@@ -3,9 +3,9 @@ import type { SporkTable } from '../../access/index.js';
 import { rootParentsOf } from './sections/lineOptions.js';
 
 /**
- * Records with a range the parent that the spork table vouches for of the root just above it, where that root is indexed and was
- * not vouched for when it was: by a table that did not have it yet. Without, no last block of the range would link to it, since
- * the root may name a parent that was discarded. Expected errors: `StorageError`.
+ * Records with a range the parent of the spork root just above it, as the spork table has it, if that root was indexed when the
+ * table did not have it yet. Without that, the last block of the range would not link to the root, which may name a discarded
+ * parent. Expected errors: `StorageError`.
  */
 export async function vouchForRootAbove(
   { to }: HeightRange,

@@ -15,12 +15,12 @@ import { LiveIndexing } from './LiveIndexing.js';
 import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
-/** What stands outside the line: the store below it, the process around it, and how nodes are reached. */
+/** What the line is built on: the store, the process, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingParts,
   'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'pace' | 'leadership'
 > {
-  /** What this process shares with others that have the store. Default: nobody else has it. */
+  /** Shared with other processes of the store. Default: no other process has it. */
   readonly queue?: SharedQueue | undefined;
   /** Default: gRPC. */
   readonly openNode?: OpenNode | undefined;
@@ -30,7 +30,7 @@ export interface IndexingDependencies extends Omit<
   readonly loopLateMs?: ((dueMs: number) => number) | undefined;
   /** Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
-  /** For peers alone. Default: none. */
+  /** Sent to peers only. Default: none. */
   readonly peerToken?: (() => string | undefined) | undefined;
 }
 
@@ -39,7 +39,7 @@ export function userAgent(): string {
   return `flow-collection-indexer/${programVersion()}`;
 }
 
-/** The access nodes and the listener of a daemon. They call nobody before `runIndexing`. */
+/** Builds the access nodes, the listener and the backfill of a daemon. No node is called before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
   const { openNode, openChannel, peerToken, room } = dependencies;
@@ -114,17 +114,17 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   return { ...common, ends, accountBuilder, backfill, leadership };
 }
 
-/** Who is told of the live line, and how this process comes to run it. */
+/** Callbacks about the live line. */
 export interface IndexingListener {
   /** Called for every live line that starts. */
   readonly onLine: (line: IndexingLine) => void;
-  /** No live line runs here: another process leads, or none does. Default: nobody needs to know. */
+  /** Called when no live line runs here: another process leads, or none does. Default: not called. */
   readonly onFollow?: () => void;
 }
 
 /**
- * Follows the chain and indexes it until the daemon stops, as far as that is this process's part: learns who the nodes are,
- * builds what the account index lacks, runs the live line whenever it leads, and fills in history. Expected errors:
+ * Does this process's part of indexing until the daemon stops: identifies the nodes, completes the account index, runs the
+ * live line while it leads, and fills in history. Expected errors:
  * OperatorError; the life cycle's abort reason.
  */
 export async function runIndexing(
@@ -141,7 +141,7 @@ export async function runIndexing(
     published.notify();
     ends.moved();
   });
-  // It needs nothing but the store.
+  // This needs only the store.
   lifecycle.supervise(buildAccounts(config, parts, published));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
@@ -153,7 +153,7 @@ export async function runIndexing(
     lifecycle.supervise(pace.run(signal));
     const filling = backfill.run(signal);
     lifecycle.supervise(filling);
-    // Resolved before the daemon stops, it has done what it was to finish.
+    // It resolves before the daemon stops only when it was told to finish.
     filling.then(
       () => lifecycle.stop(),
       () => undefined,
@@ -170,14 +170,14 @@ export async function runIndexing(
   lifecycle.onClose('indexing line', () => live.close());
   if (store.shared !== undefined) {
     onFollow();
-    // Others may lead.
+    // Another process may lead.
     fill();
   }
   if (config.roles.includes('live')) await live.run();
   else await lifecycle.stopped();
 }
 
-/** Builds what the account index lacks: now, and whenever a range is published that was begun without it. */
+/** Completes the account index: now, and whenever a range is published that was begun without it. */
 async function buildAccounts(
   config: DaemonConfig,
   parts: IndexingParts,

@@ -5,7 +5,7 @@ import { maskedEndpoint, OperatorError, programVersion } from '../../runtime/ind
 import { SCHEMA_VERSION } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
-/** Where the index is, in words: "in DIRECTORY", "at DATABASE". */
+/** Where the store is, in words: "in DIRECTORY", "at DATABASE". */
 export function placeOfStore({ dataDir, store }: Pick<DaemonConfig, 'dataDir' | 'store'>): string {
   return store === undefined ? `in ${dataDir}` : `at ${maskedEndpoint(store)}`;
 }
@@ -59,7 +59,7 @@ async function wantedFirstHeight(
     if (root !== undefined) return root;
     throw new OperatorError(
       'configuration',
-      'No configured access node tells the root height of its spork, so startHeight root cannot be resolved. ' +
+      'No configured access node reports the root height of its spork, so startHeight root cannot be resolved. ' +
         'Give a number with --start-height.',
     );
   }
@@ -82,7 +82,7 @@ async function wantedFirstHeight(
   return config.startHeight;
 }
 
-/** The nodes that did not answer, and so might have what the others lack. */
+/** Names the nodes that did not answer: they may have what the others lack. */
 function exceptFor(network: AccessNetwork): string {
   const silent = network.states().filter(({ state }) => state === 'unknown');
   return silent.length === 0 ? '' : ` (${silent.map(({ endpoint }) => endpoint).join(', ')} did not answer)`;

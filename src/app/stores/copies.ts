@@ -27,7 +27,7 @@ export async function backupStoreOf(config: DaemonConfig, to: string): Promise<B
   );
 }
 
-/** Makes the store of a configuration of a snapshot. Expected errors: as `restoreStore`; OperatorError `usage`. */
+/** Creates the store of a configuration from a snapshot. Expected errors: as `restoreStore`; OperatorError `usage`. */
 export async function restoreStoreOf(
   config: DaemonConfig,
   from: string,
@@ -43,8 +43,8 @@ export async function restoreStoreOf(
 }
 
 /**
- * Begins the store of a daemon with a snapshot, unless there is a store. Says every LOG_EVERY_MS how far it is. Expected
- * errors: as `restoreStoreOf`. Aborted by the signal, it leaves no store.
+ * Creates the store of a daemon from a snapshot, unless there is a store. Logs its progress. Leaves no store when the signal
+ * aborts. Expected errors: as `restoreStoreOf`.
  */
 export async function seedStore(
   config: DaemonConfig,
@@ -52,14 +52,14 @@ export async function seedStore(
   { clock, logger, signal }: { readonly clock: Clock; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<'ready' | 'stopped'> {
   if (config.store === undefined && (await holdsData(storePathOf(config.dataDir)))) {
-    logger.info({ from }, 'there is a store already: the snapshot is not needed');
+    logger.info({ from }, 'there is a store already; the snapshot is not used');
     return 'ready';
   }
   logger.info({ from }, 'restoring a snapshot; the daemon serves once it has been verified');
-  let toldAtMs = clock.monotonic();
+  let loggedAtMs = clock.monotonic();
   const onProgress = (progress: RestoreProgress): void => {
-    if (clock.monotonic() - toldAtMs < LOG_EVERY_MS) return;
-    toldAtMs = clock.monotonic();
+    if (clock.monotonic() - loggedAtMs < LOG_EVERY_MS) return;
+    loggedAtMs = clock.monotonic();
     logger.info({ progress: restoreInWords(progress) }, 'restoring a snapshot');
   };
   try {

@@ -2,20 +2,20 @@ import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { loadQueue } from '../../ranges/index.js';
-import type { KillWish, SharedQueue, WorkerState } from '../../ranges/index.js';
+import type { KillMode, SharedQueue, WorkerState } from '../../ranges/index.js';
 import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
-/** How long a database is waited for that does not answer. */
+/** How long to wait for a database that does not answer. */
 export const DATABASE_WAIT_MS = 30_000;
-/** How often it is looked whether a replica has come so far. */
+/** How often to check whether a replica has the store. */
 const LOOK_MS = 200;
 
 /**
- * What the processes of one database have in common beside it, this one entered among them; `undefined` without a database. The
- * store is open. Expected errors: those of `SharedQueue.open`.
+ * Opens the queue that the processes of one database share, and registers this process; `undefined` without a database. Open the
+ * store first. Expected errors: those of `SharedQueue.open`.
  */
 export async function openQueueToWork(
   { roles, store: url }: DaemonConfig,
@@ -23,7 +23,7 @@ export async function openQueueToWork(
     readonly clock: Clock;
     readonly random: Random;
     readonly logger: Logger;
-    readonly onKill: (wish: KillWish) => void;
+    readonly onKill: (mode: KillMode) => void;
   },
 ): Promise<SharedQueue | undefined> {
   if (url === undefined) return undefined;
@@ -32,8 +32,7 @@ export async function openQueueToWork(
 }
 
 /**
- * The replica of the store that readers use, where there is one: what it has is what they are shown. One that was made a
- * moment ago is waited for. Expected errors: as `PostgresIndexStore.open`.
+ * The replica of the store that readers use and see, if there is one. Waits for a replica that was just created. Expected errors: as `PostgresIndexStore.open`.
  */
 export async function openReplicaToRead(
   { api, chainId, index }: DaemonConfig,
@@ -56,7 +55,7 @@ export async function openReplicaToRead(
   }
 }
 
-/** Checks the URLs of databases, which are not connected to. Expected errors: OperatorError `configuration`. */
+/** Checks the URLs of databases without connecting. Expected errors: OperatorError `configuration`. */
 export async function checkDatabaseUrls({ api, store }: DaemonConfig): Promise<void> {
   if (store === undefined) return;
   const { databasePlace } = await loadPostgres();
@@ -72,7 +71,7 @@ export async function onQueue<T>(
   if (url === undefined) {
     throw new OperatorError(
       'usage',
-      'Workers are processes that share a database, and this index is in a data directory. Name the database with --store.',
+      'Workers are processes that share a database, but this index is in a data directory. Name the database with --store.',
     );
   }
   const { SharedQueue } = await loadQueue();
@@ -93,10 +92,10 @@ export async function workersOf(config: DaemonConfig): Promise<readonly WorkerSt
 }
 
 /**
- * Tells a worker to end, which is named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
+ * Tells a worker to end, named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
  * as `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
  */
-export async function killWorkersOf(config: DaemonConfig, which: string, wish: KillWish): Promise<number> {
+export async function killWorkersOf(config: DaemonConfig, which: string, mode: KillMode): Promise<number> {
   return onQueue(config, async (queue) => {
     const alive = (await queue.workers()).filter(({ isAlive }) => isAlive);
     const chosen = which === 'all' ? alive : alive.filter(({ id }) => id.startsWith(which));
@@ -108,19 +107,19 @@ export async function killWorkersOf(config: DaemonConfig, which: string, wish: K
     }
     return queue.kill(
       chosen.map(({ id }) => id),
-      wish,
+      mode,
     );
   });
 }
 
-/** For a command that writes to a store: of a database, in which others may be at work. Expected errors: StorageError (`locked`). */
+/** Takes the lead of a database that a command writes to; a LevelDB store needs none. Expected errors: StorageError (`locked`). */
 export async function takeLead(config: DaemonConfig, store: IndexStore): Promise<void> {
   const { shared } = store;
   if (config.store === undefined || shared === undefined) return;
   await whileNobodyLeads(config, () => shared.lead());
 }
 
-/** For a command that writes to a database, in which others may be at work. Expected errors: StorageError (`locked`). */
+/** Runs a command that writes to a database, unless a process leads there. Expected errors: StorageError (`locked`). */
 export async function whileNobodyLeads<T>(
   config: DaemonConfig,
   use: (queue: SharedQueue) => Promise<T>,
@@ -130,7 +129,7 @@ export async function whileNobodyLeads<T>(
     if (leader !== undefined) {
       throw new StorageError(
         'locked',
-        `The store is being indexed: the process that leads is ${leader.id} on ${leader.host}. Stop all processes with the ` +
+        `The store is being indexed by ${leader.id} on ${leader.host}. Stop all processes with the ` +
           'role live first.',
       );
     }

@@ -9,11 +9,11 @@ import type { HeightRange, IndexStore } from '../../storage/index.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 import { openStoreWithoutDaemon, storeAt } from './openStore.js';
 
-/** What this process does, in the list of workers. */
+/** The role of this process in the list of workers. */
 const ROLE = 'follow';
-/** How often it is looked who leads, while another process does. */
+/** How often to check which process leads, while this one does not. */
 const LOOK_MS = 1_000;
-/** How long a write in hand may take once it is to end. */
+/** How long the last write may take at the end. */
 const LAST_WRITE_MS = 5_000;
 
 export type FollowIndexDependencies = Pick<
@@ -22,8 +22,8 @@ export type FollowIndexDependencies = Pick<
 >;
 
 /**
- * Keeps a store in step with a running daemon until the signal aborts; a store is made where there is none. Of several that follow
- * into one database one writes, and the others wait. Returns what the store covers then. Expected errors: as `followStore` and
+ * Keeps a store in step with a running daemon until the signal aborts, and creates it if there is none. Of several processes that
+ * follow into one database, one writes and the others wait. Returns what the store covers at the end. Expected errors: as `followStore` and
  * `openStoreReadOnly`; those of opening the queue of a database.
  */
 export async function followIndex(
@@ -49,7 +49,7 @@ export async function followIndex(
     if (ours.store === undefined) await follow(signal);
     else await whileLeading(ours.store, target, dependencies, follow);
   } catch (error) {
-    // A write that was given up at the end: the next run finds out whether it counts.
+    // A write was abandoned at the end: the next run finds out whether it was committed.
     if (!signal.aborted || !(error instanceof StorageError)) throw error;
   } finally {
     signal.removeEventListener('abort', giveUp);
@@ -69,7 +69,7 @@ async function openTarget(config: DaemonConfig): Promise<IndexStore> {
   );
 }
 
-/** Leads among all who would write the live range of a database, for as long as it can. Expected errors: those of `follow`. */
+/** Calls `follow` whenever this process leads the writers of a database. Expected errors: those of `follow`. */
 async function whileLeading(
   url: string,
   target: IndexStore,
@@ -82,7 +82,7 @@ async function whileLeading(
     { url, roles: [ROLE], waitMs: DATABASE_WAIT_MS },
     {
       ...{ clock: systemClock, random: systemRandom, logger: silentLogger },
-      // As an operator wishes who says "backfill kill".
+      // The command "backfill kill".
       onKill: () => ending.abort(new AbortError('the operator wants this worker to end')),
     },
   );
@@ -90,10 +90,10 @@ async function whileLeading(
     const leadership = queue.leadership();
     while (leadership !== undefined && !ending.signal.aborted) {
       const looking = childOf(ending.signal);
-      const telling = tellWhoLeads(leadership, looking.signal, onHeldUp);
+      const reporting = reportLeader(leadership, looking.signal, onHeldUp);
       const term = await leadership.lead(ending.signal);
       looking.abort();
-      await telling;
+      await reporting;
       if (term === undefined) return;
       try {
         const replaced = await target.shared?.lead();
@@ -113,7 +113,7 @@ async function whileLeading(
   }
 }
 
-async function tellWhoLeads(
+async function reportLeader(
   leadership: Leadership,
   signal: AbortSignal,
   onHeldUp: FollowIndexDependencies['onHeldUp'],

@@ -1,16 +1,15 @@
 import { ok as assert } from 'node:assert/strict';
-import { join } from 'node:path';
-import { readSporkTable } from '../../access/index.js';
 import type { BackfillStatus, PlannedHeight } from '../../api/index.js';
 import { MAX_HEIGHT } from '../../config/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import { LocalWorkSource } from '../../ranges/index.js';
 import type { SharedQueue, WorkSource } from '../../ranges/index.js';
-import { packageRoot, systemClock, systemRandom } from '../../runtime/index.js';
+import { systemClock, systemRandom } from '../../runtime/index.js';
 import { sharedRangesOf } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { documentOf, plannedAt, rangeAtRest } from '../health/watches/BackfillWatch.js';
+import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { obeyBackfill } from '../line/history/backfillCommand.js';
 import type { BackfillCommand, BackfillOutcome } from '../line/history/backfillCommand.js';
 import { heightsOf } from '../line/history/plannedHeights.js';
@@ -18,11 +17,11 @@ import { onQueue } from './databases.js';
 import { openStoreWithoutDaemon } from './openStore.js';
 
 /**
- * Changes what history is filled in, on a store without a daemon: the next one begins with it. Expected errors: those
+ * Changes the plans of a store without a daemon; the next daemon uses them. Expected errors: those
  * of `openStoreReadOnly`; OperatorError `usage`.
  */
 export async function commandStore(config: DaemonConfig, command: BackfillCommand): Promise<BackfillOutcome> {
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), config.network);
+  const sporks = await readShippedSporks(config.network);
   return onStore(config, { isReadOnly: false }, (store, source) =>
     obeyBackfill(command, source, (heights, order) =>
       source.plan({ ...heightsOf(heights, store, { sporks }), order }),
@@ -30,7 +29,7 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
   );
 }
 
-/** What is planned on a store that no daemon runs on. Expected errors: as `openStoreReadOnly`. */
+/** The plans of a store without a daemon. Expected errors: as `openStoreReadOnly`. */
 export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
   return onStore(config, { isReadOnly: true }, (_store, source) =>
     Promise.resolve(documentOf(source.status())),
@@ -48,7 +47,7 @@ async function onStore<T>(
   use: (store: IndexStore, source: WorkSource) => Promise<T>,
 ): Promise<T> {
   const { store: url } = config;
-  // What is planned in a database may be changed beside those who fill it.
+  // In a database, the queue changes plans while other processes fill them in.
   const store = await openStoreWithoutDaemon(config, { isReadOnly: isReadOnly || url !== undefined });
   try {
     if (url === undefined) return await use(store, sourceOf(store));
@@ -58,7 +57,7 @@ async function onStore<T>(
   }
 }
 
-/** Its ranges are cut when they are planned, so the borders must be known. */
+/** A shared queue cuts ranges when they are planned, so the spork roots must be known. */
 async function sharedSourceOf(
   { network }: DaemonConfig,
   store: IndexStore,
@@ -66,7 +65,7 @@ async function sharedSourceOf(
 ): Promise<WorkSource> {
   const book = sharedRangesOf(store);
   assert(book !== undefined, 'a database is shared');
-  const sporks = await readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+  const sporks = await readShippedSporks(network);
   const borders = sporks.map(({ rootHeight }) => rootHeight);
   const chain = { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
   const source = queue.source({}, { book, chain });
@@ -74,7 +73,7 @@ async function sharedSourceOf(
   return source;
 }
 
-/** It is unknown what the nodes serve: assume everything. */
+/** Without nodes, assume that every height is served. */
 function sourceOf(store: IndexStore): LocalWorkSource {
   const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
   const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };

@@ -6,8 +6,8 @@ import { takeLead } from './databases.js';
 import { openStoreReadOnly, openStoreWithoutDaemon, storeAt } from './openStore.js';
 
 /**
- * Copies the covered ranges and the plans of one store to another, which is made where there is none. Expected errors: as
- * `openStoreReadOnly` and `migrateStore`; OperatorError `usage` where both are the same place.
+ * Copies the covered ranges and the plans of one store to another, and creates that if there is none. Expected errors: as
+ * `openStoreReadOnly` and `migrateStore`; OperatorError `usage` when both are the same store.
  */
 export async function migrateStores(
   config: DaemonConfig,
@@ -17,14 +17,14 @@ export async function migrateStores(
     readonly onProgress: (progress: MigrationProgress) => void;
   },
 ): Promise<MigrationReport> {
-  const [its, ours] = [storeAt(config, from), storeAt(config, to)];
-  if (its.store === ours.store && its.dataDir === ours.dataDir)
+  const [sourceConfig, targetConfig] = [storeAt(config, from), storeAt(config, to)];
+  if (sourceConfig.store === targetConfig.store && sourceConfig.dataDir === targetConfig.dataDir)
     throw new OperatorError('usage', 'The source and the target are the same store.');
-  const source = await openStoreReadOnly(its);
+  const source = await openStoreReadOnly(sourceConfig);
   try {
-    const target = await openStoreWithoutDaemon(ours, { isReadOnly: false, create: true });
+    const target = await openStoreWithoutDaemon(targetConfig, { isReadOnly: false, create: true });
     try {
-      await takeLead(ours, target);
+      await takeLead(targetConfig, target);
       return await migrateStore({ source: storedSource(source), target, ...dependencies });
     } finally {
       await target.close();

@@ -48,7 +48,7 @@ export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
   return openStoreWithoutDaemon(config, { isReadOnly: true });
 }
 
-/** As `openStoreReadOnly`; `isReadOnly` false: also for a command that changes the store. */
+/** Like `openStoreReadOnly`, but with `isReadOnly: false` for a command that changes the store. */
 export async function openStoreWithoutDaemon(
   config: DaemonConfig,
   { isReadOnly, create = false }: { readonly isReadOnly: boolean; readonly create?: boolean },
@@ -62,7 +62,7 @@ export async function openStoreWithoutDaemon(
   return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create }, dependencies));
 }
 
-/** Tries again while another command has the store. A daemon keeps its lock, so it is not waited for. */
+/** Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. */
 export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
   const untilMs = systemClock.monotonic() + LOCK_WAIT_MS;
   for (;;) {
@@ -76,7 +76,7 @@ export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): 
   }
 }
 
-/** A place where a store is: a directory of data, or the URL of a database. */
+/** The configuration with its store at `place`: a data directory, or the URL of a database. */
 export function storeAt(config: DaemonConfig, place: string): DaemonConfig {
   const isDatabase = /^postgres(?:ql)?:/.test(place);
   return isDatabase ? { ...config, store: place } : { ...config, dataDir: resolve(place), store: undefined };
@@ -92,6 +92,6 @@ export function refuseDatabase({ store }: DaemonConfig, why: string): void {
   if (store === undefined) return;
   throw new OperatorError(
     'usage',
-    `This is for a store in a data directory, and the index is in a database (store): ${why}.`,
+    `This is for a store in a data directory, but the index is in a database (store): ${why}.`,
   );
 }

@@ -29,7 +29,7 @@ export async function verifyStoreOf(
  * errors: those of `openStoreReadOnly`.
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
-  refuseDatabase(config, 'the account index is part of the tables there, and written with every block');
+  refuseDatabase(config, 'there, the account index is part of the tables, and written with every block');
   const store = await LevelIndexStore.open(
     { ...placeOf(config), create: false },
     { logger: silentLogger, clock: systemClock },
@@ -43,7 +43,7 @@ export async function forgetAccountsOf(config: DaemonConfig): Promise<number | u
 
 /**
  * Finds out what can be kept of a damaged store, and with `apply` keeps that and deletes the rest. Expected errors:
- * OperatorError (no store there, locked by a running daemon, or by one that leads, another chain, nothing that can be kept).
+ * OperatorError (no store there, locked by a running or leading daemon, another chain, nothing worth keeping).
  */
 export async function repairStoreOf(
   config: DaemonConfig,

@@ -24,7 +24,7 @@ export class CallAdmissions {
     this.#post = dependencies.post;
   }
 
-  /** Asks the desk whether a call may be sent, and tells the thread. Without a desk, no call may. */
+  /** Asks the desk whether a call may be sent, and tells the thread. Without a desk, no call may be sent. */
   async admit({ id, node, call }: AdmitMessage, desk: ForwardingDesk | undefined): Promise<void> {
     const asked: AskedAdmission = { withdraw: new AbortController(), admission: undefined };
     this.#asked.set(id, asked);
@@ -38,7 +38,7 @@ export class CallAdmissions {
         this.#post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
         return;
       }
-      // Cancelled just as it was admitted.
+      // Cancelled while it was being admitted.
       if (!this.#asked.has(id)) {
         admission.over('other');
         return;

@@ -16,7 +16,7 @@ import type {
 
 /** How long the indexing thread may take to answer a question, or to say that a call is queued. */
 export const QUESTION_LIMIT_MS = 2_000;
-/** Most unanswered questions. */
+/** Unanswered questions at most. */
 export const MAX_QUESTIONS = 64;
 
 const NOTHING: IndexMoment = {
@@ -67,7 +67,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
     return this.#moment;
   }
 
-  /** Handles the messages that concern it. */
+  /** Handles messages from the indexing thread. */
   receive(message: ToReader): void {
     switch (message.kind) {
       case 'state':
@@ -206,7 +206,7 @@ export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
     asked.makeWay?.();
   }
 
-  /** `end`: what to tell the other thread. */
+  /** `end`: the outcome for the other thread; `undefined` if it needs none. */
   #leave(id: number, end: Parameters<Admission['over']>[0] | undefined): void {
     const asked = this.#admissions.get(id);
     if (asked === undefined) return;

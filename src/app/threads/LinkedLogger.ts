@@ -2,7 +2,7 @@ import type { Logger, LogLevel } from '../../observability/index.js';
 import { errorFields } from '../../observability/index.js';
 import type { FromReader } from './messages.js';
 
-/** Log records sent since the other thread last answered; further ones are dropped. */
+/** Log records at most between two answers of the other thread; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;

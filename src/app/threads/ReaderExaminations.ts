@@ -1,18 +1,18 @@
 import { ApiError } from '../../api/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { Examination, ToReader } from './messages.js';
+import type { Examination, ExaminationOutcome, ToReader } from './messages.js';
 
-/** How much longer than the profile itself its answer may take: it is large. */
+/** Time for the answer, which is large, after the profile itself. */
 const ANSWER_LIMIT_MS = 10_000;
-/** Most that are asked for at once. */
+/** Concurrent examinations at most. */
 const MAX_EXAMINATIONS = 4;
 
 interface Asked {
-  readonly answered: (outcome: { readonly result: string } | { readonly refused: string }) => void;
+  readonly answered: (outcome: ExaminationOutcome) => void;
   readonly timer: Timer;
 }
 
-/** Looks into the reader thread that runs now, on behalf of `/debug`. */
+/** Profiles of the current reader thread, for `/debug`. */
 export class ReaderExaminations {
   readonly #clock: Clock;
   readonly #asked = new Map<number, Asked>();
@@ -45,7 +45,7 @@ export class ReaderExaminations {
     });
   }
 
-  answered(id: number, outcome: { readonly result: string } | { readonly refused: string }): void {
+  answered(id: number, outcome: ExaminationOutcome): void {
     this.#asked.get(id)?.answered(outcome);
   }
 

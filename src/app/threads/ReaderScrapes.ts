@@ -5,7 +5,7 @@ import type { Clock } from '../../runtime/index.js';
 /** How long a scrape waits for the thread's metrics. */
 const SCRAPE_LIMIT_MS = 250;
 
-/** The metrics of all reader threads so far, and the scrapes that wait for those of the current one. */
+/** The metrics of all reader threads so far, and the scrapes that wait for the current thread. */
 export class ReaderScrapes {
   readonly #clock: Clock;
   readonly #told = new MirroredMetrics();
@@ -15,7 +15,7 @@ export class ReaderScrapes {
     this.#clock = dependencies.clock;
   }
 
-  /** Resolves once the thread has told its metrics, or after `SCRAPE_LIMIT_MS`. Concurrent scrapes share one `ask`. */
+  /** Resolves once the thread has sent its metrics, or after `SCRAPE_LIMIT_MS`. Concurrent scrapes share one `ask`. */
   async fresh(ask: () => void): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = this.#clock.setTimer(SCRAPE_LIMIT_MS, resolve);
@@ -38,7 +38,7 @@ export class ReaderScrapes {
     this.#wake();
   }
 
-  /** The totals, as last told. */
+  /** The totals, as sent last. */
   all(): readonly MetricsSnapshot[] {
     return this.#told.all();
   }

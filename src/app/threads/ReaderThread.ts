@@ -4,8 +4,8 @@ import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index
 import { AbortError, asError, doublingMs, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { ReaderExaminations } from './ReaderExaminations.js';
-import { DOWN_AFTER_MS, ReaderLife } from './ReaderLife.js';
-import type { ReaderNews, ReaderSources } from './ReaderLife.js';
+import { DOWN_AFTER_MS, ReaderInstance } from './ReaderInstance.js';
+import type { ReaderEvent, ReaderSources } from './ReaderInstance.js';
 import { ReaderScrapes } from './ReaderScrapes.js';
 import type { Examination, ReaderAddresses, ReaderOptions, ReaderSettings } from './messages.js';
 import type { StartReader } from './startWorker.js';
@@ -16,7 +16,7 @@ const LOOK_EVERY_MS = 500;
 export const HUNG_AFTER_MS = 8_000;
 /** The same for a thread that is not listening yet. */
 const START_LIMIT_MS = 30_000;
-/** A thread that ends is replaced at once; if its successor ends soon as well, after this pause. */
+/** A thread that ends is replaced at once; if its successor soon ends too, after this pause. */
 const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
 /** A thread that has served for this long did not fail at its start. */
 const STABLE_AFTER_MS = 60_000;
@@ -29,8 +29,8 @@ export interface ReaderThreadDependencies {
 }
 
 /**
- * The reader thread as the main thread sees it: always one that runs. A thread that ends or hangs is replaced by a new
- * one on the same ports; indexing is not affected.
+ * Keeps a reader thread running: a thread that ends or hangs is replaced by a new one on the same ports. Indexing is not
+ * affected.
  */
 export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
@@ -39,16 +39,16 @@ export class ReaderThread {
   readonly #examinations: ReaderExaminations;
   #options: Omit<ReaderOptions, 'gate'>;
   #sources: ReaderSources | undefined;
-  #life: ReaderLife | undefined;
+  #current: ReaderInstance | undefined;
   #timer: Timer | undefined;
   #restart: Timer | undefined;
   #lookedAtMs = 0;
-  /** Consecutive threads that ended soon. */
+  /** Consecutive threads that ended soon after their start. */
   #failures = 0;
   /** Why the last thread ended. */
   #cause: unknown;
   #isClosing = false;
-  #begun:
+  #serving:
     | { readonly resolve: (addresses: ReaderAddresses) => void; readonly reject: (error: unknown) => void }
     | undefined;
   #closing: Promise<void> | undefined;
@@ -73,21 +73,21 @@ export class ReaderThread {
     this.#lookedAtMs = this.#clock.monotonic();
     this.#lookLater();
     return new Promise((resolve, reject) => {
-      this.#begun = { resolve, reject };
+      this.#serving = { resolve, reject };
       if (this.#isClosing) reject(new AbortError('stopping'));
-      else if (this.#life === undefined) reject(asError(this.#cause));
-      else this.#life.serve(sources);
+      else if (this.#current === undefined) reject(asError(this.#cause));
+      else this.#current.serve(sources);
     });
   }
 
-  /** What may be read has changed. Cheap, and never throws. */
+  /** Call it when the index has changed. Cheap, and never throws. */
   notify(): void {
-    this.#life?.notify();
+    this.#current?.notify();
   }
 
-  /** Like `notify`, for everything else the readers are told: readiness, and the nodes to forward to. */
+  /** Like `notify`, for the rest: readiness, and the nodes to forward to. */
   notifyOfSurroundings(): void {
-    this.#life?.notifyOfSurroundings();
+    this.#current?.notifyOfSurroundings();
   }
 
   /** Changes this thread and every one that follows it. */
@@ -95,43 +95,43 @@ export class ReaderThread {
     const { logLevel, ...limits } = settings;
     const api = { ...this.#options.api, ...limits };
     this.#options = { ...this.#options, api, logLevel };
-    this.#life?.post({ kind: 'settings', settings });
+    this.#current?.post({ kind: 'settings', settings });
   }
 
   /** Like `change`. */
   secure(secrets: ApiSecrets): void {
     this.#options = { ...this.#options, secrets };
-    this.#life?.post({ kind: 'secrets', secrets });
+    this.#current?.post({ kind: 'secrets', secrets });
   }
 
-  /** Looks into the thread. Expected errors: ApiError (503) when that is not possible now. */
+  /** Profiles the thread. Expected errors: ApiError (503) when that is not possible now. */
   examine(wanted: Examination): Promise<string> {
-    const life = this.#life;
-    if (life === undefined)
+    const instance = this.#current;
+    if (instance === undefined)
       return Promise.reject(new ApiError(503, 'busy', 'there is no reader thread now; retry'));
-    return this.#examinations.ask(wanted, (message) => life.post(message));
+    return this.#examinations.ask(wanted, (message) => instance.post(message));
   }
 
   /** Why readers are not served; `undefined` while they are, and before the first start. */
   down(): { readonly message: string } | undefined {
-    if (this.#begun !== undefined || this.#isClosing || this.#sources === undefined) return undefined;
-    const life = this.#life;
-    if (!life?.isServing) {
+    if (this.#serving !== undefined || this.#isClosing || this.#sources === undefined) return undefined;
+    const instance = this.#current;
+    if (!instance?.isServing) {
       return {
         message: `the reader thread has ended (${messageOf(this.#cause)}); a new one is starting`,
       };
     }
-    if (life.silentMs < DOWN_AFTER_MS) return undefined;
-    const seconds = Math.floor(life.silentMs / 1_000);
+    if (instance.silentMs < DOWN_AFTER_MS) return undefined;
+    const seconds = Math.floor(instance.silentMs / 1_000);
     return {
       message: `the reader thread has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s it is replaced`,
     };
   }
 
-  /** The totals of all threads so far. The current one is asked, with a short deadline. */
+  /** The totals of all threads so far. Asks the current one, with a short deadline. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
-    const life = this.#life;
-    if (life?.isServing) await this.#scrapes.fresh(() => life.post({ kind: 'scrape' }));
+    const instance = this.#current;
+    if (instance?.isServing) await this.#scrapes.fresh(() => instance.post({ kind: 'scrape' }));
     return this.#scrapes.all();
   }
 
@@ -144,56 +144,56 @@ export class ReaderThread {
   async #close(): Promise<void> {
     this.#isClosing = true;
     this.#restart?.cancel();
-    const life = this.#life;
-    if (life === undefined) {
+    const instance = this.#current;
+    if (instance === undefined) {
       this.#timer?.cancel();
       return;
     }
     const ended = new Promise<void>((resolve) => (this.#onEnded = resolve));
-    life.stop();
+    instance.stop();
     await ended;
   }
 
   #begin(): void {
-    const life = new ReaderLife(this.#options, {
+    const instance = new ReaderInstance(this.#options, {
       ...this.#dependencies,
-      onNews: (news) => this.#hear(life, news),
-      onEnd: (error) => this.#ended(life, error),
+      onEvent: (event) => this.#onEvent(instance, event),
+      onEnd: (error) => this.#ended(instance, error),
     });
-    this.#life = life;
-    if (this.#sources !== undefined) life.serve(this.#sources);
+    this.#current = instance;
+    if (this.#sources !== undefined) instance.serve(this.#sources);
   }
 
-  #hear(life: ReaderLife, news: ReaderNews): void {
-    switch (news.kind) {
+  #onEvent(instance: ReaderInstance, event: ReaderEvent): void {
+    switch (event.kind) {
       case 'listening':
-        this.#listening(life, news.addresses);
+        this.#listening(instance, event.addresses);
         break;
       case 'refused':
-        this.#begun?.reject(new OperatorError(news.exit, news.message));
+        this.#serving?.reject(new OperatorError(event.exit, event.message));
         break;
       case 'examined':
-        this.#examinations.answered(news.id, news.outcome);
+        this.#examinations.answered(event.id, event.outcome);
         break;
       case 'metrics':
-        this.#scrapes.told(news.metrics);
+        this.#scrapes.told(event.metrics);
         break;
       case 'log':
-        this.#dependencies.logger[news.level](news.fields, news.message);
+        this.#dependencies.logger[event.level](event.fields, event.message);
         break;
     }
   }
 
-  #listening(life: ReaderLife, addresses: ReaderAddresses): void {
+  #listening(instance: ReaderInstance, addresses: ReaderAddresses): void {
     // Its successor listens on the same ports.
     const { api } = this.#options;
     const grpcPort = addresses.grpc?.port ?? api.grpcPort;
     this.#options = { ...this.#options, api: { ...api, port: addresses.api.port, grpcPort } };
-    if (this.#begun === undefined) this.#dependencies.logger.info(addresses, 'readers are served again');
-    this.#begun?.resolve(addresses);
-    this.#begun = undefined;
-    // So that some metrics are known even if it never answers again.
-    life.post({ kind: 'scrape' });
+    if (this.#serving === undefined) this.#dependencies.logger.info(addresses, 'readers are served again');
+    this.#serving?.resolve(addresses);
+    this.#serving = undefined;
+    // So that some of its metrics are known if it never answers again.
+    instance.post({ kind: 'scrape' });
   }
 
   #lookLater(): void {
@@ -205,34 +205,35 @@ export class ReaderThread {
 
   #look(): void {
     const nowMs = this.#clock.monotonic();
-    // A suspended process has received nothing.
+    // A process that was suspended could receive nothing.
     const passedMs = Math.min(nowMs - this.#lookedAtMs, 2 * LOOK_EVERY_MS);
     this.#lookedAtMs = nowMs;
-    const life = this.#life;
-    if (life === undefined || life.isGivenUp) return;
-    life.look(passedMs);
-    if (life.silentMs === 0 && nowMs - (life.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS) this.#failures = 0;
-    const limitMs = life.isServing ? HUNG_AFTER_MS : START_LIMIT_MS;
-    if (life.silentMs < limitMs || this.#isClosing) return;
+    const instance = this.#current;
+    if (instance === undefined || instance.isGivenUp) return;
+    instance.look(passedMs);
+    if (instance.silentMs === 0 && nowMs - (instance.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS)
+      this.#failures = 0;
+    const limitMs = instance.isServing ? HUNG_AFTER_MS : START_LIMIT_MS;
+    if (instance.silentMs < limitMs || this.#isClosing) return;
     this.#cause = new Error(`no answer for ${limitMs / 1_000} s`);
-    life.giveUp();
+    instance.giveUp();
   }
 
-  #ended(life: ReaderLife, error: unknown): void {
-    this.#life = undefined;
+  #ended(instance: ReaderInstance, error: unknown): void {
+    this.#current = undefined;
     this.#examinations.endAll();
     this.#scrapes.ended();
     if (this.#isClosing) {
-      this.#begun?.reject(new AbortError('stopping'));
+      this.#serving?.reject(new AbortError('stopping'));
       this.#timer?.cancel();
       this.#onEnded();
       return;
     }
-    const reason = life.isGivenUp ? 'hung' : 'died';
-    if (!life.isGivenUp) this.#cause = life.refusal ?? error ?? 'it left';
-    if (this.#begun !== undefined) {
+    const reason = instance.isGivenUp ? 'hung' : 'died';
+    if (!instance.isGivenUp) this.#cause = instance.refusal ?? error ?? 'it ended by itself';
+    if (this.#serving !== undefined) {
       // A thread that cannot start at all is the caller's problem.
-      this.#begun.reject(asError(this.#cause));
+      this.#serving.reject(asError(this.#cause));
       return;
     }
     if (this.#sources === undefined) return;

@@ -22,14 +22,15 @@ export interface ReaderOptions {
   readonly maxMessageBytes: number;
   readonly userAgent: string;
   readonly logLevel: LogLevel;
-  /** Of an `EndGate`. */
+  /** Memory of an `EndGate`. */
   readonly gate: SharedArrayBuffer;
 }
 
-/** What is looked for in a reader thread. */
+/** A profile of a reader thread. */
 export type Examination = { readonly of: 'cpu'; readonly durationMs: number } | { readonly of: 'heap' };
+export type ExaminationOutcome = { readonly result: string } | { readonly refused: string };
 
-/** What a reader thread is told anew while it runs. */
+/** Settings of a reader thread that can change while it runs. */
 export interface ReaderSettings {
   readonly logLevel: LogLevel;
   readonly corsOrigins: readonly string[];
@@ -51,7 +52,7 @@ export interface IndexMoment {
   readonly sealed: number | null;
 }
 
-/** The daemon around it, as far as readers need it. */
+/** What else readers need to know about the daemon. */
 export interface Surroundings {
   readonly isReady: boolean;
   /** Why nothing may be forwarded now; `undefined` while it may. */
@@ -108,7 +109,7 @@ export type FromReader =
   | {
       readonly kind: 'examined';
       readonly id: number;
-      readonly outcome: { readonly result: string } | { readonly refused: string };
+      readonly outcome: ExaminationOutcome;
     }
   | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
   | {

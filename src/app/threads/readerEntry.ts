@@ -7,15 +7,15 @@ import { serveReaders } from './serveReaders.js';
 
 if (parentPort === null) throw new Error('this is for a thread of the daemon');
 const fail = (error: unknown): void => {
-  // Uncaught, it ends the thread and reaches whoever started it; the caller gets its response first.
+  // Thrown later, so that the caller gets its response first; uncaught, it ends the thread.
   setImmediate(() => {
     throw error;
   });
 };
 await serveReaders(workerData as ReaderOptions, {
   ...{ port: parentPort, clock: systemClock, fail },
-  // The library logs for the whole thread.
+  // The gRPC library logs for the whole thread.
   onLogger: (logger) => redirectGrpcLog({ logger }),
 });
-// Nothing that a caller or a node left behind may delay the end.
+// Open connections of callers and nodes must not delay the end.
 process.exit();

@@ -10,6 +10,7 @@ import { IndexerLink } from './IndexerLink.js';
 import { LinkedLogger } from './LinkedLogger.js';
 import type {
   Examination,
+  ExaminationOutcome,
   FromReader,
   Port,
   ReaderAddresses,
@@ -22,7 +23,7 @@ export interface ServeReadersDependencies {
   /** To the indexing thread. */
   readonly port: Port;
   readonly clock: Clock;
-  /** Called for every error that is a bug: it ends the thread. */
+  /** Called for every unexpected error: it ends the thread. */
   readonly fail: (error: unknown) => void;
   /** Receives the logger that writes to the daemon's log. */
   readonly onLogger?: (logger: Logger) => void;
@@ -31,7 +32,7 @@ export interface ServeReadersDependencies {
 /** All servers for readers, while open. */
 interface Servers {
   readonly addresses: ReaderAddresses;
-  /** There is something new to see. */
+  /** Call it when there is a new state. */
   notify(): void;
   setLimits(settings: ReaderSettings): void;
   secure(secrets: ApiSecrets): void;
@@ -56,7 +57,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   let secrets: ApiSecrets | undefined;
   const stopping = new AbortController();
   const profiler = new ThreadProfiler({ clock });
-  const examine = async (wanted: Examination): Promise<{ result: string } | { refused: string }> => {
+  const examine = async (wanted: Examination): Promise<ExaminationOutcome> => {
     try {
       if (wanted.of === 'heap') return { result: profiler.heap() };
       return { result: await profiler.cpu(wanted.durationMs, stopping.signal) };
@@ -179,7 +180,7 @@ async function openServers(
         );
   const close = async (): Promise<void> => {
     const feedClosed = feed.close();
-    // In parallel: each may take as long as its callers do, up to a limit. Streams would never end by themselves.
+    // In parallel: each waits for its callers, up to a limit. The feed must end too, or streams would never end.
     await Promise.all([feedClosed, api.close(), grpc?.close()]);
     forwarder?.close();
     await replica.close();

@@ -19,13 +19,13 @@ export interface ReaderHandle {
   onMessage(listener: (message: FromReader) => void): void;
   /** Called once, when it has ended; with the uncaught error, if there was one. */
   onEnd(listener: (error: unknown) => void): void;
-  /** Ends it, whatever it is doing. */
+  /** Ends it at once. */
   terminate(): void;
 }
 
 export type StartReader = (options: ReaderOptions) => ReaderHandle;
 
-/** On a thread of its own. Sets the heap growth of all threads: V8 has one setting for the whole process. */
+/** Starts a reader in its own thread. Sets the heap growth of all threads: V8 has one setting for the whole process. */
 export const startWorker: StartReader = (options) => {
   setFlagsFromString(HEAP_GROWTH_FLAG);
   const worker = new Worker(join(packageRoot, 'dist/readers.js'), {

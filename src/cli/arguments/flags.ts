@@ -27,7 +27,7 @@ function height(doc: string, defaultDoc: string): Setting<number | null> {
   return { doc, format: daemonSettings.stopHeight.format, default: null, defaultDoc };
 }
 
-/** Any text: the one who answers checks it. */
+/** Any text; whatever uses it checks it. */
 function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
   const format: Setting<string | null>['format'] = {
     allowed: 'text',
@@ -82,7 +82,7 @@ export const exportFlags = {
   } satisfies Setting<string | null>,
   format: { doc: 'Format of the files (docs/export.md).', format: choice(fileFormats), default: 'ndjson' },
   partition: {
-    doc: 'Begin new files at every multiple of this many heights; --resume goes on at the last such border.',
+    doc: 'Begin new files at every multiple of this many heights; --resume continues from the last such boundary.',
     value: 'heights',
     format: optional(integer(1, MAX_HEIGHT)),
     default: null,
@@ -115,7 +115,7 @@ export const exportFlags = {
     'none',
   ),
   state: {
-    doc: 'With --exec: file that keeps what the program has acknowledged, where the next run goes on.',
+    doc: 'With --exec: file that records what the program has acknowledged. The next run continues from there.',
     value: 'file',
     format: optionalText('a file'),
     default: null,
@@ -146,7 +146,7 @@ const directory = {
 };
 
 export const backupFlags = {
-  to: { ...directory, doc: 'Directory to make: laid out like a data directory.' },
+  to: { ...directory, doc: 'Directory to create, laid out like a data directory.' },
 } as const satisfies Settings;
 
 export const restoreFlags = {
@@ -164,17 +164,12 @@ export const migrateFlags = {
     'store',
     'required',
   ),
-  to: word('Store to copy to. It is made where there is none.', 'store', 'required'),
+  to: word('Store to copy to. Created if it does not exist.', 'store', 'required'),
   follow: toggle('Copy from a running daemon, and keep the target in step with it until a signal ends it.'),
   quiet: toggle('Do not show progress.'),
 } as const;
 
-/** What `backfill` does; those of the second line change what is filled in, those of the third who does. */
-export const backfillActions = [
-  'status',
-  ...(['plan', 'pause', 'resume', 'cancel', 'redrive'] as const),
-  ...(['kill'] as const),
-] as const;
+export const backfillActions = ['status', 'plan', 'pause', 'resume', 'cancel', 'redrive', 'kill'] as const;
 
 export const workersFlags = {
   json: toggle('Print JSON.'),
@@ -182,15 +177,15 @@ export const workersFlags = {
 
 export const backfillFlags = {
   from: word(
-    'plan: where it begins: a height, root (of the live spork) or spork:NAME (its root).',
+    'plan: first height: a number, root (of the live spork) or spork:NAME (its root).',
     'height',
     'required',
   ),
   to: height('plan: the last height.', 'the height below the live range'),
-  everything: toggle('plan: from the lowest height that any node serves.'),
+  everything: toggle('plan: start at the lowest height that any node serves.'),
   newest: toggle('plan: fill in the newest heights first. The default.'),
   oldest: toggle('plan: fill in the oldest heights first.'),
-  now: toggle('kill: give back the ranges in hand rather than finish them.'),
+  now: toggle('kill: release the ranges in progress instead of finishing them.'),
   json: toggle('Print JSON.'),
 } as const;
 

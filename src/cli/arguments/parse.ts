@@ -7,7 +7,7 @@ import { helpStyle } from './help.js';
 
 export const PROGRAM = 'flow-collection-indexer';
 
-/** The longest path that a system allows. */
+/** The longest path on Linux. */
 const MAX_ARGUMENT_LENGTH = 4096;
 
 /** A parsed command line. */
@@ -29,7 +29,7 @@ export function parse(
   const long = args.find((arg) => arg.length > MAX_ARGUMENT_LENGTH);
   if (long !== undefined) {
     throw usage(
-      `The argument ${quoted(long)} is too long: at most ${MAX_ARGUMENT_LENGTH} characters are read.`,
+      `The argument ${quoted(long)} is too long: at most ${MAX_ARGUMENT_LENGTH} characters are allowed.`,
     );
   }
   const words = spelled(args);
@@ -115,7 +115,7 @@ function commandParser(root: Parser, { name, summary, details, ...command }: Com
   return parser.helpOption('-h, --help', 'Show this page.');
 }
 
-/** All given values are kept. A switch has two flags; help shows one line for both. */
+/** Keeps every value of a repeated flag. A switch has two flags; help shows one line for both. */
 function addFlags(parser: Parser, table: Settings, group: string): void {
   for (const [key, definition] of Object.entries(table)) {
     const { usage: term, description } = flagHelp(key, definition);

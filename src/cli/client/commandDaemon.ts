@@ -5,12 +5,12 @@ import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import { recordOf } from './daemonAddress.js';
 
-/** For a command that changes something: what runs has to come to an end. */
+/** Ranges that are running must end first. */
 const COMMAND_TIMEOUT_MS = 30_000;
 
 /**
- * Has the running daemon of this data directory obey a command; `undefined` when none runs there. Expected errors: OperatorError
- * (what the daemon refuses; `no_daemon` when it does not answer).
+ * Sends a command to the running daemon of this data directory; `undefined` when none runs there. Expected errors:
+ * OperatorError (the daemon's refusal; `no_daemon` when it does not answer).
  */
 export async function commandDaemon({ config }: LoadedConfig, command: unknown): Promise<unknown> {
   const record = recordOf(config);
@@ -19,10 +19,10 @@ export async function commandDaemon({ config }: LoadedConfig, command: unknown):
   if (control === undefined)
     throw new OperatorError(
       'no_daemon',
-      'The daemon that runs is of a version that takes no commands: restart it.',
+      'The running daemon is an older version that takes no commands. Restart it.',
     );
   const line = await exchanged(control, `${JSON.stringify(command)}\n`);
-  // A record of a daemon that was killed; its process number may be somebody else's by now.
+  // The record is of a daemon that was killed; another process may have its number by now.
   if (line === 'nobody') return undefined;
   const answer = line === undefined ? undefined : (JSON.parse(line) as ControlAnswer);
   if (answer === undefined)
@@ -31,20 +31,20 @@ export async function commandDaemon({ config }: LoadedConfig, command: unknown):
   return answer.done;
 }
 
-/** One line there, one line back; `nobody`: nothing listens there; `undefined`: no answer. */
+/** Sends one line and returns the answer; `nobody`: nothing listens there; `undefined`: no answer. */
 function exchanged(path: string, line: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ path });
     let text = '';
-    let isThere = false;
+    let isConnected = false;
     socket.setEncoding('utf8');
     socket.setTimeout(COMMAND_TIMEOUT_MS, () => socket.destroy());
     socket.on('connect', () => {
-      isThere = true;
+      isConnected = true;
       socket.write(line);
     });
     socket.on('data', (part: string) => (text += part));
     socket.on('error', () => socket.destroy());
-    socket.on('close', () => resolve(text.endsWith('\n') ? text : isThere ? undefined : 'nobody'));
+    socket.on('close', () => resolve(text.endsWith('\n') ? text : isConnected ? undefined : 'nobody'));
   });
 }

@@ -8,7 +8,7 @@ export interface DaemonAddress {
   readonly url: string;
   /** The process that wrote the record; `undefined` when the operator gave the address. */
   readonly instance: string | undefined;
-  /** What it takes to be let in. */
+  /** Certificate and token to use. */
   readonly access: () => Promise<OwnAccess>;
 }
 
@@ -40,7 +40,7 @@ export function namedAddress({ config }: LoadedConfig, url: string): DaemonAddre
   return { url, instance: undefined, access };
 }
 
-/** The record in the data directory; that of a daemon with another store than the one asked for is none. */
+/** The record in the data directory; `undefined` if that daemon uses another store than the one asked for. */
 export function recordOf({ dataDir, store }: LoadedConfig['config']): DaemonRecord | undefined {
   const record = readDaemonRecord(dataDir);
   return store === undefined || record?.store === maskedEndpoint(store) ? record : undefined;

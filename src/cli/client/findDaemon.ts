@@ -35,7 +35,7 @@ export async function findDaemon(
   return address && daemonThere(address, signal);
 }
 
-/** Whoever answers at this address like a daemon; `undefined`: nobody. */
+/** The daemon at this address; `undefined` when none answers. */
 export function daemonAt(
   loaded: LoadedConfig,
   url: string,
@@ -90,7 +90,7 @@ function nothingRecorded(config: LoadedConfig['config']): string {
   const { metrics } = recordOf(config) ?? {};
   return metrics === undefined
     ? `no daemon is recorded in ${dataDir}`
-    : `the one recorded in ${dataDir} serves no API (its roles leave that out; ${urlOf(metrics.host, metrics.port)}/readyz tells how it is)`;
+    : `the one recorded in ${dataDir} serves no API (not one of its roles; ${urlOf(metrics.host, metrics.port)}/readyz shows its state)`;
 }
 
 function instanceOf({ body }: Answer): unknown {
@@ -104,14 +104,14 @@ async function get(address: DaemonAddress, path: string, signal?: AbortSignal): 
       response && { status: response.status, body: JSON.parse(response.bytes.toString('utf8')) as unknown }
     );
   } catch {
-    // Not JSON: no daemon of ours is there.
+    // Not JSON: not our daemon.
     return undefined;
   }
 }
 
 /**
- * One GET, uncompressed; `undefined` when nothing answers in time, or the signal aborts. Expected errors: OperatorError (it wants
- * a token that we do not have; those of reading ours).
+ * One GET, uncompressed; `undefined` when nothing answers in time, or the signal aborts. Expected errors: OperatorError
+ * (it wants a token that we do not have; errors of reading ours).
  */
 async function fetched(
   { access, url }: DaemonAddress,
@@ -129,7 +129,7 @@ async function fetched(
   try {
     response = await daemonRequest(new URL(url + path), known, cut.signal);
   } catch {
-    // Refused or timed out: no daemon of ours is there.
+    // Refused or timed out: not our daemon.
     return undefined;
   } finally {
     timer.cancel();
@@ -138,7 +138,7 @@ async function fetched(
   if (response.status !== 401) return response;
   throw new OperatorError(
     'usage',
-    `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ', and does not know the one that it got'}. ` +
+    `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ' and does not accept the one we sent'}. ` +
       'Name a file with one: --api-tokens-file FILE.',
   );
 }

@@ -12,7 +12,7 @@ export function refusalOf({ status, bytes }: PlainResponse): {
   try {
     body = JSON.parse(bytes.toString('utf8')) as typeof body;
   } catch {
-    // Not our JSON: only the status is left to go by.
+    // Not our JSON: the status has to do.
   }
   const { reason, message = `the daemon answered with status ${status}` } = body;
   return { reason, error: refusal(status, message, reason) };

@@ -3,18 +3,18 @@ import { decodeBlockMessage, parseIdentifier, WireError } from '../../flow/index
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { SporkRecord } from '../../storage/index.js';
 
-/** An older program ignores what it does not know of a query. */
+/** An older daemon ignores the query parameter `form`. */
 export const OLDER_DAEMON =
-  'The daemon does not give blocks as they are stored: it is of an older version. Upgrade it first.';
+  'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
 
-/** A block as a daemon gives it; nothing of its bodies is checked. */
+/** A block as a daemon sent it; its bodies are not verified. */
 export interface GivenBlock {
   readonly block: FinalizedBlock;
   /** Full collections, in guarantee order. */
   readonly bodies: readonly Buffer[];
 }
 
-/** What a daemon answers to `/export` with `form=stored`; `undefined` where it is something else. */
+/** Parses a daemon's answer to `/export` with `form=stored`; `undefined` when it is something else. */
 export function storedPageOf(
   bytes: Buffer,
 ): { readonly sporks: readonly SporkRecord[]; readonly blocks: readonly GivenBlock[] } | undefined {

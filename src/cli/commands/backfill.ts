@@ -15,7 +15,7 @@ import { renderBackfill } from '../output/backfillPage.js';
 import { configOf } from '../arguments/settings.js';
 import { ownValuesOf } from '../arguments/ownValues.js';
 
-/** `backfill`: what history is filled in, of a running daemon or of a store at rest. */
+/** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { json, now, ...planned } = ownValuesOf(backfillFlags, invocation);
   const loaded = configOf(invocation, terminal);
@@ -27,13 +27,13 @@ export async function backfill(invocation: Invocation, terminal: Terminal): Prom
   }
   if (action === 'kill') {
     const told = await killWorkersOf(loaded.config, workerOf(plan), now ? 'release' : 'finish');
-    const how = now ? 'gives back what it has in hand' : 'finishes what it has in hand';
+    const how = now ? 'releases its ranges' : 'finishes its ranges';
     terminal.out(
-      json ? `${JSON.stringify({ told })}\n` : `Told ${told} of the workers: each ${how} and ends.\n`,
+      json ? `${JSON.stringify({ told })}\n` : `Told ${told} of the workers to end: each ${how} first.\n`,
     );
     return 'done';
   }
-  if (now) throw usage('--now goes with backfill kill alone.');
+  if (now) throw usage('--now is only for backfill kill.');
   const command = commandOf(action, plan, planned);
   const outcome = await obeyed(loaded, command);
   terminal.out(json ? `${JSON.stringify(outcome)}\n` : `${sentenceOf(command, outcome)}\n`);
@@ -52,8 +52,8 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
   if (namesDaemonAddress(loaded)) {
     throw new OperatorError(
       'usage',
-      'Commands that change something are taken through the data directory, on the machine of the daemon: name it with ' +
-        '--data-dir in place of --api-host and --api-port.',
+      'Commands that change something go through the data directory, on the machine of the daemon: name it with ' +
+        '--data-dir instead of --api-host and --api-port.',
     );
   }
   const told = await commandDaemon(loaded, command);
@@ -80,12 +80,12 @@ interface Planned {
 function commandOf(action: string, plan: string | undefined, planned: Planned): BackfillCommand {
   if (action === 'plan') {
     if (plan !== undefined)
-      throw usage(`backfill plan takes its heights by --from and --to, not ${quoted(plan)}.`);
+      throw usage(`backfill plan takes its heights from --from and --to, not ${quoted(plan)}.`);
     return { do: 'plan', heights: heightsOf(planned), order: planned.oldest ? 'oldest' : 'newest' };
   }
   const { from, to, everything, newest, oldest } = planned;
   if (from !== null || to !== null || everything || newest || oldest)
-    throw usage(`--from, --to, --everything, --newest and --oldest go with backfill plan alone.`);
+    throw usage('--from, --to, --everything, --newest and --oldest are only for backfill plan.');
   if (action === 'redrive') {
     if (plan !== undefined)
       throw usage('backfill redrive takes no plan: it runs every disputed range again.');
@@ -115,7 +115,7 @@ function heightsOf({ from, to, everything, newest, oldest }: Planned): string {
 function sentenceOf(command: BackfillCommand, { plan, redriven = 0 }: BackfillOutcome): string {
   if (command.do === 'plan' && plan !== undefined) {
     const { id, from, to, order } = plan;
-    return `Plan ${id}: heights ${from} to ${to}, ${formatCount(to - from + 1)} in all, ${order} first. "backfill status" shows how far it is.`;
+    return `Plan ${id}: heights ${from} to ${to}, ${formatCount(to - from + 1)} in all, ${order} first. "backfill status" shows its progress.`;
   }
   if (command.do === 'redrive') {
     return redriven === 0 ? 'No range is disputed.' : `${redriven} disputed ranges run again.`;

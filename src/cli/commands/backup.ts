@@ -17,7 +17,7 @@ export async function backup(invocation: Invocation, terminal: Terminal): Promis
   if (to === null) throw new OperatorError('usage', 'Say where the copy is to be: backup --to DIR.');
   const { config } = configOf(invocation, terminal);
   const { coverage, copiedBytes, linkedBytes, tables } = await backupStoreOf(config, resolve(to));
-  const what = coverage.length === 0 ? 'No height is in it yet' : `Heights ${rangesInWords(coverage)}`;
+  const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
   terminal.out(
     `Copied to ${to}. ${what}; ${formatCount(tables)} tables${linked}, ${inMib(copiedBytes)} MiB copied.\n` +

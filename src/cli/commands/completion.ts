@@ -7,7 +7,7 @@ import { installCompletion, shellOf } from '../completion/installCompletion.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { ownValuesOf } from '../arguments/ownValues.js';
 
-/** `completion`, of these commands: prints the script of a shell, or writes it to where the shell looks for it. */
+/** `completion`: prints a shell's script for these commands, or writes it to where the shell looks for it. */
 export function completionOf(commands: readonly Command[]): Run {
   return async (invocation, terminal) => {
     const { system } = ownValuesOf(completionFlags, invocation);

@@ -8,7 +8,11 @@ import { checkEndpoints, configOf } from '../arguments/settings.js';
 
 /** The keys whose values may contain credentials. */
 const endpointKeys: ReadonlySet<string> = new Set([
-  ...(['accessNodes', 'edi.nodes', 'peers', 'store', 'api.store'] as const),
+  'accessNodes',
+  'edi.nodes',
+  'peers',
+  'store',
+  'api.store',
 ]);
 
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */

@@ -27,7 +27,7 @@ export async function doctor(invocation: Invocation, terminal: Terminal): Promis
   return exit;
 }
 
-/** That of the first problem; warnings leave it at done. */
+/** The first problem decides; warnings do not count. */
 function exitOf(verdicts: readonly Verdict[]): ExitReason {
   return verdicts.find(({ verdict }) => verdict === 'problem')?.exit ?? 'done';
 }

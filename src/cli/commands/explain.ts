@@ -1,11 +1,10 @@
-import { ApiError, explainDocument, parseExplainKey, workOfStore } from '../../api/index.js';
+import { explainDocument, parseExplainKey, workOfStore } from '../../api/index.js';
 import type { ExplainDocument } from '../../api/index.js';
-import { openStoreReadOnly, plannedHeightOf } from '../../app/index.js';
+import { plannedHeightOf } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError, systemClock } from '../../runtime/index.js';
-import { namesDaemonAddress } from '../client/daemonAddress.js';
-import { askDaemon, noDaemon } from '../client/findDaemon.js';
-import { checkKey, refusal } from '../client/refusals.js';
+import { documentFrom } from '../client/documentFrom.js';
+import { checkKey } from '../client/refusals.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderExplanation } from '../output/explainPage.js';
@@ -13,7 +12,7 @@ import { explainFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { ownValuesOf } from '../arguments/ownValues.js';
 
-/** `explain`: says why something is in the index or not. */
+/** `explain`: says why something is or is not in the index. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const [key] = invocation.positionals;
   if (key === undefined) {
@@ -28,20 +27,9 @@ export async function explain(invocation: Invocation, terminal: Terminal): Promi
   return document.stage === 'unknown_id' ? 'not_found' : 'done';
 }
 
-async function explanationOf(loaded: LoadedConfig, key: string): Promise<ExplainDocument> {
-  const answer = await askDaemon(loaded, `/explain/${encodeURIComponent(key)}`);
-  if (answer !== undefined) {
-    if (answer.status === 200) return answer.body as ExplainDocument;
-    const { message, reason } = answer.body as { message?: string; reason?: string };
-    throw refusal(answer.status, message ?? `the daemon answered with status ${answer.status}`, reason);
-  }
-  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
-  const store = await openStoreReadOnly(loaded.config);
-  try {
-    const firstIndexed = store.meta()?.firstHeight ?? null;
-    const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();
-    const range = { firstIndexed, latestIndexed, head: null, sealed: null, coverage: store.coverage() };
-    return await explainDocument(
+function explanationOf(loaded: LoadedConfig, key: string): Promise<ExplainDocument> {
+  return documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, (store, range) =>
+    explainDocument(
       store,
       key,
       workOfStore(
@@ -49,11 +37,6 @@ async function explanationOf(loaded: LoadedConfig, key: string): Promise<Explain
         () => range,
         (height) => plannedHeightOf(store, height),
       ),
-    );
-  } catch (error) {
-    if (error instanceof ApiError) throw refusal(error.code, error.message);
-    throw error;
-  } finally {
-    await store.close();
-  }
+    ),
+  );
 }

@@ -2,10 +2,10 @@ import { formatCount } from '../../observability/index.js';
 import { named, OperatorError, quoted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { directoryWishes } from '../export/directory/directoryWishes.js';
+import { directoryOptions } from '../export/directory/directoryOptions.js';
 import { ExportDirectory } from '../export/directory/ExportDirectory.js';
 import { exportToDirectory } from '../export/directory/exportToDirectory.js';
-import type { DirectoryWishes } from '../export/directory/exportToDirectory.js';
+import type { DirectoryOptions } from '../export/directory/exportToDirectory.js';
 import { fileOutput, standardOutput } from '../export/lines/exportOutput.js';
 import type { ExportOutput } from '../export/lines/exportOutput.js';
 import { CursorFile } from '../export/program/CursorFile.js';
@@ -31,11 +31,11 @@ type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(exportFlags, invocation);
   const { from, to, follow, output: path, resume, quiet: isQuiet } = values;
-  if (resume && path === null) throw usage('--resume goes on with a file. Add --output FILE.');
+  if (resume && path === null) throw usage('--resume continues a file. Add --output FILE.');
   if (from !== null && to !== null && from > to)
     throw usage(`--from ${from} is above --to ${to}. Lower --from, or raise --to.`);
-  const wishes = directoryWishes(values);
-  const command = programOf(values, wishes !== undefined, invocation.positionals);
+  const options = directoryOptions(values);
+  const command = programOf(values, options !== undefined, invocation.positionals);
   const { signal } = terminal;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const source = await openExportSource(configOf(invocation, terminal), { follow, signal, progress });
@@ -44,9 +44,9 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
     const done =
       command !== undefined
         ? await exportToProgram(values, command, { ...parts, say: (text) => terminal.err(`${text}\n`) })
-        : wishes === undefined || path === null
+        : options === undefined || path === null
           ? await exportLines(values, terminal, parts)
-          : await exportFiles(values, wishes, { ...parts, path });
+          : await exportFiles(values, options, { ...parts, path });
     progress.end(done);
   } finally {
     progress.end();
@@ -57,7 +57,7 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
 
 type Parts = Omit<ExportParts, 'output'>;
 
-/** Returns the closing message; none when nobody reads any more. */
+/** Returns the closing message; none when the reader has gone. */
 async function exportLines(values: Values, terminal: Terminal, parts: Parts): Promise<string | undefined> {
   const { output: path, resume } = values;
   const range = await exportRange(parts.source, values);
@@ -75,24 +75,24 @@ interface FedProgram {
   readonly state: string;
 }
 
-/** The program to feed, if one is. Expected errors: OperatorError `usage`. */
+/** The program to feed, if any. Expected errors: OperatorError `usage`. */
 function programOf(
   { exec, output, resume, state }: Values,
-  hasWishes: boolean,
+  writesDirectory: boolean,
   args: readonly string[],
 ): FedProgram | undefined {
   const [extra] = args;
   if (exec === null) {
-    if (state !== null) throw usage('--state keeps the place of a program. Add --exec PROGRAM.');
+    if (state !== null) throw usage('--state records the progress of a program. Add --exec PROGRAM.');
     if (extra === undefined) return undefined;
     throw usage(
       `export does not take the argument ${quoted(extra)}. See flow-collection-indexer export --help.`,
     );
   }
-  if (state === null) throw usage('--exec needs a file that keeps its place. Add --state FILE.');
-  if (output !== null || resume || hasWishes) {
+  if (state === null) throw usage('--exec needs a file that records its progress. Add --state FILE.');
+  if (output !== null || resume || writesDirectory) {
     throw usage(
-      '--exec feeds lines of JSON to a program. Leave out --output, --resume, and all that says what files are like.',
+      '--exec feeds lines of JSON to a program. Leave out --output, --resume and the flags that describe files.',
     );
   }
   return { command: { program: exec, args }, state };
@@ -107,10 +107,10 @@ async function exportToProgram(
   const { source } = parts;
   const cursor = await CursorFile.open(state, source.chainId);
   try {
-    const done = cursor.ladder.newest?.height;
+    const done = cursor.locator.newest?.height;
     const range = await exportRange(source, { ...values, from: done ?? values.from });
     await feedProgram(range, { ...parts, cursor, command });
-    const { newest } = cursor.ladder;
+    const { newest } = cursor.locator;
     return newest === undefined
       ? 'The program has acknowledged nothing.'
       : `The program has acknowledged everything up to height ${newest.height}.`;
@@ -122,18 +122,18 @@ async function exportToProgram(
 /** Returns the closing message. */
 async function exportFiles(
   values: Values,
-  wishes: DirectoryWishes,
+  options: DirectoryOptions,
   { path, ...parts }: Parts & { readonly path: string },
 ): Promise<string> {
   const directory = await ExportDirectory.open(path, values);
   try {
-    return await exportToDirectory(values, wishes, { ...parts, directory });
+    return await exportToDirectory(values, options, { ...parts, directory });
   } finally {
     await directory.close();
   }
 }
 
-/** Returns the closing message; none when nobody reads any more. */
+/** Returns the closing message; none when the reader has gone. */
 async function exportTo(
   plan: ExportPlan,
   parts: ExportParts,
@@ -157,13 +157,13 @@ async function exportTo(
   }
   if (tally.isClosed && last?.height === plan.to) {
     if (tally.isClosedRightly(origin)) return `${file} is complete: ${phrase(output)}.`;
-    const message = `${file} is not what its closing line says: it was changed since it was written. Export it anew.`;
+    const message = `${file} does not match its closing line: it was changed after it was written. Export it again.`;
     throw new OperatorError('damage', message);
   }
   await output.cutToWhole();
-  const isTaken =
+  const isComplete =
     (await runExport(plan, parts)) && (await output.write(Buffer.from(tally.closingLine(origin))));
-  return isTaken ? `exported ${phrase(output)} from ${source.name}` : undefined;
+  return isComplete ? `exported ${phrase(output)} from ${source.name}` : undefined;
 }
 
 function usage(message: string): OperatorError {

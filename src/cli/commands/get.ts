@@ -1,19 +1,16 @@
 import {
   accountDocument,
-  ApiError,
   checkLookupKey,
   isLookupKind,
   lookupDocument,
   parseAccountRequest,
 } from '../../api/index.js';
 import type { AccountRequest, IndexedRange, LookupKind } from '../../api/index.js';
-import { openStoreReadOnly } from '../../app/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { namesDaemonAddress } from '../client/daemonAddress.js';
-import { askDaemon, noDaemon } from '../client/findDaemon.js';
-import { checkKey, refusal } from '../client/refusals.js';
+import { documentFrom } from '../client/documentFrom.js';
+import { checkKey } from '../client/refusals.js';
 import type { Invocation, Terminal } from '../command.js';
 import { ACCOUNT, getFlags, getKinds } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
@@ -35,35 +32,11 @@ export async function get(invocation: Invocation, terminal: Terminal): Promise<E
       : checkLookupKey(question.kind, question.key),
   );
   const loaded = configOf(invocation, terminal);
-  const print = (document: unknown): ExitReason => {
-    terminal.out(JSON.stringify(document, undefined, 2) + '\n');
-    return 'done';
-  };
-  const answer = await askDaemon(loaded, pathOf(question));
-  if (answer !== undefined) {
-    if (answer.status === 200) return print(answer.body);
-    const { message, reason } = answer.body as { message?: string; reason?: string };
-    throw refusal(answer.status, message ?? `status ${answer.status}`, reason);
-  }
-  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
-  const store = await openStoreReadOnly(loaded.config);
-  try {
-    const first = store.meta()?.firstHeight ?? null;
-    const latest = first === null ? null : store.latestIndexedHeight();
-    const range = {
-      firstIndexed: first,
-      latestIndexed: latest,
-      head: null,
-      sealed: null,
-      coverage: store.coverage(),
-    };
-    return print(await documentOf(store, question, range));
-  } catch (error) {
-    if (error instanceof ApiError) throw refusal(error.code, error.message);
-    throw error;
-  } finally {
-    await store.close();
-  }
+  const document = await documentFrom<unknown>(loaded, pathOf(question), (store, range) =>
+    documentOf(store, question, range),
+  );
+  terminal.out(JSON.stringify(document, undefined, 2) + '\n');
+  return 'done';
 }
 
 function questionOf(invocation: Invocation): Question {
@@ -83,7 +56,7 @@ function questionOf(invocation: Invocation): Question {
   if (foreign !== undefined) {
     throw new OperatorError(
       'usage',
-      `--${foreign[0]} goes with get account alone. See flow-collection-indexer get --help.`,
+      `--${foreign[0]} is only for get account. See flow-collection-indexer get --help.`,
     );
   }
   return { kind, key };

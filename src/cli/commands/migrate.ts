@@ -10,6 +10,8 @@ import { DaemonIndex } from '../follow/DaemonIndex.js';
 import { followPrinter } from '../follow/followPrinter.js';
 import { configOf } from '../arguments/settings.js';
 import { ownValuesOf } from '../arguments/ownValues.js';
+import { counted } from '../output/counted.js';
+import { atMostEvery } from '../output/interval.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -62,19 +64,13 @@ function progressPrinter(
   isQuiet: boolean,
 ): Parameters<typeof migrateStores>[2]['onProgress'] {
   const startedAtMs = systemClock.monotonic();
-  let shownAtMs = startedAtMs;
+  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   return ({ copied, missing, height }) => {
-    const nowMs = systemClock.monotonic();
-    if (isQuiet || nowMs - shownAtMs < PROGRESS_INTERVAL_MS) return;
-    shownAtMs = nowMs;
-    const perSecond = (1_000 * copied) / (nowMs - startedAtMs);
+    if (isQuiet || !isDue()) return;
+    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
     terminal.err(
       `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
         `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left\n`,
     );
   };
-}
-
-function counted(count: number, noun: string): string {
-  return `${formatCount(count)} ${count === 1 ? noun : `${noun}s`}`;
 }

@@ -1,13 +1,14 @@
 import { restoreInWords, restoreStoreOf } from '../../app/index.js';
 import type { RestoreProgress } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
-import { OperatorError, systemClock } from '../../runtime/index.js';
+import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { restoreFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { ownValuesOf } from '../arguments/ownValues.js';
+import { atMostEvery } from '../output/interval.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 2_000;
@@ -18,12 +19,9 @@ export async function restore(invocation: Invocation, terminal: Terminal): Promi
   if (from === null)
     throw new OperatorError('usage', 'Say what to restore: restore --from DIR, or --from https://….');
   const { config } = configOf(invocation, terminal);
-  let shownAtMs = systemClock.monotonic();
+  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   const onProgress = (progress: RestoreProgress): void => {
-    const nowMs = systemClock.monotonic();
-    if (quiet || nowMs - shownAtMs < PROGRESS_INTERVAL_MS) return;
-    shownAtMs = nowMs;
-    terminal.err(`${restoreInWords(progress)}\n`);
+    if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);
   };
   const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
   const heights = report.ranges.map(({ from: first, to }) => ({ from: first, to }));

@@ -1,6 +1,5 @@
 import { verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
-import { systemClock } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -8,11 +7,13 @@ import type { Invocation, Terminal } from '../command.js';
 import { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { ownValuesOf } from '../arguments/ownValues.js';
+import { counted } from '../output/counted.js';
+import { atMostEvery } from '../output/interval.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
-const ADVICE = '"repair" tells what can be kept, "repair --yes" keeps it';
+const ADVICE = '"repair" says what can be kept, "repair --yes" keeps it';
 
 /** `verify`: checks the whole store and names every damaged height. */
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
@@ -28,12 +29,9 @@ export async function verify(invocation: Invocation, terminal: Terminal): Promis
 }
 
 function progressPrinter(terminal: Terminal): (progress: VerifyProgress) => void {
-  let shownAtMs = systemClock.monotonic();
+  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   return (progress) => {
-    const nowMs = systemClock.monotonic();
-    if (nowMs - shownAtMs < PROGRESS_INTERVAL_MS) return;
-    shownAtMs = nowMs;
-    terminal.err(`verifying ${phrase(progress)}\n`);
+    if (isDue()) terminal.err(`verifying ${phrase(progress)}\n`);
   };
 }
 
@@ -79,10 +77,6 @@ const kinds: Readonly<Record<RangeReport['kind'], string>> = {
 function renderRange({ from, to, kind, blocks, damaged }: RangeReport): string {
   const state = damaged.length === 0 ? 'no damage' : `damaged: ${rangesInWords(damaged)}`;
   return `range ${from} to ${to} (${kinds[kind]}): ${counted(blocks, 'sound block')}, ${state}`;
-}
-
-function counted(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** Describes sound blocks above a gap, which cannot be read yet. */

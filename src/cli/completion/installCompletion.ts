@@ -8,13 +8,13 @@ import { PROGRAM } from '../arguments/parse.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where a shell looks for the completion of a command by itself, or nearly so. */
+/** Where a shell looks for completions, by default or after a line in its start-up file. */
 interface Place {
   /** Below /usr/local/share, for every user. */
   readonly system: string;
   /** For the user alone. */
   readonly own: (environment: Environment) => string;
-  /** What is left to do, if the shell was not told to look there yet. */
+  /** What the user may still have to do. */
   readonly hint: (path: string) => string;
 }
 
@@ -30,7 +30,7 @@ const places: Readonly<Record<Shell, Place>> = {
         PROGRAM,
       ),
     hint: (path) =>
-      `It is loaded by the package bash-completion; without that, add to ~/.bashrc: source ${path}`,
+      `The bash-completion package loads it; without that package, add to ~/.bashrc: source ${path}`,
   },
   zsh: {
     system: `zsh/site-functions/${COMPLETION_FUNCTION}`,
@@ -50,7 +50,7 @@ const places: Readonly<Record<Shell, Place>> = {
   },
 };
 
-/** The shell of the user. Expected errors: OperatorError (`usage`) where it cannot be told, or is none of ours. */
+/** The shell of the user. Expected errors: OperatorError (`usage`) when it is unknown or not supported. */
 export function shellOf(environment: Environment): Shell {
   const path = environment['SHELL'] ?? '';
   const shell = shells.find((name) => name === basename(path));
@@ -58,7 +58,7 @@ export function shellOf(environment: Environment): Shell {
   const why = path === '' ? 'SHELL is not set' : `SHELL is ${named(path)}`;
   throw new OperatorError(
     'usage',
-    `Say for which shell, as ${why}: ${PROGRAM} completion ${INSTALL} ${shells.join(', ')}.`,
+    `Say for which shell, because ${why}: ${PROGRAM} completion ${INSTALL} ${shells.join(', ')}.`,
   );
 }
 
@@ -76,11 +76,11 @@ export async function installCompletion(
   } catch (error) {
     throw new OperatorError(
       'storage',
-      `The completion cannot be written to ${named(path)}: ${messageOf(error)}. Write it elsewhere: ${PROGRAM} completion ${shell} > FILE.`,
+      `Cannot write the completion to ${named(path)}: ${messageOf(error)}. Write it elsewhere: ${PROGRAM} completion ${shell} > FILE.`,
     );
   }
   const left = options.forEveryone && shell !== 'bash' ? '' : `${hint(path)}\n`;
-  return `Wrote ${path}. It works in every ${shell} that is opened from now on.\n${left}`;
+  return `Wrote ${path}. New ${shell} sessions use it.\n${left}`;
 }
 
 function home(environment: Environment): string {

@@ -18,8 +18,8 @@ interface Page {
 }
 
 /**
- * The index of a running daemon, over its read API. Nothing that it says is taken on trust: every collection is hashed, and the
- * links are checked by whoever copies. Expected errors: SourceTroubleError; OperatorError (`damage`; `foreign`: of another
+ * The index of a running daemon, over its read API. Nothing is trusted: every collection is hashed here, and the code that copies
+ * the blocks checks their links. Expected errors: SourceTroubleError; OperatorError (`damage`; `foreign`: of another
  * chain; `no_daemon` from `open`).
  */
 export class DaemonIndex implements FollowedSource {
@@ -41,7 +41,7 @@ export class DaemonIndex implements FollowedSource {
       ...loaded,
       config: { ...loaded.config, dataDir: resolve(from), store: undefined },
     };
-    // A daemon that was started anew may listen elsewhere, so its record is read every time.
+    // A restarted daemon may listen elsewhere, so its record is read every time.
     const find = (): Promise<FoundDaemon | undefined> =>
       isAddress ? daemonAt(loaded, from.replace(/\/+$/, ''), signal) : findDaemon(there, signal);
     const index = new DaemonIndex(find, loaded.config.chainId, signal);
@@ -55,14 +55,12 @@ export class DaemonIndex implements FollowedSource {
 
   async look(): Promise<MigrationSource> {
     const found = await this.#find();
-    if (found === undefined) {
-      throw new SourceTroubleError('The daemon does not answer. It is asked again until it does: start it.');
-    }
+    if (found === undefined) throw noAnswer();
     const { status } = found;
     if (status.chainId !== this.#chainId) {
       throw new OperatorError(
         'foreign',
-        `The daemon indexes ${status.chainId}, and the target is for ${this.#chainId}. Name the right --network, or another daemon.`,
+        `The daemon indexes ${status.chainId}, but the target is for ${this.#chainId}. Name the right --network, or another daemon.`,
       );
     }
     const coverage = coverageOf(status);
@@ -76,7 +74,7 @@ export class DaemonIndex implements FollowedSource {
     return {
       meta: () => meta,
       coverage: () => coverage,
-      // The daemon fills them in itself, and what it has filled in is copied.
+      // The daemon fills in its own plans, and the result is copied.
       plans: () => [],
       blocks: (range) => this.#blocks(found, range),
     };
@@ -86,7 +84,8 @@ export class DaemonIndex implements FollowedSource {
     const all: BlockEntry[] = [];
     while (from + all.length <= to) {
       const { blocks } = await this.#page(found, { from: from + all.length, to });
-      if (blocks.length === 0) throw new SourceTroubleError('The daemon sent no block where it has some.');
+      if (blocks.length === 0)
+        throw new SourceTroubleError('The daemon sent no blocks for heights that it has.');
       all.push(...blocks);
     }
     return all;
@@ -94,9 +93,7 @@ export class DaemonIndex implements FollowedSource {
 
   async #page(found: FoundDaemon, { from, to }: HeightRange): Promise<Page> {
     const answer = await found.read(`/export?from=${from}&to=${to}&form=stored`, this.#signal);
-    if (answer === undefined) {
-      throw new SourceTroubleError('The daemon does not answer. It is asked again until it does: start it.');
-    }
+    if (answer === undefined) throw noAnswer();
     if (answer.status !== 200) {
       throw new SourceTroubleError(`The daemon refuses height ${from}: ${refusalOf(answer).error.message}`);
     }
@@ -105,4 +102,8 @@ export class DaemonIndex implements FollowedSource {
     const blocks = page.blocks.map((given, index) => verified(from + index, given, this.#memory));
     return { sporks: page.sporks, blocks };
   }
+}
+
+function noAnswer(): SourceTroubleError {
+  return new SourceTroubleError('The daemon does not answer. Start it; until then it is asked again.');
 }

@@ -6,7 +6,7 @@ import type { Terminal } from '../command.js';
 /** Between two lines of progress. */
 const LINE_INTERVAL_MS = 10_000;
 
-/** Says on standard error how far it is, and at once what holds it up; `isQuiet`: only that. */
+/** Prints progress on standard error, and at once what holds it up; `isQuiet`: only the latter. */
 export function followPrinter(
   terminal: Terminal,
   { isQuiet }: { readonly isQuiet: boolean },
@@ -27,28 +27,28 @@ export function followPrinter(
     shownAtMs = nowMs;
     shownCopied = copied;
   };
-  let ofPass = 0;
+  let copiedInPass = 0;
   return {
     onProgress: ({ copied: soFar, height }) => {
       // Each pass counts from zero.
-      copied += soFar > ofPass ? soFar - ofPass : soFar;
-      ofPass = soFar;
+      copied += soFar > copiedInPass ? soFar - copiedInPass : soFar;
+      copiedInPass = soFar;
       progress(height);
     },
     onInStep: (height) => {
-      ofPass = 0;
+      copiedInPass = 0;
       if (!isInStep) say(`In step with the daemon at height ${formatCount(height)}; following it.`);
       isInStep = true;
     },
     onHeldUp: (reason) => {
       if (reason === heldUp) return;
       if (reason !== undefined) terminal.err(`Held up: ${reason}\n`);
-      else terminal.err('It goes on.\n');
+      else terminal.err('It continues.\n');
       heldUp = reason;
       isInStep &&= reason === undefined;
     },
     onRewind: (height, from) => {
-      ofPass = 0;
+      copiedInPass = 0;
       terminal.err(
         `The daemon was rewound: heights ${formatCount(height + 1)} to ${formatCount(from)} are retracted.\n`,
       );

@@ -1,7 +1,7 @@
 import type { BackfillRangeStatus, BackfillStatus } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
 
-/** History that is filled in, for people. */
+/** Formats the state of the backfill for people. */
 export function renderBackfill(backfill: BackfillStatus): string {
   const { plans, ranges, unserved } = backfill;
   if (plans.length === 0) return 'Nothing is planned.\n';
@@ -11,7 +11,7 @@ export function renderBackfill(backfill: BackfillStatus): string {
       ({ id, from, to, order, state, missingHeights, untakenVersion }) =>
         `plan ${id}: ${span({ from, to })}, ${order} first, ${formatCount(missingHeights)} to go` +
         (state === 'paused' ? ', paused' : '') +
-        (untakenVersion === null ? '' : `, and no live worker does work of version ${untakenVersion}`),
+        (untakenVersion === null ? '' : `, but no live worker does work of version ${untakenVersion}`),
     ),
     ...ranges.map(rangeLine),
     ...unserved.map((range) => `no access node serves ${span(range)}`),
@@ -26,7 +26,7 @@ export function backfillLine({ missingHeights, rate, eta, heldBack }: BackfillSt
   return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}${slower}`;
 }
 
-/** The same with the ranges that were begun. */
+/** The same, with the ranges that were begun. */
 export function rangesLine(backfill: BackfillStatus): string {
   const shown = backfill.ranges
     .slice(0, MAX_RANGES_IN_LINE)
@@ -53,7 +53,7 @@ export function rangeLine(range: BackfillRangeStatus): string {
   }
   if (failures === 0) return head;
   const again = state === 'disputed' ? '; "backfill redrive" runs it again' : '';
-  return `${head}, failed ${failures} times: ${reason ?? 'for no known reason'}${again}`;
+  return `${head}, failed ${failures} times: ${reason ?? 'reason unknown'}${again}`;
 }
 
 function span({ from, to }: { readonly from: number; readonly to: number }): string {

@@ -1,7 +1,7 @@
 import { write } from 'node:fs';
 import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
 
-/** Before writing again to a non-blocking descriptor that was full. */
+/** Before retrying a write to a full non-blocking descriptor. */
 const BLOCKED_RETRY_MS = 10;
 
 const advice: Readonly<Record<string, string>> = {
@@ -11,7 +11,7 @@ const advice: Readonly<Record<string, string>> = {
   EPERM: 'this user may not write there. Give it the right to, or choose another place',
   EROFS: 'the file system is mounted read-only. Choose another place',
   ENOENT: 'its directory does not exist. Make it, or choose another place',
-  ENOTDIR: 'its directory is none. Choose another place',
+  ENOTDIR: 'part of its path is not a directory. Choose another place',
   EISDIR: 'it is a directory. Choose another place',
   EFBIG: 'the file would be larger than the file system or a limit allows. Choose another place',
 };
@@ -27,8 +27,8 @@ export function outputError(error: unknown, name: string): unknown {
 }
 
 /**
- * Writes everything, off the event loop, and waits for a slow reader. Resolves with false when nobody reads any
- * more. Expected errors: OperatorError (`storage`).
+ * Writes everything, off the event loop, and waits for a slow reader. Resolves with false when the reader has
+ * gone. Expected errors: OperatorError (`storage`).
  */
 export async function writeAll(descriptor: number, bytes: Uint8Array, name: string): Promise<boolean> {
   let written = 0;

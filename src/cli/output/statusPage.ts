@@ -12,7 +12,7 @@ export function renderStatus(status: StatusDocument): string {
     .join('');
 }
 
-/** On a narrower terminal, labels stand above their text. */
+/** On a narrower terminal, each label begins its text. */
 const MIN_COLUMNS_FOR_LABELS = 40;
 
 /** The same, as the lines of a terminal: a heading, the progress bar and the page, wrapped to fit. */
@@ -95,7 +95,7 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['window', window(status)],
     ['requester', requester(status)],
     ['edi', stream(status.sources.edi)],
-    // Only where there are any.
+    // Only if there are any.
     ...(status.sources.peer.state === 'off'
       ? []
       : [['peer', stream(status.sources.peer)] as [string, string]]),
@@ -126,17 +126,17 @@ function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
 function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): string {
   if (behind !== null) return `, ${formatCount(behind)} behind`;
   if (head === null || headConfirmedSeconds === null) return '';
-  return `, lag unknown: no node has told its head for ${formatDuration(headConfirmedSeconds)}`;
+  return `, lag unknown: no node has reported its head for ${formatDuration(headConfirmedSeconds)}`;
 }
 
-/** Nothing where no database is shared. */
+/** Empty when no database is shared. */
 function cluster({ cluster: its }: StatusDocument): string[] {
   if (its === null) return [];
   const { leader, leads, roles, workers } = its;
   const led =
     leader === null
       ? 'no process is known to lead'
-      : `${leader.worker} on ${leader.host} leads (heard of ${formatDuration(leader.ageSeconds)} ago)`;
+      : `${leader.worker} on ${leader.host} leads (last heard of ${formatDuration(leader.ageSeconds)} ago)`;
   const alive = workers.filter((worker) => worker.alive).length;
   return [`${roles.join(', ')}; ${leads ? 'it leads' : led}; ${formatCount(alive)} alive in all`];
 }
@@ -161,10 +161,10 @@ function stream(source: StatusDocument['sources']['edi']): string {
   return `${source.state}${from}${at}${age}${source.reason === null ? '' : `; ${source.reason}`}`;
 }
 
-/** Ranges of the history that are named at most; `backfill status` names all. */
+/** History ranges shown at most; `backfill status` shows all. */
 const RANGES_SHOWN = 8;
 
-/** Nothing when there is none beside the live range, and none is planned. */
+/** Empty when there is only the live range, and nothing is planned. */
 function history({ backfill, coverage, firstIndexed }: StatusDocument): string[] {
   const below = coverage.filter(({ to }) => firstIndexed !== null && to < firstIndexed);
   const shown = below
@@ -178,7 +178,7 @@ function history({ backfill, coverage, firstIndexed }: StatusDocument): string[]
   return [`${backfillLine(backfill)}${paused}`, ...indexedBelow, ...told.map(rangeLine)];
 }
 
-/** Nothing when the index is off. */
+/** Empty when the index is off. */
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
   if (state === 'off') return [];
   if (state === 'complete') return ['complete'];

@@ -20,8 +20,8 @@ interface Display {
 }
 
 /**
- * Asks the daemon every second and shows its answer, until a signal or a key ends it. A daemon that goes away is
- * waited for. Expected errors: OperatorError (`no_daemon`) when none answers at first.
+ * Asks the daemon every second and shows its answer, until a signal or a key ends it. Waits for a daemon that goes
+ * away. Expected errors: OperatorError (`no_daemon`) when none answers at first.
  */
 export async function watchStatus(
   { json }: { readonly json: boolean },
@@ -76,7 +76,7 @@ function screen(terminal: Terminal): Display {
       live.show(statusScreen(status, { ...size(), head: HINT }));
     },
     showAway: (status, seconds) => {
-      const head = `The daemon does not answer, for ${formatDuration(seconds)}. What it said last: (${HINT})`;
+      const head = `The daemon has not answered for ${formatDuration(seconds)}. Its last answer: (${HINT})`;
       live.show(statusScreen(status, { ...size(), head }));
     },
     close: () => {

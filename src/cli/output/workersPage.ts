@@ -3,7 +3,7 @@ import { formatCount, formatDuration } from '../../observability/index.js';
 
 type Worker = Awaited<ReturnType<typeof workersOf>>[number];
 
-/** The processes that share a database, for people. */
+/** Formats the processes that share a database for people. */
 export function renderWorkers(workers: readonly Worker[]): string {
   if (workers.length === 0) return 'No process has used this database yet.\n';
   return `${workers.map(lineOf).join('\n')}\n`;

@@ -9,11 +9,11 @@ import { SporkTurns } from '../SporkTurns.js';
 import { chooseRange } from './chooseRange.js';
 import { RunningRanges } from './RunningRanges.js';
 
-/** How often it is looked whether nodes serve what is planned, while nothing else can be done. */
+/** How often to check whether nodes serve planned heights, while there is nothing to do. */
 const LOOK_AGAIN_MS = 5_000;
 
 export interface LocalWorkSourceOptions {
-  /** The most heights of one range. Default: the most that the store takes. */
+  /** Heights of one range at most. Default: the maximum of the store. */
   readonly maxRangeHeights?: number | undefined;
 }
 
@@ -26,26 +26,26 @@ export interface LocalWorkSourceDependencies {
 }
 
 /**
- * The work source of one machine. Plans and open ranges are kept by the store, whose commits publish them; what runs at this
- * moment, and when a failed range may run again, only `RunningRanges` knows: after a restart everything waits.
+ * The work source of one machine. The store keeps plans and open ranges, and its commits publish them. Which ranges run, and
+ * when a failed one may run again, is only in memory (`RunningRanges`): after a restart, all open ranges are waiting.
  */
 export class LocalWorkSource implements WorkSource {
   readonly #maxHeights: number | undefined;
   readonly #dependencies: LocalWorkSourceDependencies;
   readonly #running: RunningRanges;
   readonly #turns = new SporkTurns();
-  /** What is being cancelled is not taken. */
+  /** Ranges that are being cancelled: not to be taken. */
   #withdrawn: readonly HeightRange[] = [];
-  /** Changes happen one after another. */
+  /** Changes run one after another. */
   #turn: Promise<unknown> = Promise.resolve();
   #wake: (() => void) | undefined;
-  /** Something changed while nobody waited. */
+  /** Something changed while no caller waited. */
   #isChanged = false;
 
   constructor(options: LocalWorkSourceOptions, dependencies: LocalWorkSourceDependencies) {
     this.#maxHeights = options.maxRangeHeights;
     this.#dependencies = dependencies;
-    this.#running = new RunningRanges({ ...dependencies, onOver: () => this.#notify() });
+    this.#running = new RunningRanges({ ...dependencies, onOver: () => this.notify() });
   }
 
   async next(signal: AbortSignal): Promise<RangeJob | undefined> {
@@ -71,7 +71,7 @@ export class LocalWorkSource implements WorkSource {
       });
       await store.ranges.change({ plans: [...before, plan] });
       this.#dependencies.logger.info({ plan: id, from, to, order }, 'backfill planned');
-      this.#notify();
+      this.notify();
       return plan;
     });
   }
@@ -92,16 +92,16 @@ export class LocalWorkSource implements WorkSource {
       const { ranges } = this.#dependencies.store;
       const { chosen, kept } = choosePlans(ranges.plans(), id);
       if (chosen.length === 0) return;
-      const goes = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
-      this.#withdrawn = ranges.open().filter(goes);
+      const isDropped = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
+      this.#withdrawn = ranges.open().filter(isDropped);
       try {
-        await this.#running.giveBack(goes);
-        await ranges.change({ plans: kept, dropped: ranges.open().filter(goes).map(bare) });
+        await this.#running.giveBack(isDropped);
+        await ranges.change({ plans: kept, dropped: ranges.open().filter(isDropped).map(bare) });
       } finally {
         this.#withdrawn = [];
       }
       this.#dependencies.logger.info({ plans: kept.length }, 'backfill cancelled');
-      this.#notify();
+      this.notify();
     });
   }
 
@@ -111,8 +111,8 @@ export class LocalWorkSource implements WorkSource {
       const disputed = ranges.open().filter(isDisputed);
       if (disputed.length === 0) return 0;
       await ranges.change({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
-      for (const range of disputed) this.#running.forgive(range);
-      this.#notify();
+      for (const range of disputed) this.#running.clearPause(range);
+      this.notify();
       return disputed.length;
     });
   }
@@ -124,17 +124,18 @@ export class LocalWorkSource implements WorkSource {
     return backfillState(known, chain, (range) => this.#running.has(range));
   }
 
-  /** Something outside has changed: the coverage, or what the nodes serve. */
+  /** Call it when the coverage, or what the nodes serve, has changed. */
   notify(): void {
-    this.#notify();
+    this.#isChanged = true;
+    this.#wake?.();
   }
 
   async #takeNext(): Promise<RangeJob | undefined> {
     const { chain, store } = this.#dependencies;
-    // A range lies below a live one that holds something.
+    // Ranges lie below a live range that has a block.
     const range = store.latestBlock() === undefined ? undefined : this.#chooseNext();
     if (range === undefined) return undefined;
-    this.#running.forgive(range);
+    this.#running.clearPause(range);
     this.#turns.took(range, chain.borders());
     return this.#running.run(range, await store.ranges.run(range));
   }
@@ -151,7 +152,7 @@ export class LocalWorkSource implements WorkSource {
     return chooseRange({ ...known, open, ready, running, maxHeights: this.#maxHeights }, this.#turns);
   }
 
-  /** True while a plan that is not paused wants it. */
+  /** True while an active plan includes the range. */
   #mayRun(range: HeightRange): boolean {
     const { ranges } = this.#dependencies.store;
     return (
@@ -167,7 +168,7 @@ export class LocalWorkSource implements WorkSource {
     await ranges.change({
       plans: ranges.plans().map((plan) => (chosen.includes(plan) ? change(plan) : plan)),
     });
-    this.#notify();
+    this.notify();
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
@@ -176,12 +177,7 @@ export class LocalWorkSource implements WorkSource {
     return turn;
   }
 
-  #notify(): void {
-    this.#isChanged = true;
-    this.#wake?.();
-  }
-
-  /** Resolves when there may be something to take: a change, a pause that ends, or a node that serves more. */
+  /** Resolves when there may be a range to take: after a change or a retry pause, or when nodes may serve more. */
   #changed(signal: AbortSignal): Promise<void> {
     if (this.#isChanged || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
@@ -199,7 +195,7 @@ export class LocalWorkSource implements WorkSource {
     });
   }
 
-  /** `undefined`: only a change can bring something. */
+  /** `undefined`: wait for a change only. */
   #lookAgainInMs(): number | undefined {
     if (this.#dependencies.store.ranges.plans().every(({ isPaused }) => isPaused)) return undefined;
     return Math.min(LOOK_AGAIN_MS, this.#running.nextRetryInMs());

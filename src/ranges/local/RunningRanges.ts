@@ -11,7 +11,7 @@ export interface RunningRangesDependencies {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** A range runs no longer. */
+  /** Called when a range no longer runs. */
   readonly onOver: () => void;
 }
 
@@ -21,10 +21,10 @@ interface Running {
   readonly ended: Promise<void>;
 }
 
-/** The ranges that run at this moment, and when one that failed may run again. */
+/** The ranges that run now, and when failed ranges may run again. */
 export class RunningRanges {
   readonly #deps: RunningRangesDependencies;
-  /** By first height; at most as many as the runner has places. */
+  /** By first height; at most as many as the runner fills at once. */
   readonly #running = new Map<number, Running>();
   /** Monotonic milliseconds before which an open range is not run, by its first height; at most MAX_OPEN_RANGES. */
   readonly #notBeforeMs = new Map<number, number>();
@@ -46,21 +46,21 @@ export class RunningRanges {
     return (this.#notBeforeMs.get(from) ?? -Infinity) <= nowMs;
   }
 
-  /** Infinity: no range pauses. */
+  /** Infinity if no range pauses. */
   nextRetryInMs(): number {
     const nowMs = this.#deps.clock.monotonic();
     const due = [...this.#notBeforeMs.values()].filter((atMs) => atMs > nowMs).map((atMs) => atMs - nowMs);
     return Math.min(Infinity, ...due);
   }
 
-  /** It pauses no longer. */
-  forgive({ from }: HeightRange): void {
+  /** Lets the range run again at once. */
+  clearPause({ from }: HeightRange): void {
     this.#notBeforeMs.delete(from);
   }
 
-  /** Resolves when those chosen run no longer. */
-  async giveBack(goes: (range: HeightRange) => boolean): Promise<void> {
-    const stopped = [...this.#running.values()].filter(({ range }) => goes(range));
+  /** Stops the chosen ranges. Resolves when they no longer run. */
+  async giveBack(isChosen: (range: HeightRange) => boolean): Promise<void> {
+    const stopped = [...this.#running.values()].filter(({ range }) => isChosen(range));
     for (const { controller } of stopped) controller.abort(new AbortError('the range is given back'));
     await Promise.all(stopped.map(({ ended }) => ended));
   }
@@ -86,15 +86,15 @@ export class RunningRanges {
       signal: controller.signal,
       succeed: async () => {
         await over();
-        this.#tellFilled(planned, range);
+        this.#logFilled(planned, range);
       },
       fail: (reason, { startOver = false } = {}) => over(() => this.#failed(range, reason, startOver)),
       release: () => over(),
     };
   }
 
-  /** The commit that filled the last range of a plan has removed it. */
-  #tellFilled(before: readonly BackfillPlan[], range: HeightRange): void {
+  /** Logs plans that are filled: the commit of their last range has removed them. */
+  #logFilled(before: readonly BackfillPlan[], range: HeightRange): void {
     const { logger, store } = this.#deps;
     const left = new Set(store.ranges.plans().map(({ id }) => id));
     for (const plan of before) {

@@ -1,6 +1,6 @@
 import type { Leader, Leadership, Term } from '../ports.js';
 
-/** Of a process that nobody shares its store with: it always leads. */
+/** For a process that does not share its store: it always leads. */
 export class SoleLeadership implements Leadership {
   lead(signal: AbortSignal): Promise<Term | undefined> {
     const term = { lost: new AbortController().signal, release: () => Promise.resolve() };

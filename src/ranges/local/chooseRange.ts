@@ -5,20 +5,20 @@ import { bordersOf } from '../plans.js';
 import type { ServedHeights } from '../ports.js';
 import type { SporkTurns } from '../SporkTurns.js';
 
-/** What the choice of the next range is made from. */
+/** What the choice of the next range depends on. */
 export interface Choice {
   readonly plans: readonly BackfillPlan[];
   readonly coverage: readonly HeightRange[];
   /** Begun and not published, ascending. */
   readonly open: readonly OpenRange[];
-  /** Those of them that may go on now. */
+  /** Open ranges that may run now. */
   readonly ready: readonly OpenRange[];
   readonly running: readonly HeightRange[];
   readonly chain: ServedHeights;
   readonly maxHeights: number | undefined;
 }
 
-/** Of the spork whose turn it is: a range that was begun goes on before another one is. */
+/** The next range, from the spork whose turn it is: an open range before a new one. */
 export function chooseRange(choice: Choice, turns: SporkTurns): HeightRange | undefined {
   const { chain, maxHeights, plans, ready, running } = choice;
   const planOf = (range: HeightRange): BackfillPlan | undefined => plans.find((plan) => overlap(plan, range));
@@ -28,9 +28,9 @@ export function chooseRange(choice: Choice, turns: SporkTurns): HeightRange | un
   if (order === undefined) return undefined;
   const borders = bordersOf(chain);
   for (const spork of turns.inTurn({ borders: chain.borders(), running, order })) {
-    const its = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
-    const goesOn = its.at(its[0] && planOf(its[0])?.order === 'oldest' ? 0 : -1);
-    if (goesOn !== undefined) return { from: goesOn.from, to: goesOn.to };
+    const openInSpork = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
+    const next = openInSpork.at(openInSpork[0] && planOf(openInSpork[0])?.order === 'oldest' ? 0 : -1);
+    if (next !== undefined) return { from: next.from, to: next.to };
     for (const { plan, heights } of unbegun) {
       const cut = cutNext(common(heights, [spork]), { order: plan.order, borders, maxHeights });
       if (cut !== undefined) return cut;
@@ -44,7 +44,7 @@ interface UnbegunHeights {
   readonly heights: readonly HeightRange[];
 }
 
-/** What may be begun of each plan, as far as it is served; nothing while too much is begun already. */
+/** The served heights of each plan that may be begun; none while too many ranges are open. */
 function unbegunHeights({ chain, coverage, open, plans }: Choice): readonly UnbegunHeights[] {
   if (open.length >= MAX_OPEN_RANGES) return [];
   const there = [...coverage, ...open];

@@ -1,15 +1,15 @@
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore, StoreMeta } from '../../storage/index.js';
 import { readVerified } from './readVerified.js';
 
-/** An index that is copied, as it is at one moment. */
+/** A source to copy from, as it is at one moment. */
 export interface MigrationSource {
   meta(): StoreMeta | undefined;
   coverage(): readonly HeightRange[];
-  /** To be carried over. */
+  /** Plans to copy. */
   plans(): readonly BackfillPlan[];
   /**
-   * All blocks of covered heights, every collection hashed anew. Expected errors: those of the source; OperatorError `damage`,
-   * with the height.
+   * All blocks of covered heights, with every collection hashed again. Expected errors: those of the source; OperatorError
+   * `damage`, with the height.
    */
   blocks(range: HeightRange): Promise<readonly BlockEntry[]>;
 }

@@ -9,21 +9,21 @@ import type { MigrationProgress } from './migrateStore.js';
 import type { MigrationSource } from './MigrationSource.js';
 import { SourceTroubleError } from './SourceTroubleError.js';
 
-/** Between two looks at a source that has nothing new, or that lost the end of what it had. */
+/** Pause before looking again at a source that has nothing new, or ends lower than before. */
 const LOOK_EVERY_MS = 500;
 /** After a failure. */
 const BACKOFF = { minMs: 500, maxMs: 10_000 };
-/** How often it is looked whether the target answers. */
+/** How often to check whether the target answers. */
 const TARGET_LOOK_MS = 1_000;
 /**
- * For so long a source may end below the target without that being a rewind: it was started anew, and reads its replica. One that
- * holds another block is believed at once.
+ * A source that ends below the target counts as rewound only after this time: it may have restarted and lag. A source with
+ * another block counts at once.
  */
 const LOWER_END_MS = 5_000;
 
-/** An index that goes on. */
+/** An index that grows. */
 export interface FollowedSource {
-  /** The index as it is now. Its blocks, and this, reject with SourceTroubleError, or OperatorError `damage`, `foreign`. */
+  /** The current index. This and its `blocks` reject with SourceTroubleError, or OperatorError `damage`, `foreign`. */
   look(): Promise<MigrationSource>;
 }
 
@@ -34,20 +34,20 @@ export interface FollowDependencies {
   readonly random: Random;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: MigrationProgress) => void;
-  /** The target has all that the source has, up to this height. */
+  /** The target has everything that the source has, up to this height. */
   readonly onInStep: (height: number) => void;
-  /** Why nothing can be written now, and what to do; `undefined`: it goes on. */
+  /** Why nothing can be written now, and what to do; `undefined`: writing continues. */
   readonly onHeldUp: (reason: string | undefined) => void;
   /** The heights above this one are about to be retracted. */
   readonly onRewind: (height: number, from: number) => void;
 }
 
 /**
- * Keeps a store in step with an index that grows: copies what it lacks as `migrateStore` does, and retracts what the source has
- * no longer. What the target covers is the cursor, and part of every write: each height is written once, whatever ends this,
- * and whenever. Resolves when the signal aborts. Nobody else writes to the target.
+ * Keeps a store in step with an index that grows: copies missing heights as `migrateStore` does, and retracts heights that the
+ * source no longer has. The target's coverage is the cursor and part of every write, so each height is written once, even when
+ * this is killed at any moment. Resolves when the signal aborts. Nothing else may write to the target.
  *
- * Expected errors: `StorageError`; OperatorError: `foreign` where the two never had the same block, `usage` as `migrateStore`.
+ * Expected errors: `StorageError`; OperatorError: `foreign` when the two never had the same block, `usage` as `migrateStore`.
  */
 export async function followStore(parts: FollowDependencies): Promise<void> {
   const following = new Following(parts);
@@ -60,7 +60,7 @@ export async function followStore(parts: FollowDependencies): Promise<void> {
 class Following {
   readonly #parts: FollowDependencies;
   #isCompared = false;
-  /** The last pass found a contradiction, which a rewind in that moment explains. */
+  /** The last pass found a contradiction, which a rewind at that moment would explain. */
   #hasContradicted = false;
   #lowerSinceMs: number | undefined;
   #sourceTrouble: string | undefined;
@@ -75,7 +75,7 @@ class Following {
     for (let failures = 0; ;) {
       const trouble = await this.#pass(signal).catch((error: unknown) => {
         if (wasAborted(error, signal)) throw error;
-        return this.#forgiven(error);
+        return this.#tolerated(error);
       });
       failures = trouble?.isFailure === true ? failures + 1 : 0;
       this.#sourceTrouble = trouble?.reason;
@@ -85,7 +85,7 @@ class Following {
     }
   }
 
-  /** Its writes wait for a database that is away, without a word. */
+  /** Reports a target database that is away: writes to it wait silently. */
   async watchTarget(signal: AbortSignal): Promise<void> {
     const { clock, target } = this.#parts;
     for (;;) {
@@ -99,7 +99,7 @@ class Following {
     this.#parts.onHeldUp(this.#targetTrouble ?? this.#sourceTrouble);
   }
 
-  /** What holds it up; `undefined`: all is copied. */
+  /** One pass. Returns what holds it up; `undefined`: everything is copied. */
   async #pass(signal: AbortSignal): Promise<HeldUp | undefined> {
     const { onInStep, source, target } = this.#parts;
     const now = await source.look();
@@ -122,7 +122,7 @@ class Following {
     return undefined;
   }
 
-  /** Goes back to the last block that both have, where the source has others above it, or none. */
+  /** Rewinds the target to the last common block, if the source has other blocks or none above it. */
   async #retract(now: MigrationSource, latest: number): Promise<HeldUp | undefined> {
     const { clock, onRewind, target } = this.#parts;
     const ours = target.coverage();
@@ -132,7 +132,7 @@ class Following {
     const top = shared.at(-1)?.to;
     if (top === undefined && latest < end) throw nothingShared(latest, ours);
     const same = await lastCommon(shared, now, target);
-    if (same === undefined && top !== undefined) throw strangers(top);
+    if (same === undefined && top !== undefined) throw unrelated(top);
     const isReplaced = same !== undefined && top !== undefined && same < top;
     if (!isReplaced && latest >= end) {
       this.#lowerSinceMs = undefined;
@@ -141,8 +141,8 @@ class Following {
     this.#lowerSinceMs ??= clock.monotonic();
     if (!isReplaced && clock.monotonic() - this.#lowerSinceMs < LOWER_END_MS) {
       return waiting(
-        `The index of the daemon ends at height ${latest} now, below height ${end}, up to which it was copied. ` +
-          'Heights above are retracted in a moment, unless it has them again',
+        `The index of the daemon ends at height ${latest}, but heights up to ${end} were copied. ` +
+          'They will be retracted unless the daemon soon has them again',
       );
     }
     this.#lowerSinceMs = undefined;
@@ -152,8 +152,8 @@ class Following {
     return undefined;
   }
 
-  /** What passes, or can be mended while this waits. */
-  #forgiven(error: unknown): HeldUp {
+  /** Tolerates an error that may pass, or can be fixed while this waits; rethrows others. */
+  #tolerated(error: unknown): HeldUp {
     if (error instanceof SourceTroubleError) return { reason: error.message, isFailure: true };
     if (!(error instanceof OperatorError)) throw error;
     const isNew = error.exit === 'foreign' && this.#isCompared && !this.#hasContradicted;
@@ -175,23 +175,23 @@ function waiting(reason: string): HeldUp {
 function hole(next: number, { from }: HeightRange): string {
   const heights = next === from - 1 ? `Height ${next} is` : `Heights ${next} to ${from - 1} are`;
   return (
-    `${heights} missing at the daemon, which goes on at height ${formatCount(from)}. Nothing above can be written before: ` +
-    `have it filled in, with "backfill plan --from ${next}"`
+    `${heights} missing at the daemon, which continues at height ${formatCount(from)}. Heights above cannot be written before ` +
+    `these: fill them in with "backfill plan --from ${next}"`
   );
 }
 
 function nothingShared(latest: number, ours: readonly HeightRange[]): OperatorError {
   return new OperatorError(
     'usage',
-    `The index of the daemon ends at height ${latest}, below everything that the target holds, which begins at height ${ours[0]?.from}. ` +
+    `The index of the daemon ends at height ${latest}, below the target, which begins at height ${ours[0]?.from}. ` +
       'Nothing was changed. Name the daemon that the target was copied from, or choose an empty target.',
   );
 }
 
-function strangers(height: number): OperatorError {
+function unrelated(height: number): OperatorError {
   return new OperatorError(
     'foreign',
-    `The daemon and the target have no block in common, from height ${height} down: one of them is of another chain. Nothing was ` +
+    `The daemon and the target have no block in common, from height ${height} down: they are of different chains. Nothing was ` +
       'changed. Choose another target.',
   );
 }

@@ -4,8 +4,8 @@ import { isSameAt } from './migrateStore.js';
 import type { MigrationSource } from './MigrationSource.js';
 
 /**
- * The highest height at which both have the same block; `undefined`: none. Blocks name their parents, so what is the same at one
- * height is the same below it: some twenty looks are enough. `shared`: the heights that both cover. Expected errors: as
+ * The highest height at which both have the same block; `undefined`: none. Blocks name their parents, so two indexes that agree at
+ * a height agree below it, and a binary search suffices. `shared`: the heights that both cover. Expected errors: as
  * `MigrationSource.blocks`; `StorageError`.
  */
 export async function lastCommon(
@@ -23,7 +23,7 @@ export async function lastCommon(
   };
   let low = 0;
   let high = countHeights(shared);
-  // The usual case, in one look.
+  // The usual case takes one comparison.
   if (high > 0 && (await isSameAt(heightAt(high - 1), source, target))) return heightAt(high - 1);
   while (low < high) {
     const middle = (low + high) >>> 1;

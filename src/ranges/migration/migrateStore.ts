@@ -20,20 +20,20 @@ import { common, countHeights, cutNext, lacking } from '../planner.js';
 import type { MigrationSource } from './MigrationSource.js';
 import { checkLinked } from './readVerified.js';
 
-/** Heights that are read at once and written at once; twice as many are in memory. */
+/** Heights per read and write; twice as many are in memory. */
 const HEIGHTS_AT_ONCE = 32;
 
 export interface MigrationProgress {
   /** Heights copied so far, of those that the target lacked. */
   readonly copied: number;
   readonly missing: number;
-  /** The last one that was written. */
+  /** The last height written. */
   readonly height: number;
 }
 
 export interface MigrationReport {
   readonly copied: number;
-  /** Heights that the target had already. */
+  /** Heights that the target already had. */
   readonly skipped: number;
   readonly plans: number;
   /** Of the target. */
@@ -43,19 +43,19 @@ export interface MigrationReport {
 export interface MigrationDependencies {
   readonly source: MigrationSource;
   readonly target: IndexStore;
-  /** What both cover is known to be the same. */
+  /** The heights that both cover are known to be the same. */
   readonly isCompared?: boolean;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: MigrationProgress) => void;
 }
 
 /**
- * Copies what an index covers, and what it plans, to a store, by the same writes that a daemon makes: the live range
- * upwards, then all others as ranges that are published when they are whole. What the target covers already is left as it
- * is, so the same call goes on where an earlier one was cut off. Nobody else writes to the target.
+ * Copies the covered heights and the plans of an index to a store, with the same writes as a daemon: first the live range
+ * upwards, then the others as ranges that are published when complete. Heights that the target has are skipped, so another
+ * call continues an interrupted one. Nothing else may write to the target.
  *
- * Expected errors: `StorageError`; OperatorError: `not_found` for an empty source, `damage` for a damaged one, `foreign` where
- * the target holds another block, `usage` where the target cannot take the heights; the signal's abort reason.
+ * Expected errors: `StorageError`; OperatorError: `not_found` for an empty source, `damage` for a damaged one, `foreign` when
+ * the target holds another block, `usage` when the target cannot take the heights; the signal's abort reason.
  */
 export async function migrateStore(parts: MigrationDependencies): Promise<MigrationReport> {
   const { source, target } = parts;
@@ -74,7 +74,7 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
   const copy = new Copy(parts, { sporks: meta.sporks, missing: countHeights(missing) });
   const [upwards] = above;
   if (upwards !== undefined) {
-    // What a daemon left above its watermark is in doubt.
+    // Blocks that a daemon left above its watermark may be false.
     if (target.blocksAboveWatermark().length > 0) await target.rewind(next - 1);
     await copy.into(target, upwards);
   }
@@ -87,11 +87,11 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
     if (target.ranges.open().length >= MAX_OPEN_RANGES)
       throw new OperatorError(
         'usage',
-        `The target has ${MAX_OPEN_RANGES} open ranges, the most there may be: let a daemon fill them first.`,
+        `The target has ${MAX_OPEN_RANGES} open ranges, which is the maximum. Let a daemon fill them first.`,
       );
     await copy.into(await target.ranges.run(range), range);
   }
-  const plans = await carryPlans(parts);
+  const plans = await copyPlans(parts);
   const skipped = countHeights(covered) - copy.copied;
   return { copied: copy.copied, skipped, plans, coverage: target.coverage() };
 }
@@ -141,7 +141,7 @@ class Copy {
     }
   }
 
-  /** None on both sides of a spork's root, so that each commit brings one spork at most. */
+  /** Never reads across the root of a spork, so that each commit has one spork at most. */
   #read(from: number, { to }: HeightRange): Promise<readonly BlockEntry[]> | undefined {
     if (from > to) return undefined;
     const root = this.#sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;
@@ -158,7 +158,7 @@ class Copy {
     return below;
   }
 
-  /** The spork of a height, unless the run knows as much of it. */
+  /** The spork of a height, unless the run knows it already. */
   #sporkAt(height: number, run: RangeStore): SporkRecord | undefined {
     const spork = this.#sporks.findLast(({ rootHeight }) => rootHeight <= height);
     if (spork === undefined) return undefined;
@@ -173,7 +173,7 @@ class Copy {
   }
 }
 
-/** As a daemon begins a store: sporks whose roots come later are recorded with them. */
+/** The first record of the target. Later sporks are recorded with their root blocks. */
 function newMeta(meta: StoreMeta, firstHeight: number): StoreMeta {
   const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= firstHeight);
   return { ...meta, schemaVersion: SCHEMA_VERSION, firstHeight, sporks };
@@ -187,12 +187,12 @@ function checkReach(above: readonly HeightRange[], next: number, target: IndexSt
   const reached = isEmpty ? `begins at height ${next}, and holds nothing yet` : `ends at height ${next - 1}`;
   throw new OperatorError(
     'usage',
-    `The live range of the target ${reached}, and the source has ${first === undefined ? 'nothing there' : `heights ${rangesInWords(above)}`}: ` +
-      'that would leave a hole above it. Let a daemon bring the target up to there first, or choose an empty target.',
+    `The live range of the target ${reached}, but the source has ${first === undefined ? 'nothing there' : `heights ${rangesInWords(above)}`}: ` +
+      'copying would leave a hole. Let a daemon index the target up to there first, or choose an empty target.',
   );
 }
 
-/** Two ranges with the same last block have the same blocks down to where one begins, or a spork does. */
+/** Compares the ends and spork roots of common ranges: between them, blocks with the same descendant are the same. */
 async function checkSame(
   { source, target }: MigrationDependencies,
   borders: readonly number[],
@@ -231,20 +231,20 @@ function checkBorder(below: BlockHead | undefined, first: BlockHead, sporks: rea
 function contradiction(height: number): OperatorError {
   return new OperatorError(
     'foreign',
-    `At height ${height} the target holds other data than the source: one of them is of another chain, or was rewound. ` +
-      'Nothing of it was changed. Choose another target, or rewind the one that is wrong.',
+    `The target and the source differ at height ${height}: one of them is of another chain, or was rewound. ` +
+      'That height was not changed. Choose another target, or rewind the one that is wrong.',
   );
 }
 
-/** What a run before this one, or a daemon, has begun of the same heights is begun anew. */
+/** Drops open ranges that an earlier run or a daemon began, if the source covers them: they are copied from the beginning. */
 async function forgetBegun(target: IndexStore, covered: readonly HeightRange[]): Promise<void> {
   const begun = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
   const dropped = begun.map(({ from, to }) => ({ from, to }));
   if (dropped.length > 0) await target.ranges.change({ dropped });
 }
 
-/** Plans the target has not; what was open in the source is filled in by the next daemon. Returns how many. */
-async function carryPlans({ source, target }: MigrationDependencies): Promise<number> {
+/** Copies the plans that the target lacks; the next daemon fills them in. Returns how many. */
+async function copyPlans({ source, target }: MigrationDependencies): Promise<number> {
   const there = target.ranges.plans();
   const highest = (target.meta()?.firstHeight ?? 0) - 1;
   const carried = source
@@ -258,7 +258,7 @@ async function carryPlans({ source, target }: MigrationDependencies): Promise<nu
   if (there.length + carried.length > MAX_PLANS)
     throw new OperatorError(
       'usage',
-      `Source and target have more than ${MAX_PLANS} plans together. Cancel some, and run this again.`,
+      `Source and target have more than ${MAX_PLANS} plans together. Cancel some, then run this again.`,
     );
   const last = there.at(-1)?.id ?? 0;
   const plans = [...there, ...carried.map((plan, index) => ({ ...plan, id: last + 1 + index }))];

@@ -4,7 +4,7 @@ import { OperatorError } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { BlockEntry, BlockHead, IndexReader, SporkRecord } from '../../storage/index.js';
 
-/** A block and its bodies as a source gives them. */
+/** A block and its bodies from a source, not verified yet. */
 export interface GivenBlock {
   readonly block: BlockEntry['block'];
   /** Full collections, in guarantee order. */
@@ -12,13 +12,13 @@ export interface GivenBlock {
 }
 
 /**
- * A block as it was indexed, every collection hashed anew. Expected errors: `StorageError`; OperatorError `damage`, with
+ * A stored block, with every collection hashed again. Expected errors: `StorageError`; OperatorError `damage`, with
  * the height.
  */
 export async function readVerified(reader: IndexReader, height: number): Promise<BlockEntry> {
   try {
     const whole = await reader.wholeBlock(height);
-    if (whole === undefined) throw damaged(height, 'it is covered, and not there');
+    if (whole === undefined) throw damaged(height, 'it is in the coverage, but missing');
     return verified(height, { block: whole.block, bodies: whole.collections.map(({ encoded }) => encoded) });
   } catch (error) {
     if (error instanceof StorageError && error.kind === 'corrupt')
@@ -34,7 +34,7 @@ export function verified(
   memory?: VerificationMemory,
 ): BlockEntry {
   try {
-    if (block.height !== height) throw damaged(height, `the block there is of height ${block.height}`);
+    if (block.height !== height) throw damaged(height, `its block has height ${block.height}`);
     if (bodies.length !== block.collectionIds.length)
       throw damaged(height, `it has ${bodies.length} of ${block.collectionIds.length} collections`);
     const collections = block.collectionIds.map((id, index) =>
@@ -64,8 +64,8 @@ export function checkLinked(
 function damaged(height: number, what: string, cause?: Error): OperatorError {
   return new OperatorError(
     'damage',
-    `Height ${height} of the source is damaged: ${what}. What lies before it is copied. "verify" names all damage, and ` +
-      'where the daemon has fetched those heights again, the same command goes on.',
+    `Height ${height} of the source is damaged: ${what}. Everything before it is copied. Run "verify" to find all damage; ` +
+      'once the daemon has fetched those heights again, the same command continues.',
     { cause },
   );
 }

@@ -5,22 +5,22 @@ import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { PostgresDatabase, Session } from '../../storage/index.js';
 
-/** Where the tables of pg-boss are, which makes and migrates them itself. */
+/** The database schema of pg-boss, which creates and migrates its tables itself. */
 export const JOBS_SCHEMA = 'flow_jobs';
 
-/** The shortest that pg-boss knows: a job whose holder is silent for so long goes to another. */
+/** After this time without a heartbeat a job goes to another process; the minimum of pg-boss. */
 const HEARTBEAT_SECONDS = 10;
 /** How often it looks for such jobs. */
 const SUPERVISE_SECONDS = 2;
 /** How often it looks for jobs whose predecessors are done. */
 const FLOW_SECONDS = 1;
-/** The longest that pg-boss lets a job be held; who needs longer takes it anew before (`Claim`). */
+/** How long pg-boss lets a job be held at most. `Claim` takes it again before that. */
 export const HELD_AT_MOST_SECONDS = 24 * 60 * 60;
-/** pg-boss forgets jobs that nobody has taken for so long: by default 14 days, in which no whole chain is filled in. */
+/** pg-boss deletes jobs that were not taken for this time; its default of 14 days is too short for a whole chain. */
 const WAITS_AT_MOST_SECONDS = 365 * 24 * 60 * 60;
-/** A lost claim is no failure: no job is given up because its holders died. */
+/** A lost claim is not a failure, so that no job is given up because its holders died. */
 const RETRIES = 1_000_000;
-/** What pg-boss says of a queue that is not there. */
+/** The error code of pg-boss for a missing queue. */
 const NO_QUEUE = 'PGBOSS_QUEUE_NOT_FOUND';
 /** How long pg-boss may take to end. */
 const STOP_TIMEOUT_MS = 2_000;
@@ -29,9 +29,9 @@ export type HeldJob<D> = JobWithMetadata<D>;
 
 export interface BossOptions {
   readonly url: string;
-  /** Default true. False for a command: it looks after no jobs. */
+  /** Default true. False for a command, which does not maintain jobs. */
   readonly supervises?: boolean;
-  /** How long a database is waited for that does not answer. Default: not at all. */
+  /** How long to wait for a database that does not answer. Default: not at all. */
   readonly waitMs?: number;
 }
 
@@ -40,7 +40,7 @@ export interface BossDependencies {
   readonly logger: Logger;
 }
 
-/** pg-boss, on connections of our own: those are made, secured and explained as the store's are. */
+/** pg-boss on our own connections, which have the TLS, retries and error messages of the store. */
 export class Boss {
   readonly database: PostgresDatabase;
   readonly #jobs: PgBoss;
@@ -50,7 +50,7 @@ export class Boss {
     this.#jobs = jobs;
   }
 
-  /** Makes the tables where there are none. Expected errors: `StorageError`, OperatorError `configuration`. */
+  /** Creates the tables if needed. Expected errors: `StorageError`, OperatorError `configuration`. */
   static async start(
     { url, supervises = true, waitMs = 0 }: BossOptions,
     { clock, logger }: BossDependencies,
@@ -63,8 +63,8 @@ export class Boss {
       ...{ superviseIntervalSeconds: SUPERVISE_SECONDS, monitorIntervalSeconds: SUPERVISE_SECONDS },
       flowIntervalSeconds: FLOW_SECONDS,
     });
-    // What it does on its own fails while the database is away, and is done again.
-    jobs.on('error', (error) => logger.debug({ error }, 'the queue cannot look after its jobs'));
+    // Its background work fails while the database is away, and is retried.
+    jobs.on('error', (error) => logger.debug({ error }, 'the queue cannot maintain its jobs'));
     jobs.on('warning', ({ message, data }) => logger.debug({ data }, message));
     const boss = new Boss(database, jobs);
     try {
@@ -78,7 +78,7 @@ export class Boss {
   }
 
   /**
-   * Expected errors: `StorageError` (`missing`: the queue was removed, by whoever filled or cancelled its plan); those of
+   * Expected errors: `StorageError` (`missing`: the queue was removed because its plan was filled or cancelled); those of
    * `action`. `doing` completes "Cannot …".
    */
   run<T>(doing: string, action: (jobs: PgBoss) => Promise<T>): Promise<T> {
@@ -92,7 +92,7 @@ export class Boss {
     });
   }
 
-  /** A queue is made outside of every transaction: an empty one that is left over harms nobody. */
+  /** Creates a queue, outside of any transaction: an empty queue left over is harmless. */
   async makeQueue(name: string, policy: 'standard' | 'exclusive'): Promise<void> {
     await this.run('make a queue', (jobs) =>
       jobs.createQueue(name, {
@@ -100,7 +100,7 @@ export class Boss {
         heartbeatSeconds: HEARTBEAT_SECONDS,
         expireInSeconds: HELD_AT_MOST_SECONDS,
         retentionSeconds: WAITS_AT_MOST_SECONDS,
-        // Never: jobs that were set aside wait for `redrive`, and the others go with their queue.
+        // Never: jobs that were set aside wait for `redrive`; the others are removed with their queue.
         deleteAfterSeconds: 0,
         ...{ retryLimit: RETRIES, retryDelay: 0, retryBackoff: false },
       }),
@@ -122,7 +122,7 @@ export function within(session: Session): { readonly db: Db } {
   return { db: { executeSql: (text, values) => session.query({ text, values: values ?? [] }) } };
 }
 
-/** How many jobs a command changed: pg-boss tells it, and its types do not. */
+/** How many jobs a command changed, which the types of pg-boss lack. */
 export function affectedBy(response: object): number {
   return 'affected' in response ? Number(response.affected) : 0;
 }

@@ -5,12 +5,12 @@ import type { Session } from '../../storage/index.js';
 import { affectedBy, HELD_AT_MOST_SECONDS, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 
-/** How often the queue is told that the holder lives: three times in the time after which it takes the job away. */
-const TOUCH_EVERY_MS = 3_000;
-/** A job that is held for so long is taken anew, before pg-boss takes it away. */
+/** How often to send a heartbeat: three times within the timeout. */
+const HEARTBEAT_EVERY_MS = 3_000;
+/** A job held for this time is taken again, before pg-boss takes it away. */
 const RENEW_AFTER_MS = (HELD_AT_MOST_SECONDS / 2) * 1_000;
 
-/** Which attempt at which job: what every act of its holder names, so that none hits the attempt of another. */
+/** An attempt at a job. The holder names it in every request, so that none affects another holder's attempt. */
 export interface ClaimKey {
   readonly queue: string;
   readonly id: string;
@@ -20,11 +20,11 @@ export interface ClaimKey {
 export interface ClaimDependencies {
   readonly boss: Boss;
   readonly clock: Clock;
-  /** Its attempt has another number now. */
+  /** Called when the attempt has a new number. */
   readonly onRenewed?: (key: ClaimKey) => Promise<void>;
 }
 
-/** A job that this process holds: it keeps the queue told until it is completed or given back, and learns when it is lost. */
+/** A job that this process holds: sends heartbeats until it is completed or given back, and notices when it is lost. */
 export class Claim<D = object> {
   readonly #deps: ClaimDependencies;
   readonly #lost = new AbortController();
@@ -32,24 +32,24 @@ export class Claim<D = object> {
   #heldSinceMs: number;
   #timer: Timer | undefined;
   #isOver = false;
-  /** A touch then finds no job, which is no loss. */
+  /** A heartbeat then finds no job, which does not mean that it is lost. */
   #isCompleted = false;
-  /** Acts of the holder go one after another: a touch must not meet the attempt before the one that renews it. */
+  /** Heartbeats run one after another: a late one must not name the attempt before a renewal. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(job: HeldJob<D>, dependencies: ClaimDependencies) {
     this.#job = job;
     this.#deps = dependencies;
     this.#heldSinceMs = dependencies.clock.monotonic();
-    this.#keepTelling();
+    this.#scheduleHeartbeat();
   }
 
-  /** Aborts when the job is another's, or gone. */
+  /** Aborts when another process has the job, or it is gone. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** As far as its own transaction says. */
+  /** True once its transaction says so, committed or not. */
   get isCompleted(): boolean {
     return this.#isCompleted;
   }
@@ -62,7 +62,7 @@ export class Claim<D = object> {
     return { queue: this.#job.name, id: this.#job.id, attempt: this.#job.retryCount };
   }
 
-  /** Done, as part of a transaction. Expected errors: `RangeLostError`, which must undo the transaction. */
+  /** Completes the job as part of a transaction. Expected errors: `RangeLostError`, which must undo the transaction. */
   async complete(session: Session): Promise<void> {
     const { boss } = this.#deps;
     const response = await boss.run('complete a range', (jobs) =>
@@ -74,12 +74,12 @@ export class Claim<D = object> {
     throw new RangeLostError(boss.database.place);
   }
 
-  /** Others may take it, after `delayMs`. False: it was not ours any more. */
+  /** Lets other processes take it, after `delayMs`. False: it was no longer ours. */
   async giveBack(session: Session, delayMs = 0): Promise<boolean> {
     return giveBack(this.#deps.boss, session, this.key, delayMs);
   }
 
-  /** Nobody may take it until it is resumed. False: it was not ours any more. */
+  /** No process may take it until it is resumed. False: it was no longer ours. */
   async setAside(session: Session): Promise<boolean> {
     const response = await this.#deps.boss.run('set a range aside', (jobs) =>
       jobs.cancel(this.#job.name, this.#job, within(session)),
@@ -87,7 +87,7 @@ export class Claim<D = object> {
     return affectedBy(response) === 1;
   }
 
-  /** It failed, and others may take it after `delayMs`. False: it was not ours any more. */
+  /** Records a failure, and lets other processes take it after `delayMs`. False: it was no longer ours. */
   async fail(session: Session, reason: string, delayMs: number): Promise<boolean> {
     const { name, id } = this.#job;
     return this.#deps.boss.run('fail a range', async (jobs) => {
@@ -98,7 +98,7 @@ export class Claim<D = object> {
     });
   }
 
-  /** Nothing is told any more. Waits for what is under way. */
+  /** Ends the heartbeats. Waits for one under way. */
   async end(): Promise<void> {
     this.#isOver = true;
     this.#timer?.cancel();
@@ -109,15 +109,15 @@ export class Claim<D = object> {
     this.#lost.abort(new AbortError('another process has the job now'));
   }
 
-  #keepTelling(): void {
-    this.#timer = this.#deps.clock.setTimer(TOUCH_EVERY_MS, () => {
-      this.#turn = this.#tell().then(() => {
-        if (!this.#isOver && !this.lost.aborted) this.#keepTelling();
+  #scheduleHeartbeat(): void {
+    this.#timer = this.#deps.clock.setTimer(HEARTBEAT_EVERY_MS, () => {
+      this.#turn = this.#sendHeartbeat().then(() => {
+        if (!this.#isOver && !this.lost.aborted) this.#scheduleHeartbeat();
       });
     });
   }
 
-  async #tell(): Promise<void> {
+  async #sendHeartbeat(): Promise<void> {
     try {
       if (this.#deps.clock.monotonic() - this.#heldSinceMs > RENEW_AFTER_MS) {
         await this.#renew();
@@ -127,12 +127,12 @@ export class Claim<D = object> {
       const response = await boss.run('keep a range', (jobs) => jobs.touch(this.#job.name, this.#job));
       if (affectedBy(response) !== 1 && !this.#isOver && !this.#isCompleted) this.#lose();
     } catch (error) {
-      // The database is away: when it is back, it says whose the job is.
+      // The database is away; the next heartbeat shows whether the job is still ours.
       if (!(error instanceof StorageError)) throw error;
     }
   }
 
-  /** Back and taken again in one transaction, in which nobody else gets it. */
+  /** Gives the job back and takes it again in one transaction, so that no other process gets it. */
   async #renew(): Promise<void> {
     const { boss } = this.#deps;
     const { name, priority, id } = this.#job;
@@ -142,7 +142,7 @@ export class Claim<D = object> {
       const [job] = await boss.run('keep a range', (jobs) =>
         jobs.fetch<D>(name, { includeMetadata: true, ...band, ...within(session) }),
       );
-      // Another one of the same heights: all of it is undone, and tried again.
+      // Got another job of the same heights: undo everything and try again.
       if (job?.id !== id) throw new RangeLostError(boss.database.place);
       return job;
     });
@@ -157,8 +157,8 @@ export class Claim<D = object> {
 }
 
 /**
- * Gives a job back whose holder, at this attempt, does no more with it. It is cancelled and resumed, which the queue does not
- * count as a failure. False: the attempt is over already.
+ * Gives back a job, for a holder that has stopped working on this attempt. It is cancelled and resumed, which the queue does
+ * not count as a failure. False: the attempt is over already.
  */
 export async function giveBack(
   boss: Boss,

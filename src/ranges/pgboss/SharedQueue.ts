@@ -2,7 +2,7 @@ import type { Logger } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { SharedRangeBook } from '../../storage/index.js';
-import type { KillWish, Leadership, ServedHeights, WorkerState } from '../ports.js';
+import type { KillMode, Leadership, ServedHeights, WorkerState } from '../ports.js';
 import { Boss } from './Boss.js';
 import { BossLeadership } from './workers/BossLeadership.js';
 import { BossWorkSource } from './work/BossWorkSource.js';
@@ -11,16 +11,16 @@ import { PlanQueues } from './queues/PlanQueues.js';
 import { WorkerRegistry } from './workers/WorkerRegistry.js';
 import { killWorkers, LIVE_QUEUE, readWorkers } from './workers/workerRows.js';
 
-/** Counts up when ranges are filled in, or stored, in another way than before: see docs/scale-out.md, upgrading. */
-export const WORK_VERSION = 1;
+/** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
+const WORK_VERSION = 1;
 
 export interface SharedQueueOptions {
   readonly url: string;
-  /** What this process does; without roles it is a command, which takes no work. */
+  /** Roles of this process; none for a command, which takes no work. */
   readonly roles: readonly string[];
   /** Default: `WORK_VERSION`. */
   readonly workVersion?: number;
-  /** How long a database is waited for that does not answer. Default: not at all. */
+  /** How long to wait for a database that does not answer. Default: not at all. */
   readonly waitMs?: number;
 }
 
@@ -28,11 +28,11 @@ export interface SharedQueueDependencies {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** The operator wants this process to end. */
-  readonly onKill?: (wish: KillWish) => void;
+  /** Called when the operator wants this process to end. */
+  readonly onKill?: (mode: KillMode) => void;
 }
 
-/** What the processes of one store have in common beside it: the queue of ranges, the list of workers, and who leads. */
+/** What the processes of one database share besides the store: the queue of ranges, the list of workers, and the leadership. */
 export class SharedQueue {
   readonly #options: SharedQueueOptions;
   readonly #deps: SharedQueueDependencies;
@@ -51,7 +51,7 @@ export class SharedQueue {
     this.#registry = registry;
   }
 
-  /** The tables of the store are there already. Expected errors: `StorageError`; OperatorError `configuration`. */
+  /** Open the store first: its tables must exist. Expected errors: `StorageError`; OperatorError `configuration`. */
   static async open(
     options: SharedQueueOptions,
     dependencies: SharedQueueDependencies,
@@ -76,7 +76,7 @@ export class SharedQueue {
     }
   }
 
-  /** Of this process; `undefined` for a command. */
+  /** The leadership of this process; `undefined` for a command. */
   leadership(): Leadership | undefined {
     const registry = this.#registry;
     return registry && new BossLeadership({ boss: this.#boss, registry, clock: this.#deps.clock });
@@ -87,7 +87,7 @@ export class SharedQueue {
     return this.#registry?.id;
   }
 
-  /** How many processes share the work, and the rate of each node, as far as this one knows; at least one. */
+  /** How many processes share the work and the rates of the nodes, as far as this one knows; at least one. */
   liveWorkers(): number {
     return this.#registry?.liveWorkers() ?? 1;
   }
@@ -97,9 +97,9 @@ export class SharedQueue {
     return readWorkers(this.#boss.database);
   }
 
-  /** Returns how many were told. Expected errors: `StorageError`. */
-  kill(ids: readonly string[], wish: KillWish): Promise<number> {
-    return killWorkers(this.#boss.database, ids, wish);
+  /** Tells workers to end. Returns how many. Expected errors: `StorageError`. */
+  kill(ids: readonly string[], mode: KillMode): Promise<number> {
+    return killWorkers(this.#boss.database, ids, mode);
   }
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
@@ -109,7 +109,7 @@ export class SharedQueue {
     return Math.max(0, ...(await queues.versions()).keys());
   }
 
-  /** It looks at the database from now on, until the queue is closed. */
+  /** A work source, which polls the database until the queue is closed. */
   source(
     options: Omit<BossWorkSourceOptions, 'workVersion'>,
     { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
@@ -123,7 +123,7 @@ export class SharedQueue {
     return source;
   }
 
-  /** After what runs has been given back, and before the store is closed. */
+  /** Call it after running ranges were given back, and before the store is closed. */
   async close(): Promise<void> {
     for (const source of this.#sources) await source.close();
     await this.#registry?.close();

@@ -1,2 +1,2 @@
-// What `loadQueue` loads: nothing of it is loaded by those who keep their store in a directory.
-export { SharedQueue, WORK_VERSION } from './SharedQueue.js';
+// Loaded by `loadQueue`, so that a store in a directory does not load pg-boss.
+export { SharedQueue } from './SharedQueue.js';

@@ -208,7 +208,7 @@ describe('the address', () => {
     expect(logger.records).toEqual([
       {
         level: 'warn',
-        message: 'listening beyond this machine: whoever reaches the port can read',
+        message: 'listening beyond this machine: anyone who reaches the port can read',
         fields: { server: 'grpc', host: '0.0.0.0', ...unguarded, port },
       },
     ]);

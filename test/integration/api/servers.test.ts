@@ -148,7 +148,7 @@ describe('both servers', () => {
     expect(everywhere.logger.records).toEqual([
       {
         level: 'warn',
-        message: 'listening beyond this machine: whoever reaches the port can read',
+        message: 'listening beyond this machine: anyone who reaches the port can read',
         fields: { server: 'metrics', host: '0.0.0.0', ...unguarded, port: everywhere.server.address().port },
       },
     ]);

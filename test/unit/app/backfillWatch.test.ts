@@ -124,13 +124,13 @@ describe('BackfillWatch', () => {
     expect(world.watch.counts().heldUp).toBe(2);
     const edges = () =>
       world.logger.records
-        .filter(({ message }) => /held up|goes on/.test(message))
+        .filter(({ message }) => /held up|continues/.test(message))
         .map(({ message }) => message);
     expect(edges()).toEqual(['history is held up']);
     lower.at = 0;
     upper.at = 1_005;
     await world.clock.advance(1_000);
-    expect(edges()).toEqual(['history is held up', 'history goes on']);
+    expect(edges()).toEqual(['history is held up', 'history continues']);
     expect(world.watch.counts().heldUp).toBe(0);
   });
 

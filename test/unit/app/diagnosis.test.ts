@@ -190,7 +190,7 @@ describe('the lowest missing height, held up', () => {
     state.head = 1010;
     state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
     expect(await after(9_000)).toMatchObject([
-      { code: 'store_stalled', message: 'the disk has been at work on one batch for 9 s' },
+      { code: 'store_stalled', message: 'the disk has been writing one batch for 9 s' },
     ]);
   });
 
@@ -213,11 +213,11 @@ describe('the lowest missing height, held up', () => {
       {
         code: 'store_stalled',
         message:
-          'the database has been at work on one batch for 10 s; its pg_stat_activity shows what it waits for',
+          'the database has been writing one batch for 10 s; its pg_stat_activity shows what it waits for',
       },
     ]);
     expect(diagnosis.waitingFor()?.message).toBe(
-      'the database has been at work on one batch for 10 s; height 1001 waits for it',
+      'the database has been writing one batch for 10 s; height 1001 waits for it',
     );
   });
 
@@ -329,7 +329,7 @@ describe('the head', () => {
     expect(finding).toMatchObject({
       code: 'upstream_unreachable',
       message: expect.stringMatching(
-        /^no access node has told its head for 9 s: GetLatestBlockHeader at a:1: UNAVAIL/,
+        /^no access node has reported its head for 9 s: GetLatestBlockHeader at a:1: UNAVAIL/,
       ) as string,
     });
   });
@@ -356,7 +356,7 @@ describe('the head', () => {
       { code: 'starting' },
       {
         code: 'upstream_unreachable',
-        message: expect.stringMatching(/^no access node has told its head for 8 s;/) as string,
+        message: expect.stringMatching(/^no access node has reported its head for 8 s;/) as string,
       },
     ]);
   });
@@ -445,7 +445,7 @@ describe('what has a code of its own', () => {
   it('is the disk that has no room, at once and alone: what waits to be written is no stall and no fault of a node', async () => {
     const { after, codes, state } = healthyDaemon();
     const message =
-      'indexing is paused: 10 MiB are free on the disk of /data, and 640 MiB are needed for it to go on';
+      'indexing is paused: 10 MiB are free on the disk of /data, and 640 MiB are needed to resume';
     state.change = { paused: () => ({ message }) };
     state.head = 1_050;
     state.facts = { stage: 'committing', paused: message };

@@ -39,7 +39,7 @@ describe('the pace of history', () => {
     expect(pace.share()).toBeLessThanOrEqual(1 / 8);
     expect(pace.share()).toBeGreaterThan(0);
     expect(pace.heldBack()?.message).toMatch(
-      /^history takes \d+ % .* 60 ms late, and the live range comes first$/,
+      /^history uses \d+ % .* 60 ms late, and the live range has priority$/,
     );
     await clock.advance(60_000);
     const least = pace.share();

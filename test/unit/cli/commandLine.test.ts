@@ -101,7 +101,7 @@ describe('wrong command lines', () => {
     [['get'], /Say what to get/],
     [['get', 'receipt', '1'], /It takes block, collection, transaction, account/],
     [['get', 'block'], /Say what to get/],
-    [['get', 'block', '1', '--role', 'payer'], /--role goes with get account alone/],
+    [['get', 'block', '1', '--role', 'payer'], /--role is only for get account/],
     [['rewind'], /rewind --to H --yes/],
     [['forget'], /forget accounts --yes/],
     [['forget', 'blocks', '--yes'], /It takes accounts/],

@@ -69,7 +69,7 @@ describe('verify', () => {
     expect(out).toContain(
       `file ${table}: it is truncated: ${size - 100} of ${size} bytes; heights that may be affected: `,
     );
-    expect(out).toMatch(/\d problems?; "repair" tells/);
+    expect(out).toMatch(/\d problems?; "repair" says/);
     expect(out).not.toMatch(/no single height|damages;/);
   });
 });

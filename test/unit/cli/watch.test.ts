@@ -136,7 +136,7 @@ describe('status --watch', () => {
     const watch = watching(chain.port, [], { isTerminal: true });
     await watch.sees('2 heights, complete');
     await chain.stop();
-    await watch.sees('The daemon does not answer, for');
+    await watch.sees('The daemon has not answered for');
     watch.end();
     await watch.ended;
     const [screen = ''] = watch.printed.out.split(SCREEN_OFF);

@@ -4,9 +4,9 @@ import { every } from '../../../runtime/index.js';
 import type { Clock, Timer } from '../../../runtime/index.js';
 import { ApiError } from '../../view/ApiError.js';
 
-/** From the first byte of a call to the last of its response. Then the call is ended, and at the next look its connection. */
+/** From the first byte of a call to the last of its response. Then the call is ended; at the next look, its connection is cut. */
 const CALL_LIMIT_MS = 120_000;
-/** Where nobody says otherwise. */
+/** Default limit. */
 export const MAX_CONNECTIONS = 512;
 /**
  * When all of those are taken, a connection with open calls that was silent this long is dropped for a new one: its
@@ -104,7 +104,7 @@ export class GrpcConnections {
     for (const reason of cutReasons) this.#metrics?.grpcConnectionsCut.inc({ reason }, 0);
   }
 
-  /** From now on; open ones stay. */
+  /** Applies to new connections. */
   setLimit(maxConnections: number): void {
     this.#maxConnections = maxConnections;
   }

@@ -7,7 +7,7 @@ import type { GrpcCalls } from '../calls/calls.js';
 
 const AUTHORIZATION = 'authorization';
 
-/** Which calls may pass, by what they came with. */
+/** Decides by their credentials which calls may pass. */
 export class GrpcGuard {
   readonly #tokens: TokenGuard;
   readonly #open: ReadonlySet<string>;
@@ -37,7 +37,7 @@ export class GrpcGuard {
     if (!this.#tokens.isOn) return undefined;
     const [authorization] = metadata.get(AUTHORIZATION).map(String);
     metadata.remove(AUTHORIZATION);
-    // The library says so only of a certificate that was verified.
+    // The library says so only for a verified certificate.
     const isKnownClient = call.getAuthContext().transportSecurityType === 'ssl';
     if (this.#tokens.knows({ authorization, isKnownClient })) {
       this.#known.add(metadata);
@@ -47,7 +47,7 @@ export class GrpcGuard {
     return this.#tokens.refusal({ authorization, isKnownClient });
   }
 
-  /** Whether a call that passed may use the access nodes too. */
+  /** Whether an accepted call may also use the access nodes. */
   mayForward(metadata: Metadata): boolean {
     return !this.#tokens.isOn || this.#known.has(metadata);
   }

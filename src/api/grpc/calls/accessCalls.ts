@@ -17,7 +17,7 @@ const SEALED = 2;
 
 export interface AccessCallsOptions {
   readonly chainId: string;
-  /** Of the program. */
+  /** Version of the program. */
   readonly version: string;
 }
 

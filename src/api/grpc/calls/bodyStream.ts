@@ -10,7 +10,7 @@ const START_HEIGHT = 1;
 const END_HEIGHT = 2;
 const WAIT = 3;
 
-/** Blocks with their bodies, as stored: nothing is decoded, and what is read next waits until the caller has taken this. */
+/** Blocks with their bodies, as stored and not decoded. The next ones wait until the caller has taken these. */
 export function bodyStream(feed: ChangeFeed): StreamCall {
   return async (request, sink) => {
     const start = heightOf(request.number(START_HEIGHT));

@@ -32,7 +32,7 @@ export interface GrpcCalls {
   readonly conversations: Readonly<Record<string, Conversation>>;
   /** Calls that the index does not serve, and why: forwarded, or refused before their first message is read. */
   readonly refused: Readonly<Record<string, ApiError>>;
-  /** What needs no token. */
+  /** Calls that need no token. */
   readonly open: ReadonlySet<string>;
   /** Calls with one response that may be as large as a block, or take as much to make. */
   readonly bulk: ReadonlySet<string>;
@@ -62,8 +62,8 @@ export function heightOf(height: bigint): number {
 }
 
 /**
- * Refuses `full_block_response`, which requests headers, seals, receipts and results. An index does not keep them, and
- * a light block in place of a full one would look like a block without any. Expected errors: ApiError (not_served).
+ * Refuses `full_block_response`, which requests headers, seals, receipts and results. An index does not keep them, and a
+ * light block would look like a full block that has none. Expected errors: ApiError (not_served).
  */
 export function refuseFullBlock(isRequested: boolean): void {
   if (!isRequested) return;

@@ -32,7 +32,7 @@ export interface GrpcForwardingDependencies {
   readonly clock: Clock;
   /** Absent: forwarded calls are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
-  /** How a call ends that threw this. */
+  /** The status for an error that a call threw. */
   readonly explain: (error: unknown) => CallRefusal;
 }
 

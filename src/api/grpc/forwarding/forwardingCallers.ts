@@ -23,7 +23,7 @@ const NOT_PASSED_ON = [
 /** In the metadata of every response that came from a node. */
 const VIA = '2.0 flow-collection-indexer';
 
-/** The caller of a forwarded call, whichever way grpc-js handed the call over. */
+/** The caller of a forwarded call, unary or streaming. */
 export interface ForwardedCaller {
   readonly path: string;
   readonly metadata: Metadata;
@@ -50,7 +50,7 @@ export function streamCaller(
     ...callerOf(call),
     send: (message, onTaken) => {
       call.write(message, (error: unknown) => {
-        // A failed write ends the call, and nobody waits for the next message.
+        // A failed write ends the call, so no next message is needed.
         if (error === null || error === undefined) onTaken();
       });
     },

@@ -5,11 +5,11 @@ import { every } from '../../../runtime/index.js';
 import type { Clock, Timer } from '../../../runtime/index.js';
 import { ApiError } from '../../view/ApiError.js';
 
-/** Where nobody says otherwise. */
+/** Default limit. */
 const MAX_CONNECTIONS = 512;
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;
-/** How long written data may lie untaken. It also bounds how long a caller may take to read one response. */
+/** How long written data may wait for the caller. It also bounds how long a caller may take to read one response. */
 const UNREAD_LIMIT_MS = 60_000;
 /** Interval of the check of all connections. */
 const LOOK_EVERY_MS = 10_000;
@@ -39,7 +39,7 @@ export class HttpConnections {
     this.#clock = dependencies.clock;
     this.#server = options.server;
     this.setLimit(options.maxConnections ?? MAX_CONNECTIONS);
-    // With TLS, those that have shaken hands; the others are few, and do not last.
+    // With TLS, connections after their handshake; the others are few and short-lived.
     const event = options.server instanceof TlsServer ? 'secureConnection' : 'connection';
     options.server.on(event, (socket: Socket) => {
       // A connection whose upgrade is ignored is announced twice.
@@ -51,7 +51,7 @@ export class HttpConnections {
     });
   }
 
-  /** From now on, further ones are closed; open ones stay. */
+  /** Further connections are closed; open ones stay. */
   setLimit(maxConnections: number): void {
     this.#server.maxConnections = maxConnections;
   }

@@ -6,7 +6,7 @@ import { TokenGuard } from '../../guard/TokenGuard.js';
 import type { Cost, Credentials, GuardOptions } from '../../guard/TokenGuard.js';
 import type { ApiError } from '../../view/ApiError.js';
 
-/** Which requests may pass, by what they came with. */
+/** Decides by their credentials which requests may pass. */
 export class HttpGuard {
   readonly #tokens: TokenGuard;
   /** Requests of callers that may do everything. */
@@ -21,8 +21,8 @@ export class HttpGuard {
   }
 
   /**
-   * Why a request is refused; `undefined` where it may pass. Call once: nobody sees its credentials from then on, as a token of
-   * ours is none of the node's business.
+   * Why a request is refused; `undefined` if it may pass. Call it once: it removes the credentials, so that our tokens are never
+   * forwarded to a node.
    */
   check(request: FastifyRequest, cost: Cost): ApiError | undefined {
     if (!this.#tokens.isOn) return undefined;
@@ -35,7 +35,7 @@ export class HttpGuard {
     return this.#tokens.covers(cost) ? this.#tokens.refusal(credentials) : undefined;
   }
 
-  /** Whether a request that passed may use the access nodes too. */
+  /** Whether an accepted request may also use the access nodes. */
   mayForward({ raw }: FastifyRequest): boolean {
     return !this.#tokens.isOn || this.#known.has(raw);
   }

@@ -1,7 +1,7 @@
 import cors from '@fastify/cors';
 import type { FastifyInstance } from 'fastify';
 
-/** Stands for every origin. */
+/** Means every origin. */
 const ANY = '*';
 /** How long a browser may keep the result of a preflight; Chromium's own limit. */
 const PREFLIGHT_HOLDS_SECONDS = 7_200;
@@ -9,7 +9,7 @@ const PREFLIGHT_HOLDS_SECONDS = 7_200;
 const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
 
 export interface CorsOptions {
-  /** Asked at each request. `*` among them: every origin; none: no page of another origin reads anything. */
+  /** Called at each request. `*` among them: every origin; none: no page of another origin may read anything. */
   readonly origins: () => readonly string[];
   readonly methods: readonly string[];
 }
@@ -36,7 +36,7 @@ export function allowOrigins(app: FastifyInstance, { origins, methods }: CorsOpt
   app.after(() => {
     // Streams, forwarded responses and refusals are written past Fastify and need these headers too.
     app.addHook('onRequest', async (_request, reply) => {
-      // Where every page gets the same, or none gets anything, caches need not tell origins apart.
+      // If all pages get the same, or none gets anything, caches need not distinguish origins.
       if (!Array.isArray(allowed())) reply.removeHeader('vary');
       for (const [name, value] of Object.entries(reply.getHeaders())) {
         if (value !== undefined) reply.raw.setHeader(name, value);

@@ -8,7 +8,7 @@ export interface IdleTimeoutDependencies {
   readonly onSilent: () => void;
 }
 
-/** Notices when nothing has moved for `limitMs`, with one timer however often something moves. */
+/** Notices when nothing has moved for `limitMs`, with a single timer. */
 export class IdleTimeout {
   readonly #limitMs: number;
   readonly #dependencies: IdleTimeoutDependencies;
@@ -20,7 +20,7 @@ export class IdleTimeout {
     this.#dependencies = dependencies;
   }
 
-  /** Begins, or begins anew. */
+  /** Starts or restarts. */
   begin(): void {
     this.end();
     this.moved();

@@ -63,7 +63,7 @@ export class UpstreamExchange {
       this.#end('cancelled');
       return;
     }
-    // While the caller waits nothing moves on its connection; how long that may take is decided here.
+    // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
     response.on('timeout', () => undefined);
     response.once('close', () => {
       if (!response.writableFinished) this.#end('cancelled');
@@ -99,7 +99,7 @@ export class UpstreamExchange {
     upstream.on('error', () => {
       // A response that has begun reports its own end.
       if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
-      // The node closed a kept connection just as it was used again: that proves nothing.
+      // The node closed a kept connection just as it was used again: try a new one.
       if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
       else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
     });
@@ -114,7 +114,7 @@ export class UpstreamExchange {
     }
     const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => this.#silence.moved());
     bounded.once('error', () => this.#refuse(forwardedBodyTooLarge(), 'refused'));
-    // No pipeline: it would hang up on the caller, who must be told what became of the request.
+    // Not a pipeline, which would hang up on the caller before it gets the outcome.
     request.pipe(bounded).pipe(upstream);
   }
 
@@ -136,7 +136,7 @@ export class UpstreamExchange {
       ...Object.fromEntries(kept),
       via: viaOf(headers),
       ...(vary === '' ? {} : { vary }),
-      // Nobody reads the rest of an unfinished request: its connection ends with the response.
+      // The rest of an unfinished request is not read: its connection ends with the response.
       ...(request.complete ? {} : { connection: 'close' }),
     });
     const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved());

@@ -4,9 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Held, HeldBytes } from '../../limits/HeldBytes.js';
 import { cacheControl, GZIP_SUFFIX, heldTag } from './cacheHeaders.js';
 import { Compressor } from './Compressor.js';
+import { JSON_TYPE } from '../types.js';
 import type { HttpResponse } from '../types.js';
-
-export const JSON_TYPE = 'application/json; charset=UTF-8';
 
 /** Turns what a handler returns into bytes and headers: caching, JSON, compression. */
 export class ResponseWriter {
@@ -18,8 +17,8 @@ export class ResponseWriter {
   }
 
   /**
-   * The body, to be sent with the headers set on `reply`; `undefined` when the caller already has the response, and has
-   * been told so. Expected errors: ApiError (busy) when too much is held for callers already.
+   * The body, to be sent with the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was
+   * sent. Expected errors: ApiError (busy) when too much is held for callers already.
    */
   async write(
     response: HttpResponse,

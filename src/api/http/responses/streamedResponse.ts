@@ -3,7 +3,7 @@ import { ApiError } from '../../view/ApiError.js';
 import type { StreamedBody, StreamingResponse } from '../types.js';
 
 /**
- * Begins a response without an end; HEAD gets its headers alone. The connection serves nothing after it. Expected
+ * Begins an endless response; HEAD gets only its headers. The connection serves nothing after it. Expected
  * errors: ApiError; as `StreamingResponse.stream`.
  */
 export function beginStream(

@@ -9,7 +9,7 @@ import { NodesPanel } from './panels/NodesPanel.js';
 import { NoAnswer, Reasons } from './panels/Reasons.js';
 import { RacePanel } from './panels/RacePanel.js';
 import { Search } from './panels/Search.js';
-import { standingOf, tellTab } from './daemon/standing.js';
+import { standingOf, updateTab } from './daemon/standing.js';
 import { TokenForm } from './panels/TokenForm.js';
 import type { Status, View } from './types.js';
 import { useNow } from './parts/useNow.js';
@@ -24,15 +24,15 @@ export function App({
 }: {
   readonly view: View;
   readonly codes: Codes;
-  /** A token was typed in, and is kept. */
+  /** Called when a token was entered and stored. */
   readonly onToken: () => void;
 }): VNode {
   const { status, trouble } = view;
   const standing = standingOf(view, codes);
-  // What a daemon said that is gone does not grow older.
-  const nowMs = useNow(true);
+  const nowMs = useNow();
+  // While the daemon does not answer, the ages in its last status stand still.
   const elapsed = trouble === undefined ? Math.max(0, (nowMs - view.receivedAtMs) / 1_000) : 0;
-  useEffect(() => tellTab(standing, status?.network), [standing.look, standing.words, status?.network]);
+  useEffect(() => updateTab(standing, status?.network), [standing.look, standing.words, status?.network]);
   return (
     <>
       <a class="skip" href="#content">
@@ -41,7 +41,7 @@ export function App({
       <header class="top">
         <div class="name">
           <h1>Flow collection indexer</h1>
-          <p class="dim">{status === undefined ? 'Waiting for its first word' : whose(status, elapsed)}</p>
+          <p class="dim">{status === undefined ? 'Waiting for the first status' : whose(status, elapsed)}</p>
         </div>
         <p class={`standing ${standing.look}`} role="status">
           <span class="dot" aria-hidden="true" />

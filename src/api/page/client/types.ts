@@ -15,28 +15,28 @@ export type Refusal = ApiErrorBody;
 /** What is wrong with the connection to the daemon. */
 export interface Trouble {
   readonly since: Date;
-  /** It answers, and refuses. */
+  /** It answers, but refuses. */
   readonly isRefusal: boolean;
   /** It wants a bearer token, or another one. */
   readonly wantsToken: boolean;
   /** One sentence. */
   readonly message: string;
-  /** Of `performance.now()`. */
+  /** By `performance.now()`. */
   readonly nextTryAtMs: number;
 }
 
-/** The block that became readable last, as `/events` told. */
+/** The block that became readable last, according to `/events`. */
 export interface NewestBlock {
   readonly height: number;
   readonly collections: number;
   readonly transactions: number;
 }
 
-/** All that the page shows. */
+/** Everything that the page shows. */
 export interface View {
   /** The latest status; `undefined` until the first one. */
   readonly status: Status | undefined;
-  /** When it came, of `performance.now()`. */
+  /** When it arrived, by `performance.now()`. */
   readonly receivedAtMs: number;
   /** `undefined` while the daemon answers. */
   readonly trouble: Trouble | undefined;

@@ -113,7 +113,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
         inQuery(
           'form',
           t.note(
-            'stored: a line with the sporks, then one for each block with all its bytes, for whoever keeps an index of its own.',
+            'stored: a line with the sporks, then one for each block with all its bytes, for clients that keep their own index.',
             t.words('documents', 'stored'),
           ),
         ),

@@ -20,7 +20,7 @@ import { transactionRoutes } from './transactionRoutes.js';
 export function flowRoutes(
   options: {
     readonly chainId: string;
-    /** Of the program. */
+    /** Version of the program. */
     readonly version: string;
   },
   dependencies: {

@@ -3,14 +3,14 @@ import { formatDuration } from '../../../observability/index.js';
 import { ok, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
-/** A block of the future: its time is set by its proposer, whose clock may be off by as much. */
+/** The clock of a block's proposer may be ahead by this much. */
 const AHEAD_MS = 3_000;
-/** A public network has a block every second or so; by then one of the clocks is off, or the chain stands still. */
+/** A public network has a block every second or so; an older newest block means a wrong clock, or a halted chain. */
 const BEHIND_MS = 60_000;
 
 /**
- * Our clock beside the times of the nodes' newest blocks, which are those of many proposers. `isPublic`: the network makes blocks
- * all the time; elsewhere an old block only means that nothing happens.
+ * Compares our clock with the timestamps of the nodes' newest blocks. `isPublic`: the network makes blocks all the time;
+ * elsewhere an old block only means that nothing happens.
  */
 export function checkClock(
   surveys: readonly NodeSurvey[],
@@ -22,31 +22,30 @@ export function checkClock(
       : [{ name: endpoint.name, ageMs: headAskedAtMs - head.timestampMs }],
   );
   const [first, ...others] = ages;
-  if (first === undefined)
-    return [ok('No node told the time of a block, so the clock is compared with nothing.')];
-  // The newest block is the best witness: others may be of nodes that lag.
+  if (first === undefined) return [ok('No node gave the time of a block, so the clock was not checked.')];
+  // The newest block: others may come from nodes that lag.
   const newest = others.reduce((least, age) => (age.ageMs < least.ageMs ? age : least), first);
   const inWords = formatDuration(Math.abs(newest.ageMs) / 1000);
   if (newest.ageMs < -AHEAD_MS) {
     return [
       warning(
         `By the clock of this machine the newest block (${newest.name}) is ${inWords} in the future, so this clock is slow; ` +
-          'have it set by NTP (timedatectl set-ntp true).',
+          'synchronize it with NTP (timedatectl set-ntp true).',
       ),
     ];
   }
   if (isPublic && newest.ageMs > BEHIND_MS) {
     return [
       warning(
-        `By the clock of this machine the newest block (${newest.name}) is ${inWords} old: either this clock is fast, and NTP should ` +
-          'set it (timedatectl set-ntp true), or the chain stands still.',
+        `By the clock of this machine the newest block (${newest.name}) is ${inWords} old: either the chain has halted, or this clock ` +
+          'is fast; synchronize it with NTP (timedatectl set-ntp true).',
       ),
     ];
   }
   if (newest.ageMs > BEHIND_MS)
     return [
       ok(
-        `The newest block (${newest.name}) is ${inWords} old, which on this network tells nothing of the clock.`,
+        `The newest block (${newest.name}) is ${inWords} old, which on this network says nothing about the clock.`,
       ),
     ];
   const relation = newest.ageMs < 0 ? 'ahead of' : 'behind';

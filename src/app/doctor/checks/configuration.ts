@@ -2,14 +2,14 @@ import type { LoadedConfig } from '../../../config/index.js';
 import { ok, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
-/** What the configuration gives away, and what it leaves undone. */
+/** Settings that expose a secret or switch off a safeguard. */
 export function checkConfiguration({ config, effective, origins }: LoadedConfig): Finding[] {
   const { disk, scrub, store } = config;
   const found: Finding[] = [];
   if (store !== undefined && origins['store'] === 'flag' && hasPassword(store)) {
     found.push(
       warning(
-        '--store holds a password, which every user of the machine can see; leave it to PGPASSFILE or PGPASSWORD.',
+        '--store contains a password, which every user of the machine can see; put it in PGPASSFILE or PGPASSWORD.',
       ),
     );
   }
@@ -23,7 +23,7 @@ export function checkConfiguration({ config, effective, origins }: LoadedConfig)
   if (store === undefined && disk.minFreeBytes === 0) {
     found.push(
       warning(
-        'A full disk will end the daemon, as --disk-min-free-bytes is 0; leave it out, and indexing pauses in time.',
+        'A full disk will end the daemon, because --disk-min-free-bytes is 0; leave it out, so that indexing pauses in time.',
       ),
     );
   }

@@ -8,7 +8,7 @@ import { heightsInWords, otherChain } from '../words.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
 const CONNECTIONS_SHARE = 0.8;
-/** Every batch waits for a few of them. */
+/** Every batch waits for a few round trips. */
 const SLOW_ROUND_TRIP_MS = 20;
 
 /** A database that holds the index, and the replica that readers use, if there is one. */
@@ -22,7 +22,7 @@ export function checkDatabase(
   if (!replica.isReplica) {
     found.push(
       warning(
-        `api.store, ${replica.place}, is no replica: it takes writes itself, and shows only what it holds itself; name a ` +
+        `api.store, ${replica.place}, is not a replica: it accepts writes, and does not receive those of the store; name a ` +
           'streaming replica of the store, or leave --api-store out.',
       ),
     );
@@ -42,15 +42,13 @@ function checkServer(survey: DatabaseSurvey): Finding[] {
   const { connections, isReplica, isTooOld, oldestVersion, place, roundTripMs, unsafe, version } = survey;
   const found: Finding[] = [];
   if (isTooOld) {
-    found.push(
-      problem('configuration', `${place} is PostgreSQL ${version}; use ${oldestVersion} or a newer one.`),
-    );
+    found.push(problem('configuration', `${place} is PostgreSQL ${version}; use ${oldestVersion} or newer.`));
   }
   if (isReplica) {
     found.push(
       problem(
         'storage',
-        `${place} takes no writes, as it is a replica; name the primary with --store, and this one with --api-store.`,
+        `${place} is a replica and accepts no writes; name the primary with --store, and this one with --api-store.`,
       ),
     );
   }
@@ -64,7 +62,7 @@ function checkServer(survey: DatabaseSurvey): Finding[] {
   if (connections.used > connections.max * CONNECTIONS_SHARE) {
     found.push(
       warning(
-        `${place} has ${connections.used} of ${connections.max} connections in use, and each process of the daemon takes some 20; ` +
+        `${place} has ${connections.used} of ${connections.max} connections in use, and each process of the daemon takes about 20; ` +
           'raise max_connections.',
       ),
     );
@@ -72,8 +70,8 @@ function checkServer(survey: DatabaseSurvey): Finding[] {
   if (roundTripMs > SLOW_ROUND_TRIP_MS) {
     found.push(
       warning(
-        `${place} takes ${Math.round(roundTripMs)} ms for the smallest question, and every batch waits for several; run the ` +
-          'daemon nearer to it.',
+        `${place} takes ${Math.round(roundTripMs)} ms for the smallest query, and every batch waits for several; run the ` +
+          'daemon closer to it.',
       ),
     );
   }
@@ -85,7 +83,7 @@ function checkRights({ mayCreate, place, store, user }: DatabaseSurvey): Finding
     return [
       problem(
         'storage',
-        `${place} has no tables of this program, and the user ${user} may not make any; GRANT CREATE ON DATABASE … TO ${user}.`,
+        `${place} has no tables of this program, and the user ${user} may not create any; GRANT CREATE ON DATABASE … TO ${user}.`,
       ),
     ];
   }
@@ -93,7 +91,7 @@ function checkRights({ mayCreate, place, store, user }: DatabaseSurvey): Finding
     return [
       problem(
         'storage',
-        `The user ${user} may not write to the tables at ${place}; use the user that made them, or GRANT it their rights.`,
+        `The user ${user} may not write to the tables at ${place}; use the user that created them, or GRANT it access.`,
       ),
     ];
   }
@@ -119,7 +117,7 @@ function checkTables({ jobsVersion, place, store }: DatabaseSurvey, chainId: str
   if (jobsVersion === undefined) {
     found.push(
       warning(
-        `The queue of work at ${place} (schema flow_jobs, of pg-boss) is missing; the next start makes it, if the user may.`,
+        `The queue of work at ${place} (schema flow_jobs, of pg-boss) is missing; the next start creates it, if the user is allowed to.`,
       ),
     );
   }

@@ -9,12 +9,12 @@ import type { StoredHeights } from '../facts/storeFacts.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
-/** Writes that are synced, one after the other, each of a page. */
+/** Synced writes to measure, one page each. */
 const SYNCS = 8;
 const PAGE_BYTES = 4096;
 /** Every batch waits for a sync. */
 const SLOW_SYNC_MS = 50;
-/** Fewer heights tell too little of how large a block is. */
+/** With fewer heights, the mean block size is not reliable. */
 const HEIGHTS_TO_MEASURE = 500;
 /** A block of 5 collections of 10 transactions (docs/scale-out.md). */
 const USUAL_BLOCK_BYTES = 12_273;
@@ -39,12 +39,12 @@ const FILE_SYSTEMS: Readonly<Record<number, string>> = {
 };
 const IN_MEMORY: readonly string[] = ['tmpfs'];
 const REMOTE: readonly string[] = ['nfs', 'cifs', 'smb', 'fuse', '9p'];
-/** Permission bits of everybody but the owner. */
+/** Permission bits of everyone but the owner. */
 const OTHERS = 0o077;
 
 export interface DiskPlans {
   readonly stored: StoredHeights;
-  /** Heights that are to come as far as it is known: up to the head, and in plans. `undefined`: no node told. */
+  /** Heights still to be indexed: up to the head, and in plans. `undefined`: no node gave its head. */
   readonly heightsToCome: number | undefined;
 }
 
@@ -69,14 +69,14 @@ export async function checkDisk(
   }
   const facts = `${dataDir} is on ${kind} with ${formatSize(freeBytes)} free; a synced write takes ${syncMs.toFixed(1)} ms.`;
   found.push(...(await checkMode(dataDir)));
-  // The disks of a database are the business of whoever runs it.
+  // A database has its own disks.
   if (store !== undefined) return [...found, ok(facts)];
   if (freeBytes < disk.minFreeBytes) {
     found.push(
       problem(
         'storage',
         `${formatSize(freeBytes)} are free on the disk of ${dataDir}, and below ${formatSize(disk.minFreeBytes)} indexing pauses; free ` +
-          'some, choose another --data-dir, or lower --disk-min-free-bytes.',
+          'some space, choose another --data-dir, or lower --disk-min-free-bytes.',
       ),
     );
   }
@@ -85,24 +85,24 @@ export async function checkDisk(
     found.push(
       warning(
         `A synced write to ${dataDir} takes ${syncMs.toFixed(0)} ms, and every batch waits for one; use a faster disk (an SSD takes ` +
-          'a few).',
+          'a few milliseconds).',
       ),
     );
   }
   return [...found, ok(facts)];
 }
 
-/** The directory, or the nearest one above it that is there. */
+/** The directory, or its nearest existing ancestor. */
 async function nearest(path: string): Promise<string> {
   try {
     if ((await stat(path)).isDirectory()) return path;
   } catch {
-    // Looked for above.
+    // Try its parent.
   }
   return dirname(path) === path ? path : nearest(dirname(path));
 }
 
-/** The median. Expected errors: those of the file system. */
+/** The median of several writes. Expected errors: those of the file system. */
 async function measureSync(folder: string, clock: Clock): Promise<number> {
   const path = join(folder, `.flow-collection-indexer-doctor-${process.pid}`);
   const file = await open(path, 'wx', 0o600);
@@ -161,28 +161,28 @@ function checkKind(kind: string, dataDir: string): Finding[] {
   if (kind === 'overlayfs') {
     return [
       warning(
-        `${dataDir} is in the writable layer of a container, which goes with it; mount a volume there.`,
+        `${dataDir} is in the writable layer of a container and is lost with it; mount a volume there.`,
       ),
     ];
   }
   return [];
 }
 
-/** What is to come, at the size that blocks have had so far. */
+/** Whether the disk has room for the heights to come, at the block size so far. */
 function checkSpace(freeBytes: number, dataDir: string, { heightsToCome, stored }: DiskPlans): Finding[] {
   const heights = stored.coverage.reduce((sum, { from, to }) => sum + to - from + 1, 0);
   const isMeasured = heights >= HEIGHTS_TO_MEASURE && stored.bytes !== undefined && stored.bytes > 0;
   const perBlock = isMeasured ? stored.bytes / heights : USUAL_BLOCK_BYTES;
   const measured = isMeasured
     ? `measured over ${formatCount(heights)} heights`
-    : 'for a block of 5 collections of 10 transactions, as nothing is measured here yet';
+    : 'assuming 5 collections of 10 transactions, because too little is indexed to measure';
   const basis = `at ${formatSize(perBlock)} a block (${measured})`;
   const neededBytes = (heightsToCome ?? 0) * perBlock;
   if (neededBytes > freeBytes) {
     return [
       warning(
         `The ${formatCount(heightsToCome ?? 0)} heights to come need about ${formatSize(neededBytes)} ${basis}, and ${formatSize(freeBytes)} ` +
-          `are free on the disk of ${dataDir}; give it a larger one, or begin at a later --start-height.`,
+          `are free on the disk of ${dataDir}; use a larger disk, or begin at a later --start-height.`,
       ),
     ];
   }
@@ -190,7 +190,7 @@ function checkSpace(freeBytes: number, dataDir: string, { heightsToCome, stored 
   if (days < DAYS_TO_LAST) {
     return [
       warning(
-        `Once it has caught up, the disk of ${dataDir} lasts for about ${days} days at a block a second, ${basis}; plan for a larger one.`,
+        `After catching up, the disk of ${dataDir} lasts for about ${days} days at a block a second, ${basis}; plan for a larger one.`,
       ),
     ];
   }

@@ -12,15 +12,15 @@ import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
 const DAY_MS = 86_400_000;
-/** A certificate that lasts no longer should have been renewed by now. */
+/** A certificate with less time left should have been renewed by now. */
 const RENEW_DAYS = 14;
-/** Permission bits of everybody but the owner: to read, or to change. */
+/** Permission bits: the group may write, others may read or write. */
 const GROUP_WRITES_OTHERS_READ = 0o026;
 const ALL_ADDRESSES: readonly string[] = ['0.0.0.0', '::'];
 
 type Exposed = Pick<DaemonConfig, 'api' | 'debug' | 'metrics' | 'peers' | 'peerTokenFile' | 'roles'>;
 
-/** What whoever reaches the ports may do, and whether what guards them holds. */
+/** Who can reach the ports, what they may do, and whether certificates and tokens are usable. */
 export async function checkExposure(
   config: Exposed,
   { clock }: { readonly clock: Pick<Clock, 'now'> },
@@ -35,7 +35,7 @@ export async function checkExposure(
   if (!isLoopback(metrics.host)) {
     found.push(
       warning(
-        `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always in the clear, and name your nodes and their ` +
+        `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always unencrypted, and name your nodes and their ` +
           'faults; let only your Prometheus reach them (firewall), or leave --metrics-host at 127.0.0.1.',
       ),
     );
@@ -43,14 +43,14 @@ export async function checkExposure(
   if (debug.profile) {
     found.push(
       warning(
-        '/debug/profile is served, to this machine only, and slows the daemon while it is used; drop --debug-profile when done.',
+        '/debug/profile is served, to this machine only, and slows the daemon while it is used; remove --debug-profile when done.',
       ),
     );
   }
   return found.length === 0 ? [ok('Only this machine reaches the ports.')] : found;
 }
 
-/** Of an API that listens beyond this machine. */
+/** Findings for an API that listens beyond this machine. */
 function openApi(api: DaemonConfig['api']): Finding[] {
   const { corsOrigins, forward, forwardRest, host, ratePerSecondPerAddress, tls, tokensFile, tokensFor } =
     api;
@@ -61,15 +61,15 @@ function openApi(api: DaemonConfig['api']): Finding[] {
   if (tls.certificateFile === undefined) {
     found.push(
       warning(
-        `${who}, in the clear: ${tokensFile === undefined ? 'who is on the way reads and changes the answers' : 'who is on the way reads the tokens'}; ` +
-          'set --api-tls-certificate-file and --api-tls-key-file, or put a proxy that speaks TLS before it.',
+        `${who}, in the clear: anyone on the network path can ${tokensFile === undefined ? 'read and change the answers' : 'read the tokens'}; ` +
+          'set --api-tls-certificate-file and --api-tls-key-file, or put a TLS proxy in front of it.',
       ),
     );
   }
   if (!asks) {
     found.push(
       warning(
-        `${who}, and asks nobody for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall choose ` +
+        `${who}, without asking for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall decide ` +
           'who reaches it.',
       ),
     );
@@ -77,22 +77,22 @@ function openApi(api: DaemonConfig['api']): Finding[] {
   if (ratePerSecondPerAddress === 0 && !(asks && tokensFor === 'everything')) {
     found.push(
       warning(
-        `${who}, without a limit for one caller; set --api-rate-per-second-per-address, such as 50, or put a proxy before it.`,
+        `${who}, without a limit per caller; set --api-rate-per-second-per-address, for example to 50, or put a proxy in front of it.`,
       ),
     );
   }
   if (forwards && !asks) {
     found.push(
       warning(
-        `${who}, and forwards what it cannot answer: whoever reaches it uses your access nodes; set --api-tokens-file with ` +
-          `--api-tokens-for expensive, or drop ${forward ? '--api-forward' : '--api-forward-rest'}.`,
+        `${who}, and forwards what it cannot answer: any caller can use your access nodes; set --api-tokens-file with ` +
+          `--api-tokens-for expensive, or remove ${forward ? '--api-forward' : '--api-forward-rest'}.`,
       ),
     );
   }
   if (corsOrigins.includes('*') && !asks) {
     found.push(
       warning(
-        `${who}, and pages of every origin may use it; name yours with --api-cors-origin, or say none, unless it is meant for all.`,
+        `${who}, and web pages of every origin may use it; unless it is public, name your origins with --api-cors-origin, or none.`,
       ),
     );
   }
@@ -110,34 +110,34 @@ async function checkCertificate(
   return orProblem(async () => {
     const { leaf } = await readCertificate({ certificateFile, clientCaFile, keyFile });
     const open = await tooOpen(keyFile, 'the private key (api.tls.keyFile)');
-    return [...open, lifeOf(leaf, certificateFile, clock), ...placeOf(leaf, host, certificateFile)];
+    return [...open, validityOf(leaf, certificateFile, clock), ...placeOf(leaf, host, certificateFile)];
   });
 }
 
-function lifeOf(leaf: X509Certificate, file: string, clock: Pick<Clock, 'now'>): Finding {
+function validityOf(leaf: X509Certificate, file: string, clock: Pick<Clock, 'now'>): Finding {
   const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
   const until = expiryOf(leaf).toISOString();
-  const next = 'put a new one, and its key, into the same files: a running daemon takes it by itself';
+  const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
   if (days < 0) return problem('configuration', `The certificate in ${file} expired at ${until}; ${next}.`);
   if (new Date(leaf.validFrom).getTime() > clock.now())
     return problem(
       'configuration',
-      `The certificate in ${file} is valid from ${leaf.validFrom} on only; check the clock.`,
+      `The certificate in ${file} is not valid before ${leaf.validFrom}; check the clock.`,
     );
   return days < RENEW_DAYS
     ? warning(`The certificate in ${file} expires in ${days} days, at ${until}; ${next}.`)
     : ok(`The certificate in ${file} is valid until ${until}.`);
 }
 
-/** A port of all addresses is reached by names that nobody knows here. */
+/** Not checked for all addresses: the names by which callers reach them are unknown here. */
 function placeOf(leaf: X509Certificate, host: string, file: string): Finding[] {
   if (ALL_ADDRESSES.includes(host) || isLoopback(host)) return [];
   const isFor = isIP(host) === 0 ? leaf.checkHost(host) : leaf.checkIP(host);
   if (isFor !== undefined) return [];
-  const names = leaf.subjectAltName ?? 'no name at all';
+  const names = leaf.subjectAltName ?? 'no name';
   return [
     warning(
-      `The certificate in ${file} is for ${names}, and not for ${host}; callers must use one of its names, or it needs another.`,
+      `The certificate in ${file} is for ${names}, and not for ${host}; callers must use one of its names, or replace it.`,
     ),
   ];
 }
@@ -156,7 +156,7 @@ async function checkPeerToken({ peers, peerTokenFile }: Exposed): Promise<Findin
   const open = peers.map(parseEndpoint).filter(({ host, tls }) => !tls && !isLoopback(host));
   const inTheClear = open.map(({ name }) =>
     warning(
-      `The token of ${peerTokenFile} goes to ${name} in the clear, for who is on the way to read; write grpcs://${name}.`,
+      `The token of ${peerTokenFile} goes to ${name} in the clear, and anyone on the network path can read it; write grpcs://${name}.`,
     ),
   );
   return orProblem(async () => {
@@ -165,7 +165,7 @@ async function checkPeerToken({ peers, peerTokenFile }: Exposed): Promise<Findin
   });
 }
 
-/** Windows has no such bits. */
+/** Windows has no permission bits. */
 async function tooOpen(path: string, what: string): Promise<Finding[]> {
   const mode = (await stat(path)).mode & 0o777;
   if (process.platform === 'win32' || (mode & GROUP_WRITES_OTHERS_READ) === 0) return [];

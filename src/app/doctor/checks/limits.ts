@@ -9,7 +9,7 @@ const GOOD_FILES = 4096;
 const LIMITS_PATH = '/proc/self/limits';
 const OPEN_FILES = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m;
 
-/** How many files this process may have open; `undefined` where the system does not say. */
+/** How many files this process may have open; `undefined` if the system does not say. */
 export async function openFilesLimit(): Promise<number | undefined> {
   try {
     const [, soft] = OPEN_FILES.exec(await readFile(LIMITS_PATH, 'utf8')) ?? [];
@@ -21,23 +21,24 @@ export async function openFilesLimit(): Promise<number | undefined> {
 }
 
 /**
- * Limits that the system sets to the process. Node.js has raised the soft ones to the hard ones already.
- * `maxConnections`: to each of the two ports of the read API.
+ * Limits that the system sets for the process. Node.js has already raised the soft limits to the hard ones.
+ * `maxConnections`: for each of the two ports of the read API.
  */
 export function checkLimits(files: number | undefined, maxConnections: number): Finding[] {
   const enough = 2 * maxConnections;
   const good = Math.max(GOOD_FILES, 2 * enough);
   if (files === undefined)
-    return [ok(`The system does not tell how many files may be open; ${good} are plenty.`)];
-  const mend = `raise it to ${good} (ulimit -n ${good}, or LimitNOFILE=${good} of the systemd unit).`;
+    return [ok(`The system does not say how many files may be open; ${good} are plenty.`)];
+  const advice = `raise it to ${good} (ulimit -n ${good}, or LimitNOFILE=${good} of the systemd unit).`;
   if (files < FEW_FILES) {
     return [
       problem(
         'storage',
-        `Only ${files} files may be open, and store, nodes and a few readers need more: ${mend}`,
+        `Only ${files} files may be open, but the store, nodes and a few readers need more: ${advice}`,
       ),
     ];
   }
-  if (files < enough) return [warning(`${files} files may be open, which many readers can use up: ${mend}`)];
+  if (files < enough)
+    return [warning(`${files} files may be open, which many readers can use up: ${advice}`)];
   return [ok(`${files === Infinity ? 'Any number of' : files} files may be open.`)];
 }

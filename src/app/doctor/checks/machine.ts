@@ -7,9 +7,9 @@ import { ok, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
 const MIB = 1024 ** 2;
-/** What the daemon takes besides the bytes in flight, with room to spare (docs/performance.md: 190 MiB at work). */
+/** Memory of the daemon besides the bytes in flight, with room to spare (docs/performance.md: 190 MiB at work). */
 const BASE_BYTES = 384 * MIB;
-/** The heap alone, which holds no bodies. */
+/** Of that, the heap, which holds no bodies. */
 const HEAP_BYTES = 384 * MIB;
 
 /** What the machine offers this process. */
@@ -17,7 +17,7 @@ export interface Machine {
   /** Like `process.version`. */
   readonly node: string;
   readonly processors: number;
-  /** What this process may use: of the machine, or of its container. */
+  /** What this process may use, of the machine or its container. */
   readonly memoryBytes: number;
   readonly freeBytes: number;
   readonly heapLimitBytes: number;
@@ -47,20 +47,18 @@ export function checkMachine(
   if (api.grpcPort !== 'off' && !hasSoundHttp2(node)) {
     found.push(
       warning(
-        `Node.js ${node} has a fault by which a caller of the gRPC port can end the process (nodejs/node#64850); run Node.js 24, ` +
-          'keep the port to callers that you trust, or switch it off with --api-grpc-port off.',
+        `Node.js ${node} has a bug through which a caller of the gRPC port can end the process (nodejs/node#64850); run Node.js 24, ` +
+          'allow only trusted callers, or switch the port off with --api-grpc-port off.',
       ),
     );
   }
   if (processors === 1) {
-    found.push(
-      warning('There is one processor, which indexing and readers share; give the daemon two for speed.'),
-    );
+    found.push(warning('Indexing and readers share the only processor; give the daemon two for speed.'));
   }
   if (memoryBytes < neededBytes) {
     found.push(
       warning(
-        `The process may use ${formatSize(memoryBytes)} of memory, and with this configuration it can come to need ` +
+        `The process may use ${formatSize(memoryBytes)} of memory, and with this configuration it can need ` +
           `${formatSize(neededBytes)}; give it more, or lower --max-in-flight-bytes (${formatSize(maxInFlightBytes)}).`,
       ),
     );
@@ -68,7 +66,7 @@ export function checkMachine(
   if (heapLimitBytes < HEAP_BYTES) {
     found.push(
       warning(
-        `The heap of Node.js is limited to ${formatSize(heapLimitBytes)}, which is little; raise it with ` +
+        `The heap of Node.js is limited to ${formatSize(heapLimitBytes)}, which is low; raise it with ` +
           'NODE_OPTIONS=--max-old-space-size=1024.',
       ),
     );

@@ -4,19 +4,19 @@ import type { StoredHeights } from '../facts/storeFacts.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
-/** A node that takes longer for the middle one of its calls makes everything slow. */
+/** A node with a higher median latency slows everything down. */
 const SLOW_MS = 1_000;
 
 const MAX_SAID = 240;
 
-/** What a node said is foreign text, of any length. */
+/** Shortens a node's message, which can be any text of any length. */
 export function brief(text: string, maxLength = MAX_SAID): string {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
 
 type Method = CallSurvey['method'];
 
-/** Calls that replace each other. */
+/** For each need, the calls that serve it; either one does. */
 const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
   ['the head of the chain', ['SubscribeBlockDigestsFromLatest', 'GetLatestBlockHeader']],
   ['blocks', ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight']],
@@ -29,7 +29,7 @@ export interface NodesAsked {
   readonly stored: StoredHeights;
 }
 
-/** Whether the nodes can be reached, are of the chain, and serve what is asked of them. */
+/** Whether the nodes answer, are of the right chain, and serve the calls that the daemon makes. */
 export function checkNodes(
   config: Pick<DaemonConfig, 'access' | 'chainId' | 'edi' | 'ediOnly' | 'network'>,
   { stored, surveys }: NodesAsked,
@@ -40,12 +40,12 @@ export function checkNodes(
   const found = surveys.flatMap((survey) => checkNode(survey, config, stored, serving.length > 0));
   const offersFeed = serving.some((survey) => callOf(survey, FEED)?.outcome === 'served');
   if (serving.length > 0 && config.edi.enabled && !offersFeed) {
-    const none = 'No node gave execution data just now';
+    const none = 'No node sent execution data just now';
     found.push(
       config.ediOnly
         ? problem(
             'no_daemon',
-            `${none}, and ediOnly takes nothing else; name an --edi-node that serves it, or drop --edi-only.`,
+            `${none}, and ediOnly uses nothing else; name an --edi-node that serves it, or remove --edi-only.`,
           )
         : warning(
             `${none}, so every collection is requested; name an --edi-node that serves it, or add --no-edi.`,
@@ -81,7 +81,7 @@ function checkNode(
   }
   const at =
     head === undefined
-      ? 'does not tell its head'
+      ? 'does not report its head'
       : `is at height ${head.height}, sealed ${sealedHeight ?? 'unknown'}`;
   const spork = version === undefined ? '' : `, spork root ${version.sporkRootHeight}`;
   const software = version === undefined || version.semver === '' ? '' : ` ${version.semver}`;
@@ -95,12 +95,12 @@ function checkNode(
   return found;
 }
 
-/** What a node said that gave nothing. */
+/** The error message of a node that does not answer. */
 export function whyOf({ calls }: NodeSurvey): string {
   return brief(calls.find(({ said }) => said !== undefined)?.said ?? 'it said nothing');
 }
 
-/** What to do about a node that does not answer, which that flag names. */
+/** What to do about a node that does not answer. `flag`: the flag that names such nodes. */
 export function mendOf(survey: NodeSurvey, flag = '--access-node'): string {
   const { endpoint, speaks } = survey;
   if (speaks === 'tls') return `it speaks TLS: write grpcs://${endpoint.name}`;
@@ -108,12 +108,12 @@ export function mendOf(survey: NodeSurvey, flag = '--access-node'): string {
   if (endpoint.tls && /wrong version number|packet length|EPROTO/i.test(why))
     return `it speaks no TLS: write grpc://${endpoint.name}`;
   if (endpoint.tls && /certificate|self.signed|altnames|issuer/i.test(why)) {
-    return 'its certificate is not trusted here: name its authority in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH';
+    return 'its certificate is not trusted here: add its authority to the file in GRPC_DEFAULT_SSL_ROOTS_FILE_PATH';
   }
-  return `see that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
+  return `check that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
 }
 
-/** Why it is of another chain, or spork, than the configuration or the store; `undefined`: it is not. */
+/** How its chain or spork differs from the configuration or the store; `undefined`: it does not. */
 function foreignTo(
   { chainId, version }: NodeSurvey,
   config: Pick<DaemonConfig, 'chainId'>,
@@ -124,28 +124,28 @@ function foreignTo(
   if (version === undefined || known === undefined || known.sporkId === '' || version.sporkId === '')
     return undefined;
   if (known.sporkId === version.sporkId) return undefined;
-  return `gives spork ${version.sporkId} for root height ${known.rootHeight}, where the store has ${known.sporkId}`;
+  return `gives spork ${version.sporkId} for root height ${known.rootHeight}, but the store has ${known.sporkId}`;
 }
 
 function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
   return calls.find((call) => call.method === method);
 }
 
-/** Calls that failed, and by which other one the daemon gets the same. */
+/** Calls that failed, and whether the daemon has another way to get the same. */
 function lacks(survey: NodeSurvey): Finding[] {
   const { name } = survey.endpoint;
   return EITHER.flatMap(([what, ways]): Finding[] => {
     const asked = ways.flatMap((method) => callOf(survey, method) ?? []);
-    // A stream on which nothing happened has been granted.
+    // A quiet stream was accepted.
     const failed = asked.filter(({ outcome }) => outcome !== 'served' && outcome !== 'quiet');
     const [first] = failed;
     if (first === undefined) return [];
     const said = `Node ${name} does not serve ${first.method} (${first.outcome}: ${brief(first.said ?? '')})`;
     if (failed.length < asked.length)
-      return [warning(`${said}; the daemon gets ${what} in the other way, which costs more calls.`)];
+      return [warning(`${said}; the daemon gets ${what} the other way, which costs more calls.`)];
     return [
       warning(
-        `${said}, nor any other call for ${what}; ask its operator to enable it, or name another --access-node besides.`,
+        `${said}, nor any other call for ${what}; ask its operator to enable it, or add another --access-node.`,
       ),
     ];
   });
@@ -156,7 +156,7 @@ function limited(survey: NodeSurvey, { access }: Pick<DaemonConfig, 'access'>): 
   if (call === undefined) return [];
   return [
     warning(
-      `Node ${survey.endpoint.name} limits the rate of ${call.method} already at one call (${brief(call.said ?? '')}); lower ` +
+      `Node ${survey.endpoint.name} rejected a single call of ${call.method} as too many (${brief(call.said ?? '')}); lower ` +
         `--access-rate-per-second (now ${access.ratePerSecond === 0 ? 'no limit' : access.ratePerSecond}), or use a node of your own.`,
     ),
   ];
@@ -168,7 +168,7 @@ function behind({ endpoint, head, version }: NodeSurvey, { coverage }: StoredHei
   if (head.height < indexed) {
     return [
       warning(
-        `Node ${endpoint.name} is at height ${head.height}, below what is indexed already, ${indexed}; wait until it has caught up, or ` +
+        `Node ${endpoint.name} is at height ${head.height}, below the indexed height ${indexed}; wait until it has caught up, or ` +
           'name another --access-node.',
       ),
     ];
@@ -177,8 +177,8 @@ function behind({ endpoint, head, version }: NodeSurvey, { coverage }: StoredHei
   if (lowest <= indexed + 1) return [];
   return [
     warning(
-      `Node ${endpoint.name} begins at height ${lowest}, above the next one to be indexed, ${indexed + 1}; add an --access-node that has ` +
-        'it (nodes of earlier sporks in config/sporks.json are asked by themselves).',
+      `Node ${endpoint.name} begins at height ${lowest}, above the next height to index, ${indexed + 1}; add an --access-node that has ` +
+        'it (the daemon asks the nodes of earlier sporks in config/sporks.json by itself).',
     ),
   ];
 }

@@ -7,7 +7,7 @@ import { brief, mendOf, whyOf } from './nodes.js';
 /** A refusal ends with what to do about it. */
 const MAX_REFUSAL = 600;
 
-/** Whether the peers can be reached, are of the chain, and give their blocks. Without them the daemon asks the nodes. */
+/** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes. */
 export function checkPeers(
   { chainId, network }: Pick<DaemonConfig, 'chainId' | 'network'>,
   surveys: readonly NodeSurvey[],
@@ -25,13 +25,13 @@ export function checkPeers(
     const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
     if (stream?.outcome === 'unimplemented') {
       return warning(
-        `${peer} has no stream of indexed blocks: it is no indexer, or one of an older version; name the gRPC port of one, or upgrade it.`,
+        `${peer} has no stream of indexed blocks: it is not an indexer, or an older version; name the gRPC port of one, or upgrade it.`,
       );
     }
     // A peer with nothing newer stays quiet.
     if (stream?.outcome !== 'served' && stream?.outcome !== 'quiet')
-      return warning(`${peer} gave no block just now: ${brief(stream?.said ?? '')}; see its log.`);
+      return warning(`${peer} sent no block just now: ${brief(stream?.said ?? '')}; see its log.`);
     const secrecy = endpoint.tls ? 'TLS' : 'in the clear';
-    return ok(`${peer} (${survey.chainId ?? 'chain unknown'}, ${secrecy}) gives its blocks.`);
+    return ok(`${peer} (${survey.chainId ?? 'chain unknown'}, ${secrecy}) sends its blocks.`);
   });
 }

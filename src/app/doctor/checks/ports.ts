@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { listenError } from '../../../api/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import { messageOf, OperatorError } from '../../../runtime/index.js';
+import { hostAndPort } from '../../lifecycle/daemonRecord.js';
 import { portHolder } from '../facts/portHolder.js';
 import type { StoreFacts } from '../facts/storeFacts.js';
 import { ok, problem } from '../verdicts.js';
@@ -16,7 +17,7 @@ interface Listener {
   readonly portFlag: string;
 }
 
-/** Whether the daemon can listen where it is to, or does already. */
+/** Whether the daemon can listen at its ports, or already does. */
 export async function checkPorts(
   config: Pick<DaemonConfig, 'api' | 'metrics' | 'roles'>,
   facts: StoreFacts,
@@ -29,7 +30,7 @@ export async function checkPorts(
     return [
       problem(
         'configuration',
-        `Port ${twice.port} is to be used twice, by ${twice.name} too; choose another one with ${twice.portFlag}.`,
+        `Port ${twice.port} is configured twice, the second time for ${twice.name}; choose another one with ${twice.portFlag}.`,
       ),
     ];
   }
@@ -55,7 +56,7 @@ function listenersOf({ api, metrics, roles }: Pick<DaemonConfig, 'api' | 'metric
 
 async function checkPort(listener: Listener, facts: StoreFacts): Promise<Finding> {
   const { host, name, port } = listener;
-  const where = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const where = hostAndPort(listener);
   const error = await tryToListen(listener);
   if (error === undefined)
     return ok(port === 0 ? `${name} takes any free port of ${host}.` : `${where} is free, for ${name}.`);
@@ -63,20 +64,18 @@ async function checkPort(listener: Listener, facts: StoreFacts): Promise<Finding
   if (isInUse && isOurs(port, facts)) return ok(`${where} is in use by this daemon, for ${name}.`);
   const refusal = listenError(error, listener);
   const message =
-    refusal instanceof OperatorError
-      ? refusal.message
-      : `Nobody can listen at ${where}: ${messageOf(error)}.`;
+    refusal instanceof OperatorError ? refusal.message : `Cannot listen at ${where}: ${messageOf(error)}.`;
   const holder = isInUse ? await portHolder(port) : undefined;
   return problem('configuration', holder === undefined ? message : `${message} It is ${holder}.`);
 }
 
-/** The daemon of this data directory listens there. */
+/** True when the daemon of this data directory listens there. */
 function isOurs(port: number, facts: StoreFacts): boolean {
   const record = facts.kind === 'running' || facts.kind === 'database' ? facts.record : undefined;
   return [record?.api, record?.grpc, record?.metrics].some((address) => address?.port === port);
 }
 
-/** The error, where it is not possible. */
+/** Returns the error, if it fails. */
 function tryToListen({ host, port }: Listener): Promise<unknown> {
   return new Promise((resolve) => {
     const server = createServer();

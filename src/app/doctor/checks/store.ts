@@ -47,7 +47,7 @@ function checkRunning(
   if (status === undefined) {
     return [
       warning(
-        `The daemon of ${dataDir} runs (process ${record.pid}) and does not answer at its API; its log and /readyz say why.`,
+        `The daemon of ${dataDir} runs (process ${record.pid}) but its API does not answer; its log and /readyz say why.`,
       ),
     ];
   }
@@ -110,7 +110,7 @@ function checkClosed(config: StoreConfig, survey: StoreSurvey): Finding[] {
     plans.length === 0 ? '' : `, ${plans.length} plan${plans.length === 1 ? '' : 's'} of history open`;
   found.push(
     ok(
-      `The store in ${dataDir} is sound as far as its files tell: ${heightsInWords(coverage)}, ${formatSize(bytes)}, ` +
+      `The files of the store in ${dataDir} are sound: ${heightsInWords(coverage)}, ${formatSize(bytes)}, ` +
         `schema ${meta.schemaVersion}, begun by ${meta.createdBy}${planned}; the daemon goes on at ${next}.`,
     ),
   );

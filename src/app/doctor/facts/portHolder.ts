@@ -2,13 +2,13 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { quoted, withoutCredentials } from '../../../runtime/index.js';
 
-/** In the tables of `/proc/net`: a socket that listens. */
+/** The state of a listening socket in `/proc/net/tcp`. */
 const LISTENING = '0A';
-/** Most open files looked at, over all processes: a name is not worth more. */
+/** Limit on the open files looked at, over all processes. */
 const MAX_LOOKS = 100_000;
 
 /**
- * Who listens at a TCP port, in words: the process and its command line. `undefined` where the system does not say: Linux does, for
+ * The process that listens at a TCP port, with its command line, in words. `undefined` if the system does not say: Linux does, for
  * processes of the same user.
  */
 export async function portHolder(port: number): Promise<string | undefined> {
@@ -39,7 +39,7 @@ async function listening(table: 'tcp' | 'tcp6', port: number): Promise<string[]>
 }
 
 async function namesIn(folder: string): Promise<string[]> {
-  // Another user's process, one that is gone, or another system.
+  // Fails for another user's process, one that has ended, and on other systems.
   return readdir(folder).catch(() => []);
 }
 

@@ -11,29 +11,29 @@ import type {
   StoreSurvey,
 } from '../../../storage/index.js';
 import { daemonRequest } from '../../guard/daemonRequest.js';
-import { isAlive, readDaemonRecord, storePathOf } from '../../lifecycle/daemonRecord.js';
+import { hostAndPort, isAlive, readDaemonRecord, storePathOf } from '../../lifecycle/daemonRecord.js';
 import type { DaemonRecord } from '../../lifecycle/daemonRecord.js';
 
 /** How long a running daemon may take to answer. */
 const ASK_MS = 3_000;
 
-/** What is known of the store before anything is opened. */
+/** What is known about the store before anything is opened. */
 export type StoreFacts =
   | { readonly kind: 'none' }
-  /** Its own daemon runs; `status` where it answers. */
+  /** Its own daemon runs; `status` if it answers. */
   | { readonly kind: 'running'; readonly record: DaemonRecord; readonly status: StatusDocument | undefined }
   | { readonly kind: 'locked'; readonly holder: string }
   | { readonly kind: 'closed'; readonly survey: StoreSurvey }
   | {
       readonly kind: 'database';
-      /** Of the daemon of the data directory, where one runs. */
+      /** The daemon of the data directory, if one runs. */
       readonly record: DaemonRecord | undefined;
       readonly survey: DatabaseSurvey;
       readonly replica: DatabaseSurvey | undefined;
     }
   | { readonly kind: 'unreadable'; readonly error: OperatorError };
 
-/** Looks at the store of a configuration without opening it for writing. No expected errors: what fails is a fact. */
+/** Looks at the store of a configuration without opening it for writing. No expected errors: a failure is a fact. */
 export async function factsOfStore(
   config: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
   clock: Clock,
@@ -62,7 +62,7 @@ async function look(
   const record = readDaemonRecord(dataDir);
   if (record !== undefined && isAlive(record.pid)) {
     const status = await statusOf(record);
-    // Another process may have got the number of one that is gone.
+    // The recorded process may have ended and its number gone to another one.
     if (status !== undefined) return { kind: 'running', record, status };
   }
   const path = storePathOf(dataDir);
@@ -75,20 +75,19 @@ async function look(
   return survey === undefined ? { kind: 'none' } : { kind: 'closed', survey };
 }
 
-/** Of a daemon that answers, or serves no readers and runs. */
+/** The record, if its daemon answers, or runs without serving readers. */
 async function runningRecord(dataDir: string): Promise<DaemonRecord | undefined> {
   const record = readDaemonRecord(dataDir);
   if (record === undefined || !isAlive(record.pid)) return undefined;
   return record.api === undefined || (await statusOf(record)) !== undefined ? record : undefined;
 }
 
-/** `undefined` where it does not answer, or another one does. */
+/** `undefined` if it does not answer, or another daemon does. */
 async function statusOf({ api, instance }: DaemonRecord): Promise<StatusDocument | undefined> {
   if (api === undefined) return undefined;
-  const host = api.host.includes(':') ? `[${api.host}]` : api.host;
   try {
     const protocol = api.certificate === undefined ? 'http' : 'https';
-    const url = new URL(`${protocol}://${host}:${api.port}/status`);
+    const url = new URL(`${protocol}://${hostAndPort(api)}/status`);
     const { bytes } = await daemonRequest(url, api, AbortSignal.timeout(ASK_MS));
     const status = JSON.parse(bytes.toString()) as StatusDocument;
     return status.instance === instance ? status : undefined;
@@ -97,22 +96,21 @@ async function statusOf({ api, instance }: DaemonRecord): Promise<StatusDocument
   }
 }
 
-/** What other checks need of it. */
+/** What other checks need to know about the store. */
 export interface StoredHeights {
-  readonly chainId: string | undefined;
   readonly coverage: readonly HeightRange[];
   readonly sporks: readonly SporkRecord[];
   readonly plans: readonly Pick<BackfillPlan, 'from' | 'to'>[];
-  /** Of the store; `undefined` where a running daemon has not told. */
+  /** Size of the store; `undefined` if a running daemon does not report it. */
   readonly bytes: number | undefined;
 }
 
 export function heightsIn(facts: StoreFacts): StoredHeights {
-  const nothing = { chainId: undefined, coverage: [], sporks: [], plans: [], bytes: undefined };
+  const nothing = { coverage: [], sporks: [], plans: [], bytes: undefined };
   switch (facts.kind) {
     case 'closed': {
       const { bytes, coverage, meta, plans } = facts.survey;
-      return { chainId: meta?.chainId, sporks: meta?.sporks ?? [], coverage, plans, bytes };
+      return { sporks: meta?.sporks ?? [], coverage, plans, bytes };
     }
     case 'database': {
       const { store } = facts.survey;
@@ -121,8 +119,8 @@ export function heightsIn(facts: StoreFacts): StoredHeights {
     case 'running': {
       const { status } = facts;
       if (status === undefined) return nothing;
-      const { backfill, chainId, coverage } = status;
-      return { ...nothing, chainId, coverage, plans: backfill.plans };
+      const { backfill, coverage } = status;
+      return { ...nothing, coverage, plans: backfill.plans };
     }
     case 'none':
     case 'locked':

@@ -6,30 +6,30 @@ import { Progress } from './Progress.js';
 import type { Symptoms } from './Symptoms.js';
 import { UpstreamFindings } from './UpstreamFindings.js';
 
-/** After so long a missing height is held up, and a known cause is reported. */
+/** After this time a missing height counts as held up, and a known cause is reported. */
 const HELD_UP_AFTER_MS = 5_000;
-/** After so long it is reported even without a known cause. */
+/** After this time it is reported even without a known cause. */
 const SILENT_FOR_MS = 8_000;
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
-/** What a height waits for that the store itself tells of. */
-const OF_THE_STORE: readonly string[] = ['store_stalled', 'database_unreachable', 'disk_low'];
-/** Free space that is enough on any disk, and the share that is enough on a small one. */
+/** Codes that findings about the store report already. */
+const STORE_CODES: readonly string[] = ['store_stalled', 'database_unreachable', 'disk_low'];
+/** Free space that is enough on any disk, and the share that is enough on a small disk. */
 const DISK_ENOUGH_BYTES = 1024 ** 3;
 const DISK_ENOUGH_SHARE = 0.1;
 
 export interface DiagnosisOptions {
   /** Heights behind the head that still count as ready. */
   readonly readyMaxLag: number;
-  /** How long the head of the chain may stand still, in milliseconds; `undefined` = for ever. */
+  /** How long the head of the chain may stand still, in milliseconds; `undefined`: for ever. */
   readonly maxHeadAgeMs: number | undefined;
   readonly ediOnly: boolean;
 }
 
 /**
- * Why the daemon is not ready. One rule: whatever holds up the lowest missing height is named within ten seconds,
- * with node, words, count and since when. A still head that answers is a quiet chain, no alarm, unless `maxHeadAgeMs`
- * says so.
+ * Why the daemon is not ready. One rule: the cause that holds up the lowest missing height is named within ten seconds,
+ * with node, message, count and start. A head that does not move while nodes answer is a quiet chain, not an alarm, unless
+ * `maxHeadAgeMs` says so.
  */
 export class Diagnosis {
   #options: DiagnosisOptions;
@@ -49,12 +49,12 @@ export class Diagnosis {
     this.#upstream = new UpstreamFindings(dependencies);
   }
 
-  /** From the next look on. */
+  /** Takes effect at the next check. */
   setLimits(limits: Pick<DiagnosisOptions, 'readyMaxLag' | 'maxHeadAgeMs'>): void {
     this.#options = { ...this.#options, ...limits };
   }
 
-  /** False while no node confirms the head: then nobody knows how far behind the index is. */
+  /** False while no node confirms the head: then the lag of the index is unknown. */
   isHeadConfirmed(): boolean {
     return this.#upstream.isHeadConfirmed();
   }
@@ -72,7 +72,7 @@ export class Diagnosis {
     return heldUp && { ...heldUp, sinceMs: this.#progress.atMs };
   }
 
-  /** At most one for each code. To be called every second or so. */
+  /** At most one for each code. Call it about every second. */
   findings(): readonly Finding[] {
     this.noteProgress();
     const phase = this.#symptoms.phase();
@@ -95,7 +95,7 @@ export class Diagnosis {
     return [...byCode.values()];
   }
 
-  /** To be called when the watermark has moved, and now and then: a daemon without work makes progress by definition. */
+  /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
   noteProgress(): void {
     this.#progress.note();
   }
@@ -113,7 +113,7 @@ export class Diagnosis {
       unvouched && { code: 'not_vouched', ...unvouched },
       this.#headStale(head),
       this.#storeStalled(),
-      // Named by its own code already.
+      // Those have their own codes.
       mismatch === undefined && unvouched === undefined ? this.#heldUp() : undefined,
       unresolvable && { code: 'unresolvable', ...unresolvable },
     ];
@@ -162,7 +162,7 @@ export class Diagnosis {
     return {
       code: 'store_stalled',
       height: this.#symptoms.latestIndexedHeight() + 1,
-      message: `the ${database === undefined ? 'disk' : 'database'} has been at work on one batch for ${Math.floor(forMs / 1000)} s${database === undefined ? '' : '; its pg_stat_activity shows what it waits for'}`,
+      message: `the ${database === undefined ? 'disk' : 'database'} has been writing one batch for ${Math.floor(forMs / 1000)} s${database === undefined ? '' : '; its pg_stat_activity shows what it waits for'}`,
     };
   }
 
@@ -170,7 +170,7 @@ export class Diagnosis {
     const stillMs = this.#clock.monotonic() - this.#progress.atMs;
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const heldUp = this.#symptoms.heldUp();
-    if (heldUp === undefined || OF_THE_STORE.includes(heldUp.code ?? '')) return undefined;
+    if (heldUp === undefined || STORE_CODES.includes(heldUp.code ?? '')) return undefined;
     const { height, message } = heldUp;
     if (heldUp.code !== undefined) return { code: heldUp.code, height, message };
     if (stillMs < SILENT_FOR_MS) return undefined;

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../runtime/index.js';
 import type { Symptoms } from './Symptoms.js';
 
-/** Execution data exists up to the sealed head, which moves in leaps: to wait for it so long is no hold-up yet. */
+/** Execution data exists up to the sealed head, which moves in leaps; waiting this long for it is normal. */
 const SEALING_PAUSES_MS = 10_000;
 
 type ProgressSymptoms = Pick<
@@ -9,7 +9,7 @@ type ProgressSymptoms = Pick<
   'phase' | 'latestIndexedHeight' | 'target' | 'sealedHeight' | 'sealedAgeMs'
 >;
 
-/** Since when the watermark stands still, and since when it does although there is something to do. */
+/** Tracks since when the watermark has not moved, with and without work to do. */
 export class Progress {
   readonly #ediOnly: boolean;
   readonly #clock: Clock;
@@ -40,7 +40,7 @@ export class Progress {
     return this.#indexedAtMs;
   }
 
-  /** To be called when the watermark has moved, and now and then: a daemon without work makes progress by definition. */
+  /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
   note(): void {
     const watermark = this.#symptoms.latestIndexedHeight();
     const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;

@@ -7,20 +7,20 @@ export interface Symptoms {
   /** The first height of the store; `undefined` until it is decided. */
   firstHeight(): number | undefined;
   latestIndexedHeight(): number;
-  /** The finalized head as it was told last; `undefined` until a node told it. */
+  /** The finalized head as reported last; `undefined` until a node reports it. */
   headHeight(): number | undefined;
   /** The head, or the stop height where that is lower. */
   target(): number | undefined;
   sealedHeight(): number | undefined;
-  /** Since any node told the finalized head, moved or not; `undefined` before the first time. */
+  /** Since any node reported the finalized head, moved or not; `undefined` before the first report. */
   headAnswerAgeMs(): number | undefined;
   /** Since the finalized head moved. */
   headAgeMs(): number | undefined;
   /** Since the sealed head moved. */
   sealedAgeMs(): number | undefined;
-  /** Why nodes do not say who they are. */
+  /** Why nodes are not identified. */
   identityTroubles(): readonly NodeTrouble[];
-  /** Why the finalized head is not told. */
+  /** Why no finalized head is reported. */
   headTroubles(): readonly NodeTrouble[];
   /** The nodes serve another chain than the stored one. */
   chainReplaced(): { readonly message: string } | undefined;
@@ -34,7 +34,7 @@ export interface Symptoms {
   heldUp(): HeldUp | undefined;
   /** Monotonic milliseconds at which the batch in hand was given to the store; `undefined` when none is. */
   commitStartedAtMs(): number | undefined;
-  /** What keeps the database from answering, where one holds the index; `undefined` where none does. */
+  /** Why the database that holds the index does not answer; `undefined` if there is no database. */
   database(): { readonly trouble: string | undefined } | undefined;
   /** No process indexes the live range; `undefined` while one does, this one or another. */
   leaderLost(): { readonly message: string } | undefined;
@@ -42,6 +42,6 @@ export interface Symptoms {
   readerDown(): { readonly message: string } | undefined;
   /** `undefined` while not known. */
   disk(): { readonly freeBytes: number; readonly sizeBytes: number } | undefined;
-  /** Why nothing is written for want of space; `undefined` while writing goes on. */
+  /** Why writing is paused for lack of space; `undefined` while it is not. */
   paused(): { readonly message: string } | undefined;
 }

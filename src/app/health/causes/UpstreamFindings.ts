@@ -4,13 +4,13 @@ import type { Clock } from '../../../runtime/index.js';
 import { codeOf, describeTroubles, timeOf } from './describeTroubles.js';
 import type { Symptoms } from './Symptoms.js';
 
-/** A head that no node has reported for so long is unconfirmed: the lag is unknown. */
+/** A head that no node has reported for this long is unconfirmed: the lag is unknown. */
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
-/** While starting, a known cause of the wait gets its own code after so long. */
+/** While starting, a known cause of the wait gets its own code after this time. */
 const START_TAKES_MS = 5_000;
-/** A head that rose so lately is of a chain that goes on, whatever a node told before, or another that lags tells. */
+/** A chain whose head rose this recently continues, whatever lagging nodes report. */
 const HEAD_RISES_WITHIN_MS = 5_000;
-/** Once the head is known, a start goes on sooner than this without what some node does not tell. */
+/** Once the head is known, a start continues sooner than this without the answers of some nodes. */
 const START_HELD_UP_AFTER_MS = 8_500;
 
 type UpstreamSymptoms = Pick<
@@ -19,7 +19,7 @@ type UpstreamSymptoms = Pick<
   | ('identityTroubles' | 'headTroubles' | 'chainReplaced' | 'headBehind')
 >;
 
-/** What the nodes do not tell, or tell of another chain than ours. */
+/** Findings about nodes that do not answer, or answer for another chain. */
 export class UpstreamFindings {
   readonly #clock: Clock;
   readonly #symptoms: UpstreamSymptoms;
@@ -33,7 +33,7 @@ export class UpstreamFindings {
     this.#startedAtMs = this.#clock.monotonic();
   }
 
-  /** False while no node confirms the head: then nobody knows how far behind the index is. */
+  /** False while no node confirms the head: then the lag of the index is unknown. */
   isHeadConfirmed(): boolean {
     return (this.#symptoms.headAnswerAgeMs() ?? Infinity) < HEAD_UNCONFIRMED_AFTER_MS;
   }
@@ -45,12 +45,12 @@ export class UpstreamFindings {
   #starting(): Finding | undefined {
     const isStarting = this.#symptoms.phase() === 'starting';
     if (!isStarting && this.#symptoms.headHeight() !== undefined) return undefined;
-    const what = isStarting ? 'the daemon is starting' : 'no access node has told its finalized head yet';
+    const what = isStarting ? 'the daemon is starting' : 'no access node has reported its finalized head yet';
     const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
     return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
   }
 
-  /** The head is not told, or not any more. */
+  /** The head is not reported, or no longer. */
   #upstream(): Finding | undefined {
     const silentMs = this.#symptoms.headAnswerAgeMs();
     const waitedMs = silentMs ?? this.#clock.monotonic() - this.#startedAtMs;
@@ -62,11 +62,11 @@ export class UpstreamFindings {
     const seconds = Math.floor(waitedMs / 1000);
     return {
       code: codeOf(troubles),
-      message: `no access node has told its head for ${seconds} s${words === '' ? '' : `: ${words}`}; see that accessNodes names nodes that run and can be reached from here`,
+      message: `no access node has reported its head for ${seconds} s${words === '' ? '' : `: ${words}`}; check that accessNodes names nodes that run and can be reached from here`,
     };
   }
 
-  /** The head is told, and the start waits for something else that the nodes have to tell: where their chain begins. */
+  /** The head is known, but the start still waits for the nodes to say where their chain begins. */
   #startHeldUp(): Finding | undefined {
     const isStarting = this.#symptoms.phase() === 'starting';
     if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
@@ -74,7 +74,7 @@ export class UpstreamFindings {
     if (troubles.length === 0) return undefined;
     return {
       code: codeOf(troubles),
-      message: `the start waits for what the nodes say of themselves: ${describeTroubles(troubles, this.#clock)}`,
+      message: `the start waits for the nodes to identify themselves: ${describeTroubles(troubles, this.#clock)}`,
     };
   }
 
@@ -89,7 +89,7 @@ export class UpstreamFindings {
     if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
     const behind = this.#symptoms.headBehind();
     const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
-    // Nobody has told a head since it rose: what is known is from before.
+    // No node has reported a head since it rose: what is known is old.
     const isOld = (this.#symptoms.headAnswerAgeMs() ?? Infinity) >= HEAD_RISES_WITHIN_MS;
     if (behind === undefined || rises || isOld) {
       this.#headBehindSinceMs = undefined;

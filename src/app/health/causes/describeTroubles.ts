@@ -2,14 +2,14 @@ import type { NodeTrouble } from '../../../access/index.js';
 import type { ReadinessCode } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
 
-/** Most nodes named in one message. */
+/** Nodes named at most in one message. */
 const NODES_NAMED = 3;
 /** Ids are for the debug log. */
 const IDS = /\b[0-9a-f]{64}\b/gi;
 
 /**
- * Which code the troubles of one question make: wrong data weighs more than a refusal, that more than silence, and
- * that more than a denial, as whoever denies may simply be early.
+ * The code for the troubles of one request, by severity: wrong data, a refusal, no answer, a denial. A node that denies may
+ * just be early.
  */
 export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   const kinds = new Set(troubles.map(({ kind }) => kind));
@@ -18,7 +18,7 @@ export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
 }
 
-/** Node, words, count and since when, of the nodes that one message has room for; empty when there is no trouble. */
+/** Node, message, count and start, for the first nodes; empty when there is no trouble. */
 export function describeTroubles(troubles: readonly NodeTrouble[], clock: Clock): string {
   const named = troubles.slice(0, NODES_NAMED).map((trouble) => describe(trouble, clock));
   const more = troubles.length - NODES_NAMED;
@@ -37,7 +37,7 @@ export function timeOf(monotonicMs: number, clock: Clock): string {
   return `${new Date(wallMs).toISOString().slice(11, 19)} UTC`;
 }
 
-/** A message as the log may have it. */
+/** A message fit for the log. */
 export function withoutIds(message: string): string {
   return message.replace(IDS, '…');
 }

@@ -9,36 +9,36 @@ import { codeOf, describeTroubles, timeOf } from './describeTroubles.js';
 /** What the lowest missing height waits for, and what keeps that from coming. */
 export interface HeldUp {
   readonly height: number;
-  /** What it waits for, and after a colon, as far as it is known, why that does not come. */
+  /** What it waits for, and after a colon, if known, why that does not come. */
   readonly message: string;
-  /** `undefined` while nothing is known to be wrong: it may just be early. */
+  /** `undefined` while no fault is known: it may just be early. */
   readonly code: ReadinessCode | undefined;
 }
 
-/** What the parts of the indexing line know of the lowest missing height. */
+/** What the parts of the indexing line know about the lowest missing height. */
 export interface HeldUpFacts {
   /** The lowest height that is at or below the head and not durable. */
   readonly height: number;
   /** Monotonic milliseconds at which the batch in hand was given to the disk; `undefined` when none is. */
   readonly commitStartedAtMs: number | undefined;
-  /** `undefined` where the store is on a disk of this machine. */
+  /** `undefined` if the store is on a disk of this machine. */
   readonly database: { readonly trouble: string | undefined } | undefined;
   /** Why nothing is written now; `undefined` while there is room. */
   readonly paused: string | undefined;
-  /** Where the height is. */
+  /** The stage that the height has reached. */
   readonly stage: HeightExplanation['stage'];
-  /** The next block that has not come, and what stands in its way: where no node serves it, where each of them begins. */
+  /** The next missing block and its troubles; if no node serves it, where each node begins. */
   readonly block: HeldUpBlock | undefined;
   /** What the height lacks; `undefined` unless it is collecting. */
   readonly collections: HeldUpHeight | undefined;
   readonly executionData: {
-    /** Collections are not asked for. */
+    /** Collections are not requested. */
     readonly isOnlySource: boolean;
-    /** Why it does not come, in one sentence; `undefined` while nothing is wrong with it. */
+    /** Why it does not come, in one sentence; `undefined` while nothing is wrong. */
     readonly trouble: string | undefined;
     readonly troubles: readonly NodeTrouble[];
   };
-  /** Why no peer gives it, in one sentence; `undefined` without peers, and while nothing is wrong. */
+  /** Why no peer sends it, in one sentence; `undefined` without peers, and while nothing is wrong. */
   readonly peerTrouble: string | undefined;
   readonly sealedHeight: number | undefined;
   /** Monotonic milliseconds at which the sealed head moved last. */
@@ -47,8 +47,8 @@ export interface HeldUpFacts {
 }
 
 /**
- * What holds up the lowest missing height: the store, its block, or its collections. This is the one place that
- * decides it; `/readyz`, `/status`, `explain` and the log read it from here.
+ * What holds up the lowest missing height: the store, its block, or its collections. Only this function decides it;
+ * `/readyz`, `/status`, `explain` and the log all use it.
  */
 export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   const { height, stage } = facts;
@@ -79,7 +79,7 @@ function heldUpByStore({ height, commitStartedAtMs, database, paused }: HeldUpFa
   if (commitStartedAtMs === undefined)
     return { height, message: `writing height ${height}`, code: undefined };
   const seconds = Math.floor((clock.monotonic() - commitStartedAtMs) / 1000);
-  const message = `the ${database === undefined ? 'disk' : 'database'} has been at work on one batch for ${seconds} s; height ${height} waits for it`;
+  const message = `the ${database === undefined ? 'disk' : 'database'} has been writing one batch for ${seconds} s; height ${height} waits for it`;
   return { height, message, code: 'store_stalled' };
 }
 
@@ -109,7 +109,7 @@ function heldUpByFeed(facts: HeldUpFacts, clock: Clock): HeldUp {
         : `, has not moved for ${formatDuration((clock.monotonic() - sealedAtMs) / 1000)}`;
     const sealed =
       sealedHeight === undefined
-        ? 'no node has told its sealed head'
+        ? 'no node has reported its sealed head'
         : `the sealed head, ${sealedHeight}${age}`;
     const words = describeTroubles(sealedTroubles, clock);
     const why = words === '' ? '' : `: ${words}`;

@@ -15,7 +15,7 @@ interface Surroundings {
   readonly clock: Clock;
 }
 
-/** What the lowest missing height of a line waits for, of the live range as of any other. */
+/** What the lowest missing height of a line waits for, in the live range or another. */
 export function lineHeldUp(
   height: number,
   line: IndexingLine,

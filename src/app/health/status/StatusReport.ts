@@ -9,14 +9,14 @@ import { endpointReport } from './endpointReport.js';
 import { lineHeldUp } from '../causes/lineHeldUp.js';
 import { windowCells } from './windowCells.js';
 
-/** The status document, read from the parts at the moment of asking. */
+/** Builds the status document from the parts, on demand. */
 export class StatusReport implements StatusSource {
   readonly #state: DaemonState;
   readonly #meter: ProgressMeter;
   readonly #lastHour: LastHour;
   readonly #startedAtMs: number;
   readonly #version = programVersion();
-  /** Distinguishes this process from whoever listens at its address later. */
+  /** Distinguishes this process from one that listens at its address later. */
   readonly instance: string;
 
   constructor(
@@ -169,7 +169,7 @@ export class StatusReport implements StatusSource {
         return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
       case 'waiting_window':
         if (stream.nextHeight <= (this.#state.target() ?? Infinity)) return 'paused';
-        // Up to date: it waits for the chain, not for us.
+        // Up to date: it waits for the chain.
         return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
     }
   }

@@ -2,7 +2,7 @@ import type { StatusDocument } from '../../../api/index.js';
 import { slowestUsual } from '../../../observability/index.js';
 import type { LastHour } from '../../../observability/index.js';
 
-/** What is done now, and what was done in the last hour. */
+/** Current throughput, and the last hour by minute. */
 export function activityReport(history: LastHour): Pick<StatusDocument, 'throughput' | 'lastHour'> {
   const now = history.now();
   return {

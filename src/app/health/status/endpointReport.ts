@@ -2,7 +2,7 @@ import type { NodeState } from '../../../access/index.js';
 import type { EndpointStatus } from '../../../api/index.js';
 import type { Stretch } from '../../../observability/index.js';
 
-/** What is told of one node: its state now, and what the last hour says of it. */
+/** The status of one node: its state now, and its last hour. */
 export function endpointReport(
   { endpoint, state, foreign, trouble, record, calls, limits, ...node }: NodeState,
   { nowMs, now, hour }: { readonly nowMs: number; readonly now?: Stretch; readonly hour?: Stretch },

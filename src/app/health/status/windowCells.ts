@@ -4,14 +4,14 @@ import type { IndexingLine } from '../../line/indexingLine.js';
 import type { DaemonState } from '../DaemonState.js';
 import { lineHeldUp } from '../causes/lineHeldUp.js';
 
-/** A height that has lacked collections for so long is told with its reason. */
+/** A height that has lacked collections for this long gets a reason. */
 const REASON_AFTER_SECONDS = 2;
-/** Most reasons in one status, from the lowest height up: the others wait for the same, as a rule. */
+/** Reasons at most in one status, from the lowest height up: the others usually wait for the same. */
 const MAX_REASONS = 32;
-/** Heights that were handed out together differ by less. */
+/** Heights that were handed out together differ by less than this. */
 const SAME_AGE_SECONDS = 0.1;
 
-/** The heights between the watermark and the end of the window, as far as each has come. */
+/** The heights between the watermark and the end of the window, with the stage of each. */
 export function windowCells(state: DaemonState, waitingFor: StatusDocument['waitingFor']): WindowCell[] {
   const { line, parts } = state;
   if (line === undefined) return [];
@@ -34,15 +34,15 @@ export function windowCells(state: DaemonState, waitingFor: StatusDocument['wait
   return cells;
 }
 
-/** Of several heights, what is told of the one that has come least far. */
+/** One cell for several heights, with the state of the one that is least far. */
 function cellOf(line: IndexingLine, from: number, to: number, nowMs: number): WindowCell {
   let least = windowStates.length - 1;
   let missing = 0;
   let oldestMs: number | undefined;
   for (let height = from; height <= to; height += 1) {
     const record = line.mcq.known(height);
-    const nothing: WindowState = line.indexer.isIndexed(height) ? 'durable' : 'waiting';
-    least = Math.min(least, windowStates.indexOf(record?.status ?? nothing));
+    const withoutRecord: WindowState = line.indexer.isIndexed(height) ? 'durable' : 'waiting';
+    least = Math.min(least, windowStates.indexOf(record?.status ?? withoutRecord));
     if (record?.isInHand !== true) continue;
     missing += record.missingCount;
     oldestMs = Math.max(oldestMs ?? 0, nowMs - record.queuedAtMs);

@@ -16,9 +16,9 @@ import { lineHeldUp } from '../causes/lineHeldUp.js';
 
 /** How often the ranges are looked at. */
 const LOOK_EVERY_MS = 500;
-/** Between two lines of the log that tell how far history is. */
+/** Pause between log lines about the progress of history. */
 const LOG_EVERY_MS = 10_000;
-/** A range that has not grown for so long is held up. */
+/** A range that has not grown for this long is held up. */
 const HELD_UP_AFTER_MS = 5_000;
 
 interface Watched {
@@ -38,11 +38,11 @@ interface BackfillWatchParts {
   readonly logger: Logger;
 }
 
-/** What is told of history: how far it is, how fast it grows, and what holds it up. */
+/** Watches history: its progress, its rate, and what holds it up. */
 export class BackfillWatch {
   readonly #ediOnly: boolean;
   readonly #parts: BackfillWatchParts;
-  /** What runs, by first height. */
+  /** The ranges that run, by first height. */
   readonly #watched = new Map<number, Watched>();
   readonly #meter: ProgressMeter;
   readonly #edge: EdgeLog;
@@ -137,12 +137,12 @@ export class BackfillWatch {
     return lineHeldUp(watermark + 1, running.line.indexing, { ediOnly: this.#ediOnly, ...this.#parts });
   }
 
-  /** It makes way for the live range, and nothing is known to be wrong. */
+  /** True when it yields to the live range, and no fault is known. */
   #isYielding(watched: Watched): boolean {
     return this.#parts.backfill.heldBack() !== undefined && this.#causeOf(watched).code === undefined;
   }
 
-  /** Ranges that do not grow, other than for making way. */
+  /** Ranges that do not grow for another reason than yielding. */
   #heldUp(): readonly Watched[] {
     return [...this.#watched.values()].filter((range) => this.#isStill(range) && !this.#isYielding(range));
   }
@@ -152,7 +152,7 @@ export class BackfillWatch {
   }
 
   #look(): void {
-    this.#follow();
+    this.#update();
     for (const { meter } of this.#watched.values()) meter.state();
     const progress = this.#meter.state();
     this.#tellTrouble();
@@ -171,8 +171,8 @@ export class BackfillWatch {
     this.#parts.logger.info(fields, 'filling in history');
   }
 
-  /** Which ranges run, and how far each has come. */
-  #follow(): void {
+  /** Updates which ranges run, and how far each has come. */
+  #update(): void {
     const { backfill, clock, store } = this.#parts;
     const running = backfill.running();
     for (const [from, { running: gone, watermark }] of this.#watched) {
@@ -198,14 +198,14 @@ export class BackfillWatch {
     }
   }
 
-  /** One warning for all: what holds up one range often holds up the others. */
+  /** One warning for all ranges: they often have the same cause. */
   #tellTrouble(): void {
     const heldUp = this.#heldUp();
     const [first] = heldUp;
     if ((first !== undefined) === this.#isHeldUp) return;
     this.#isHeldUp = first !== undefined;
     if (first === undefined) {
-      this.#edge.back({}, 'history goes on');
+      this.#edge.back({}, 'history continues');
       return;
     }
     const { from, to } = first.running.job.range;
@@ -214,7 +214,7 @@ export class BackfillWatch {
   }
 }
 
-/** What a work source knows of its plans, as a document; without rates where nothing runs. */
+/** The plans of a work source as a document; without rates where nothing runs. */
 export function documentOf(
   state: BackfillState,
   ofRange: (range: RangeState) => BackfillRangeStatus = rangeAtRest,
@@ -245,7 +245,7 @@ export function plannedAt(
   return { plan: plan.id, isPaused: plan.isPaused, range: range === undefined ? null : ofRange(range) };
 }
 
-/** A range that nobody fills now. */
+/** A range that no process fills now. */
 export function rangeAtRest(range: RangeState): BackfillRangeStatus {
   return { ...rangeDocument(range), rate: 0, eta: null, waitingFor: null };
 }

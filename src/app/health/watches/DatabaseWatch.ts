@@ -4,12 +4,12 @@ import { StorageError } from '../../../storage/index.js';
 import type { SharedStore, WriteRoom } from '../../../storage/index.js';
 import type { DiskPause, DiskState } from './DiskWatch.js';
 
-/** How often the store is weighed: the server looks at the size of every file of it. */
+/** How often the size of the store is measured: the server stats all of its files. */
 const WEIGH_EVERY_MS = 5 * 60_000;
-/** The same while it is not known. */
+/** The same, while the size is unknown. */
 const WEIGH_AGAIN_MS = 5_000;
 
-/** What a store in a database weighs, as when last looked at. Its disks are the business of whoever runs the database. */
+/** The size of a store in a database, as measured last. The disks of a database are not watched. */
 export class DatabaseWatch implements WriteRoom {
   readonly #store: Pick<SharedStore, 'weigh'>;
   readonly #clock: Clock;
@@ -32,22 +32,21 @@ export class DatabaseWatch implements WriteRoom {
     return undefined;
   }
 
-  /** A database without room refuses, and is waited for. */
+  /** A database without space refuses writes, and the writer waits for it. */
   whenRoom(): undefined {
     return undefined;
   }
 
-  /** It has no disk of ours to keep free. */
   setMinFreeBytes(_bytes: number): void {
-    // Nothing to set.
+    // No disk to watch.
   }
 
-  /** `undefined` until it was looked at. */
+  /** `undefined` until measured. */
   storeBytes(): number | undefined {
     return this.#storeBytes;
   }
 
-  /** Resolves when the signal aborts. No expected errors: while the database is away, the weight is the one before. */
+  /** Resolves when the signal aborts. No expected errors: while the database is away, the last size stays. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {

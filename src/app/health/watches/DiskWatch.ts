@@ -4,13 +4,13 @@ import { isAbort, Listeners, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { WriteRoom } from '../../../storage/index.js';
 
-/** How often the free space is looked at: a cheap question, and a disk takes a hundred MiB a second. */
+/** How often the free space is checked: the check is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
-/** How often the store is weighed, in looks: LevelDB keeps a file for every 4 MiB. */
+/** Checks per measurement of the store's size: LevelDB keeps a file for every 4 MiB. */
 const LOOKS_PER_WEIGHING = 60;
-/** Writing goes on once this much more than the least is free, so that it does not stop again at once. */
+/** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
 const RESUME_AT = 1.25;
-/** Files that are asked for their size at once. */
+/** Files whose size is read concurrently. */
 const FILES_AT_ONCE = 32;
 
 export interface DiskState {
@@ -22,7 +22,7 @@ const MIB = 1024 ** 2;
 
 /** Why nothing is written: the disk is nearly full. */
 export interface DiskPause {
-  /** As soon as this much is free, writing goes on. */
+  /** Writing resumes once this much is free. */
   readonly neededBytes: number;
   /** How much is free, how much is needed, and what to do. */
   readonly message: string;
@@ -31,14 +31,13 @@ export interface DiskPause {
 export interface DiskWatchOptions {
   /** The folder of the store. */
   readonly path: string;
-  /** With less than this free, nothing is written; 0: until the disk itself refuses. */
+  /** With less free, writing pauses; 0: it never does. */
   readonly minFreeBytes: number;
 }
 
 /**
- * Free space of the disk that holds the store, and the weight of the store, as they were when last looked at. It holds
- * writes up before the disk is full: LevelDB needs room to compact what it has, and a write that the disk refuses ends
- * the daemon.
+ * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
+ * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon.
  */
 export class DiskWatch implements WriteRoom {
   readonly #path: string;
@@ -65,31 +64,31 @@ export class DiskWatch implements WriteRoom {
     this.#decide();
   }
 
-  /** `undefined` while writing goes on. */
+  /** `undefined` while writing is not paused. */
   pause(): DiskPause | undefined {
     if (!this.#isPaused) return undefined;
     const neededBytes = this.#neededBytes();
     const free = Math.floor((this.#disk?.freeBytes ?? 0) / MIB);
     const message =
       `indexing is paused: ${free} MiB are free on the disk of ${this.#path}, and ${Math.ceil(neededBytes / MIB)} MiB are needed ` +
-      'for it to go on; free some, or lower disk.minFreeBytes';
+      'to resume; free some space, or lower disk.minFreeBytes';
     return { neededBytes, message };
   }
 
   whenRoom(signal: AbortSignal): Promise<void> | undefined {
     if (!this.#isPaused || signal.aborted) return undefined;
     return new Promise((resolve) => {
-      const goOn = (): void => {
+      const proceed = (): void => {
         forget();
-        signal.removeEventListener('abort', goOn);
+        signal.removeEventListener('abort', proceed);
         resolve();
       };
-      const forget = this.#waiting.add(goOn);
-      signal.addEventListener('abort', goOn, { once: true });
+      const forget = this.#waiting.add(proceed);
+      signal.addEventListener('abort', proceed, { once: true });
     });
   }
 
-  /** `undefined` until it was looked at, and where the file system does not tell. */
+  /** `undefined` until checked, and if the file system does not say. */
   disk(): DiskState | undefined {
     return this.#disk;
   }
@@ -98,7 +97,7 @@ export class DiskWatch implements WriteRoom {
     return this.#storeBytes;
   }
 
-  /** Resolves when the signal aborts. No expected errors: what cannot be looked at is not known. */
+  /** Resolves when the signal aborts. No expected errors: what cannot be measured stays unknown. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       for (let look = 0; ; look += 1) {
@@ -116,7 +115,7 @@ export class DiskWatch implements WriteRoom {
     return Math.ceil(this.#minFreeBytes * RESUME_AT);
   }
 
-  /** What cannot be looked at holds nothing up. */
+  /** An unknown free space pauses nothing. */
   #decide(): void {
     const free = this.#disk?.freeBytes ?? Infinity;
     const least = this.#isPaused ? this.#neededBytes() : this.#minFreeBytes;
@@ -134,7 +133,7 @@ async function diskOf(path: string): Promise<DiskState | undefined> {
   }
 }
 
-/** The sum of the sizes of its files; one that LevelDB deletes meanwhile weighs nothing. */
+/** The sum of the sizes of its files; a file that LevelDB deletes meanwhile counts as 0. */
 async function weightOf(path: string, signal: AbortSignal): Promise<number | undefined> {
   let names: string[];
   try {

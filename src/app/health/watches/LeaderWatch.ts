@@ -2,7 +2,7 @@ import type { Leadership } from '../../../ranges/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { IndexStore } from '../../../storage/index.js';
 
-/** Within so long another process takes over from a leader that is gone. */
+/** Within this time another process takes over from a leader that is gone. */
 const LEADER_LOST_AFTER_MS = 12_000;
 
 /** Who leads, as far as this process knows. */
@@ -21,7 +21,7 @@ export interface LeaderWatchDependencies {
 /** Watches that some process leads, of those that share the store. */
 export class LeaderWatch {
   readonly #deps: LeaderWatchDependencies;
-  /** When a leader was heard of last, or it was known why none could be. */
+  /** When a leader was last seen, or there was a known reason to see none. */
   #heardAtMs: number;
 
   constructor(dependencies: LeaderWatchDependencies) {
@@ -42,12 +42,12 @@ export class LeaderWatch {
     return shared.isLeading() ? 0 : this.leader()?.ageSeconds;
   }
 
-  /** To be called every second or so. */
+  /** Call it about every second. */
   lost(): { readonly message: string } | undefined {
     const { clock, store } = this.#deps;
     const nowMs = clock.monotonic();
     const leader = this.leader();
-    // While the database is away, nobody hears of anybody: that is what is wrong.
+    // While the database is away, no leader can be seen: that is reported on its own.
     const isKnown = store.shared?.isLeading() !== false || store.trouble?.() !== undefined;
     if (isKnown) this.#heardAtMs = nowMs;
     else if (leader !== null) this.#heardAtMs = Math.max(this.#heardAtMs, nowMs - leader.ageSeconds * 1_000);
@@ -58,6 +58,6 @@ export class LeaderWatch {
       leader === null
         ? `no process has led for ${seconds} s`
         : `the process that leads, ${leader.worker} on ${leader.host}, has not been heard of for ${seconds} s`;
-    return { message: `${who}: nobody indexes new blocks; start a process with the role live` };
+    return { message: `${who}: new blocks are not indexed; start a process with the role live` };
   }
 }

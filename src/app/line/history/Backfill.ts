@@ -20,14 +20,14 @@ import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
 
 /**
- * While planned heights are served by none, how often the nodes are asked whether they have more. They may lie below every
- * node for good: it costs each one handshake.
+ * How often the nodes are asked again while no node serves some planned heights. It may never find one, so it should be cheap:
+ * each time costs every node one handshake.
  */
 const UNSERVED_ASKED_EVERY_MS = 30_000;
 
 interface BackfillParts extends HistoryParts {
   readonly network: AccessNetwork;
-  /** What other processes share with this one. Default: none has the store. */
+  /** Shared with other processes. Default: no other process has the store. */
   readonly queue?: SharedQueue | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface BackfillOptions {
   readonly maxRangeHeights?: number | undefined;
 }
 
-/** History, filled in below the live range while that follows the head. */
+/** Fills in history below the live range, while that follows the head. */
 export class Backfill {
   readonly #config: DaemonConfig;
   readonly #parts: BackfillParts;
@@ -47,7 +47,7 @@ export class Backfill {
   readonly #runner: RangeRunner<HistoryLine>;
   readonly #begun = new WorkSignal();
   readonly #listeners: (() => void)[] = [];
-  /** What the configuration asks for has been seen to. */
+  /** The plan of the configuration has been made, or was refused. */
   #isPlanned = false;
 
   constructor(options: BackfillOptions, parts: BackfillParts) {
@@ -72,7 +72,6 @@ export class Backfill {
     });
   }
 
-  /** Its plans, and what became of them. */
   get source(): Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
     return this.#source;
   }
@@ -81,7 +80,7 @@ export class Backfill {
     return this.#source.status();
   }
 
-  /** Why it is slower than it could be; `undefined` while it is not. */
+  /** Why it is slower than it could be; `undefined` if it is not. */
   heldBack(): HeldBack | undefined {
     return this.#parts.pace.heldBack();
   }
@@ -102,14 +101,14 @@ export class Backfill {
     return this.#source.plan({ ...heightsOf(wanted, this.#parts.store, this.#parts), order });
   }
 
-  /** The live range has grown. */
+  /** Call it when the live range has grown. */
   notify(): void {
     this.#begun.notify();
-    // Only the first block of the live range matters: what is planned lies below it.
+    // Only its first block matters: plans lie below it.
     if (this.#parts.store.ranges.plans().length > 0) this.#local?.notify();
   }
 
-  /** Takes no more ranges; `run` resolves when those in hand are done. False: there are none. */
+  /** Takes no more ranges; `run` resolves when the running ones are done. False: none runs. */
   finish(): boolean {
     this.#shared?.drain();
     return this.#shared !== undefined && this.running().length > 0;
@@ -120,7 +119,7 @@ export class Backfill {
     this.#listeners.push(callback);
   }
 
-  /** Fills what is planned until `signal` aborts; then resolves, with everything it ran closed. Rejects as the line. */
+  /** Fills in the plans until `signal` aborts; then closes everything and resolves. Rejects as the line. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       while (this.#parts.store.latestBlock() === undefined) await this.#begun.wait(signal);
@@ -136,7 +135,7 @@ export class Backfill {
     }
   }
 
-  /** What the configuration asks for, once: after a restart it is planned, or filled, already. */
+  /** Plans what the configuration asks for, once: after a restart it is planned, or filled in, already. */
   async #planAsConfigured(): Promise<void> {
     const wanted = this.#config.backfill.plan;
     if (wanted !== undefined) {

@@ -1,22 +1,22 @@
 import { Listeners, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 
-/** History yields while whatever happens waits for longer than this for the event loop, in the mean. */
+/** History yields while the event loop is late by more than this on average. */
 const LATE_MS = 20;
-/** How often it is measured, how often the share is set anew, and how often it is looked whether there is need for either. */
+/** How often the delay is measured, the share is set, and, while history does not run beside the live range, that is checked. */
 const MEASURE_EVERY_MS = 25;
 const SET_EVERY_MS = 250;
 const LOOK_EVERY_MS = 1_000;
-/** By how much the share goes back up each time that the event loop was in time: in four seconds, all of it. */
+/** How much the share rises each time the event loop was on time: to the full share in four seconds. */
 const STEP_UP = 1 / 16;
-/** The smallest share: whoever goes by it leaves one slot, and the smallest window. */
+/** The smallest share; it still leaves one slot and the smallest window. */
 const LEAST_SHARE = 1 / 1024;
 
 export interface HistoryPaceDependencies {
   /** True while history is filled in beside a live range that would suffer. */
   readonly isBesideLive: () => boolean;
   readonly clock: Clock;
-  /** How late the event loop came back to whoever slept until `dueMs`, monotonic. Default: what the clock says. */
+  /** How late a sleep until `dueMs` (monotonic) ended. Default: by the clock. */
   readonly lateMs?: ((dueMs: number) => number) | undefined;
 }
 
@@ -27,14 +27,14 @@ export interface HeldBack {
 }
 
 /**
- * How much of its slots and windows history may use: all of it, but less, down to one slot, while the event loop that it
- * shares with the live range is late. The share is halved as long as it is, and goes back up by small steps.
+ * The share of its slots and windows that history may use: all of them, but less while the event loop that it shares with
+ * the live range is late. The share is halved again and again while the loop is late, and then rises in small steps.
  */
 export class HistoryPace {
   readonly #deps: HistoryPaceDependencies;
   readonly #listeners = new Listeners();
   #share = 1;
-  /** Mean of the last time that the event loop was too late. */
+  /** The mean delay, when the event loop was last too late. */
   #lateMs = 0;
 
   constructor(dependencies: HistoryPaceDependencies) {
@@ -46,14 +46,14 @@ export class HistoryPace {
     return this.#share;
   }
 
-  /** `undefined`: it is not held back. */
+  /** `undefined` if it is not held back. */
   heldBack(): HeldBack | undefined {
     if (this.#share === 1) return undefined;
     const percent = Math.max(1, Math.round(100 * this.#share));
     const late = Math.round(this.#lateMs);
     return {
       share: this.#share,
-      message: `history takes ${percent} % of its slots and window: the event loop was ${late} ms late, and the live range comes first`,
+      message: `history uses ${percent} % of its slots and window: the event loop was ${late} ms late, and the live range has priority`,
     };
   }
 
@@ -62,7 +62,7 @@ export class HistoryPace {
     return this.#listeners.add(callback);
   }
 
-  /** Measures while there is need to, until `signal` aborts. Rejects with its reason. */
+  /** Measures while history runs beside the live range, until `signal` aborts. Rejects with its reason. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, isBesideLive } = this.#deps;
     for (;;) {

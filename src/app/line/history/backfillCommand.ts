@@ -1,8 +1,8 @@
 import { readHeightsToFill } from '../../../config/index.js';
 import type { HeightsToFill } from '../../../config/index.js';
 import type { FillOrder, WorkSource } from '../../../ranges/index.js';
-import { OperatorError } from '../../../runtime/index.js';
 import type { BackfillPlan } from '../../../storage/index.js';
+import { notUnderstood } from '../../lifecycle/ControlSocket.js';
 
 /** A change to what history is filled in. */
 export type BackfillCommand =
@@ -12,7 +12,7 @@ export type BackfillCommand =
   | { readonly do: 'pause' | 'resume' | 'cancel'; readonly plan?: number }
   | { readonly do: 'redrive' };
 
-/** What became of it. */
+/** The result of a command. */
 export interface BackfillOutcome {
   /** The new plan. */
   readonly plan?: BackfillPlan;
@@ -20,7 +20,7 @@ export interface BackfillOutcome {
   readonly redriven?: number;
 }
 
-/** Obeys a command, in a daemon as on a store without one. Expected errors: OperatorError `usage`. */
+/** Carries out a command, in a daemon or on a store without one. Expected errors: OperatorError `usage`. */
 export async function obeyBackfill(
   command: unknown,
   source: Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'>,
@@ -53,8 +53,4 @@ function readCommand(command: unknown): BackfillCommand {
   if (plan === undefined) return { do: what };
   if (typeof plan !== 'number') throw notUnderstood();
   return { do: what, plan };
-}
-
-function notUnderstood(): OperatorError {
-  return new OperatorError('usage', 'The daemon does not understand this command: is it of another version?');
 }

@@ -3,7 +3,7 @@ import type { HeightsToFill } from '../../../config/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../storage/index.js';
 
-/** What is known about the chain. Without nodes, the spork table alone. */
+/** What is known about the chain; without nodes, only the spork table. */
 export interface KnownChain {
   readonly sporks: SporkTable;
   readonly network?: Pick<AccessNetwork, 'heights'> | undefined;
@@ -24,7 +24,7 @@ export function heightsOf(
   const lowest = lowestOf(from, chain, store.meta()?.sporks ?? []);
   if (to === undefined && lowest >= first) {
     throw usage(
-      `Nothing lies between height ${lowest} and the first height of the live range, ${first}: there is nothing to plan.`,
+      `Height ${lowest} is not below the first height of the live range, ${first}: there is nothing to plan.`,
     );
   }
   return { from: lowest, to: to ?? first - 1 };
@@ -55,8 +55,8 @@ function lowestOf(
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
   throw usage(
     network === undefined
-      ? `Only access nodes can tell ${which}: start the daemon and plan again, or give a height with --from.`
-      : `No access node tells ${which}. Give a height with --from.`,
+      ? `Only access nodes know ${which}: start the daemon and plan again, or give a height with --from.`
+      : `No access node reports ${which}. Give a height with --from.`,
   );
 }
 

@@ -16,7 +16,7 @@ import { vouchForRootAbove } from '../rootAbove.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
-/** A block that has not linked for this long, whichever node was asked, fails the run. */
+/** A block that has not linked for this long, with any node, fails the run. */
 const MISFIT_FAILS_AFTER_MS = 5_000;
 /** A range gets at least this many bytes in flight. */
 const MIN_IN_FLIGHT_BYTES = 1024 ** 2;
@@ -26,7 +26,7 @@ export interface HistoryLine extends RangeLine {
   readonly indexing: IndexingLine;
 }
 
-/** What ranges need from the daemon around them. */
+/** The parts of the daemon that ranges need. */
 export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'ends' | 'lifecycle'> {
   readonly store: IndexStore;
   readonly pace: HistoryPace;
@@ -34,8 +34,8 @@ export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' 
 }
 
 /**
- * Fills one range by the same line that follows the head: bounded by the end of the range, with a window and a budget
- * of its own, and behind the live range at every node. Expected errors: `StorageError`.
+ * Fills one range with the same line that follows the head: bounded by the end of the range, with its own window and byte
+ * budget, and with lower priority than the live range at every node. Expected errors: `StorageError`.
  */
 export async function startRangeLine(
   config: DaemonConfig,
@@ -47,7 +47,7 @@ export async function startRangeLine(
   const isRoot = (height: number): boolean => network.heights.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
-  // The root of a spork may name another parent; the table has what is known.
+  // The root of a spork may name another parent, which the table has.
   const isInTable = parts.sporks.some((spork) => spork.rootHeight === rootHeight);
   // The block above says which block is the last of the range: no other is accepted.
   const rootParents: readonly RootParent[] =
@@ -58,14 +58,14 @@ export async function startRangeLine(
   };
   await vouchForRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
-  let giveUp = (_error: unknown): void => undefined;
+  let rejectOutcome = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((resolve, reject) => {
     settle = resolve;
-    giveUp = reject;
+    rejectOutcome = reject;
   });
   const fail = (error: unknown): void => {
     if (error instanceof BorderError) settle({ kind: 'failed', reason: error.message, startOver: true });
-    else giveUp(error);
+    else rejectOutcome(error);
   };
   const listener = headBeyond(parts);
   const ends = new WindowEnds(
@@ -94,7 +94,7 @@ export async function startRangeLine(
           });
         },
       },
-      logger: toldByTheRange(parts.logger, range),
+      logger: debugLogger(parts.logger, range),
     },
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, asksFor },
   );
@@ -113,7 +113,7 @@ export async function startRangeLine(
     misfits.cancel();
     stopPacing();
     await indexing.close();
-    // Blocks above its watermark are only work saved, and one of them is a lie.
+    // Blocks above the watermark only save work, and one of them is false.
     if (isOutdated) await store.rewind(store.latestIndexedHeight());
   };
   return { indexing, outcome, close: () => (closing ??= end()) };
@@ -130,7 +130,7 @@ function rangeConfig(config: DaemonConfig, { to }: HeightRange): DaemonConfig {
   };
 }
 
-/** The chain is long past the range, whatever head is reported. */
+/** The chain is past the range, whatever head is reported. */
 function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'>): ChainHead {
   return {
     finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
@@ -156,19 +156,17 @@ function watchMisfits(
     if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return;
     const { height } = trouble;
     const next = height === range.to ? height + 1 : height - 1;
-    onMisfit(
-      `whichever access node is asked, its block ${height} does not link to block ${next}, beside the range`,
-    );
+    onMisfit(`no access node has a block ${height} that links to block ${next}, beside the range`);
   };
   timer = clock.setTimer(LOOK_EVERY_MS, look);
   return { cancel: () => timer.cancel() };
 }
 
 /**
- * What holds up a range is reported for the range as a whole; what its parts log is meant for the live one, and goes to
- * debug.
+ * The range as a whole reports what holds it up. The messages of its parts are meant for the live range, so they go to
+ * debug here.
  */
-function toldByTheRange(logger: Logger, { from, to }: HeightRange): Logger {
+function debugLogger(logger: Logger, { from, to }: HeightRange): Logger {
   const quiet = (fields: object, message: string): void => logger.debug({ from, to, ...fields }, message);
   return { debug: quiet, info: quiet, warn: quiet, error: quiet };
 }

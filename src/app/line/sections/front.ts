@@ -10,7 +10,7 @@ import type { Middle } from './middle.js';
 
 export type Front = ReturnType<typeof buildFront>;
 
-/** Finalized blocks, the arbiters for when nodes give several, and the consumer that hands blocks to the processor. */
+/** Finalized blocks, the parts that decide between conflicting ones, and the consumer that hands blocks to the processor. */
 export function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
@@ -29,7 +29,7 @@ export function buildFront(
     {
       ...{ ...common, heights, signal: workSignal },
       watermark: store,
-      // The chain's own head: at the stop height, blocks are not at the tip yet.
+      // The chain's head, which may be above the stop height.
       head: () => listener.finalizedHeight() ?? 0,
       toldHead: (height) => listener.toldHead(height),
       upperBound: () => ends.upperBound(),

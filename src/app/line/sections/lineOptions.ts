@@ -11,19 +11,19 @@ import { parseIdentifier } from '../../../flow/index.js';
 import type { RangeStore } from '../../../storage/index.js';
 
 /**
- * Most heights and bytes of one durable batch: large enough that its sync costs little per height, and at most half the
+ * Heights and bytes of one durable batch at most: large enough that its sync costs little per height, and at most half the
  * window, so that the other half is fetched meanwhile.
  */
 const GROUP_MAX_HEIGHTS = 32;
 /** A height without collections costs a batch next to nothing: for those, the sync is most of the cost. */
 const GROUP_MAX_EMPTY_HEIGHTS = 128;
 const GROUP_MAX_BYTES = 8 * 1024 * 1024;
-/** Of a range of history: the live range may have to wait for it. */
+/** For a range of history: the live range may have to wait for its batch. */
 const HISTORY_GROUP_MAX_BYTES = 2 * 1024 * 1024;
 
-/** When execution data is the only source, how often nodes without it are asked again whether they offer it. */
+/** How often nodes without execution data are asked for it again, when it is the only source. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
-/** When what is due is missing in a stream for this long, it is reopened: within ten seconds, checks included. */
+/** A stream that has been late for this long is reopened: within ten seconds, checks included. */
 const STREAM_SILENCE_MS = 7_000;
 
 export function indexerOptions(

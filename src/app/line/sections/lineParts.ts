@@ -6,13 +6,13 @@ import type { Clock, Random } from '../../../runtime/index.js';
 import type { RangeStore, WriteRoom } from '../../../storage/index.js';
 import type { Lifecycle } from '../../lifecycle/Lifecycle.js';
 
-/** Tells the line how far the chain has come: a FinalizationListener, or the end of a range. */
+/** The head of the chain for a line: a FinalizationListener, or the end of a range. */
 export type ChainHead = Pick<
   FinalizationListener,
   'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onAnswerAgain'
 >;
 
-/** What one line is built from. */
+/** What a line is built from. */
 export interface IndexingLineParts {
   /** The run of heights that the line writes: the live range, or one of history. */
   readonly store: RangeStore;
@@ -37,7 +37,7 @@ export interface IndexingLineParts {
 export interface IndexingLineOptions {
   /** See `FinalizedBlocks`. */
   readonly reachedHeight: number;
-  /** A range of history, which goes behind the live one in everything. Default false. */
+  /** A range of history, which yields to the live range in everything. Default false. */
   readonly isHistory?: boolean;
   /** Known parents besides the spork table: the one that the block above a range names. */
   readonly rootParents?: readonly RootParent[];
@@ -45,7 +45,7 @@ export interface IndexingLineOptions {
   readonly asksFor?: FinalizedBlocksOptions['asksFor'];
 }
 
-/** What every part is given. */
+/** The dependencies of every part. */
 export function commonOf({ nodes, clock, random, metrics, logger }: IndexingLineParts) {
   return { nodes, clock, random, metrics, logger };
 }

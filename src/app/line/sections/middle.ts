@@ -15,7 +15,7 @@ import type { IndexingLineParts } from './lineParts.js';
 
 export type Middle = ReturnType<typeof buildMiddle>;
 
-/** The sources of collections, and the processor where they meet. They know each other through ports only. */
+/** The sources of collections, and the processor that takes from all of them. They are connected through ports only. */
 export function buildMiddle(
   config: DaemonConfig,
   parts: IndexingLineParts,

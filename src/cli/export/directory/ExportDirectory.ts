@@ -1,25 +1,26 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { named, OperatorError } from '../../../runtime/index.js';
 import { syncDirectory } from '../../../storage/index.js';
 import { LINES } from '../formats/LineForm.js';
-import { lockOf } from '../source/exportLock.js';
+import { lockFile } from '../source/exportLock.js';
+import { replaceFile, unfinishedName, unlessMissing } from '../source/replaceFile.js';
 import { differenceOf, manifestOf, parseManifest } from './manifest.js';
 import type { ExportShape, Manifest, Partition } from './manifest.js';
-import { explained, unfinishedName } from './PartFile.js';
+import { explained } from './PartFile.js';
 
 export const MANIFEST = 'manifest.json';
 
-/** Every partition makes the manifest longer, which is written anew each time. */
+/** The manifest names every partition and is rewritten after each. */
 export const MAX_PARTITIONS = 10_000;
 
 /**
- * A directory of exported files, a sub-directory for each table, with a manifest of the partitions that are whole.
- * What the manifest does not name is no part of the export. Expected errors, of all it does: OperatorError `storage`.
+ * A directory of exported files, with a sub-directory for each table and a manifest of the complete partitions.
+ * What the manifest does not name is no part of the export. Expected errors of every method: OperatorError `storage`.
  */
 export class ExportDirectory {
   readonly path: string;
@@ -35,8 +36,8 @@ export class ExportDirectory {
   }
 
   /**
-   * Opens and locks a directory, and makes it if there is none. Expected errors: OperatorError (`usage`: it holds something
-   * already, or cannot be resumed; `storage`).
+   * Opens and locks a directory, and creates it if it does not exist. Expected errors: OperatorError (`usage`: it is not empty,
+   * or cannot be resumed; `storage`).
    */
   static async open(path: string, { resume }: { readonly resume: boolean }): Promise<ExportDirectory> {
     const name = named(path);
@@ -44,17 +45,13 @@ export class ExportDirectory {
     const handle = await explained(path, () => open(path, 'r'));
     let unlock = (): void => undefined;
     try {
-      const lock = await lockOf(await handle.stat({ bigint: true }));
-      if (lock === 'taken') {
-        const message = `Another export writes to ${name}. Wait until it ends, or choose another directory.`;
-        throw new OperatorError('storage', message);
-      }
-      unlock = () => lock?.close();
+      const takenMessage = `Another export writes to ${name}. Wait until it ends, or choose another directory.`;
+      unlock = await lockFile(handle, takenMessage);
       const entries = await explained(path, () => readdir(path));
       const text = entries.includes(MANIFEST) ? await readFile(join(path, MANIFEST), 'utf8') : undefined;
       const others = entries.filter((entry) => entry !== unfinishedName(MANIFEST));
       if (others.length > 0 && !resume) {
-        const message = `The directory ${name} is not empty. Add --resume to go on with it, or choose another one.`;
+        const message = `The directory ${name} is not empty. Add --resume to continue it, or choose another one.`;
         throw new OperatorError('usage', message);
       }
       const manifest = text === undefined ? undefined : parseManifest(text);
@@ -70,14 +67,13 @@ export class ExportDirectory {
     }
   }
 
-  /** What it held when it was opened, or holds since. */
   get manifest(): Manifest | undefined {
     return this.#manifest;
   }
 
   /**
-   * Gets ready to write. Removes what an export that was killed has left. Expected errors: also OperatorError `usage`
-   * when it was begun with other flags, `damage` when a file is missing or has another size.
+   * Prepares for writing, and removes what a killed export left behind. Expected errors: also OperatorError `usage` when the
+   * directory was begun with other flags, `damage` when a file is missing or has another size.
    */
   async begin(shape: ExportShape, program: string): Promise<void> {
     const begun = this.#manifest;
@@ -86,7 +82,7 @@ export class ExportDirectory {
     } else {
       const difference = differenceOf(begun, shape);
       if (difference !== undefined) {
-        const message = `The directory ${named(this.path)} cannot be resumed like this. ${difference}. Repeat the flags it was begun with, or choose another directory.`;
+        const message = `The directory ${named(this.path)} cannot be resumed like this. ${difference}. Repeat the flags of the first run, or choose another directory.`;
         throw new OperatorError('usage', message);
       }
       for (const { path, bytes } of filesOf(begun)) {
@@ -102,7 +98,7 @@ export class ExportDirectory {
     await explained(this.path, () => syncDirectory(this.path));
   }
 
-  /** Takes whole files into the manifest, in place of a shorter partition that begins alike. */
+  /** Adds a partition to the manifest, in place of a shorter one with the same beginning. */
   async add(partition: Partition, shape: ExportShape, program: string): Promise<void> {
     const before = this.#manifest?.partitions ?? [];
     const kept = before.filter(({ from }) => from < partition.from);
@@ -112,7 +108,7 @@ export class ExportDirectory {
     if (kept.length < before.length) for (const table of tables) await this.#removeUnnamed(table);
   }
 
-  /** Reads every file. Expected errors: OperatorError `damage` for one that is not what the manifest says. */
+  /** Reads every file. Expected errors: OperatorError `damage` for a file that does not match the manifest. */
   async check(signal: AbortSignal, onRead: (share: number) => void): Promise<void> {
     const files = filesOf(this.#manifest);
     for (const [index, { path, sha256 }] of files.entries()) {
@@ -129,27 +125,17 @@ export class ExportDirectory {
   }
 
   #damaged(path: string): OperatorError {
-    const message = `${named(join(this.path, path))} is not what ${MANIFEST} says: it was changed since it was written. Export it anew.`;
+    const message = `${named(join(this.path, path))} does not match ${MANIFEST}: it was changed after it was written. Export it again.`;
     return new OperatorError('damage', message);
   }
 
   async #write(manifest: Manifest): Promise<void> {
     const path = join(this.path, MANIFEST);
-    await explained(path, async () => {
-      const handle = await open(unfinishedName(path), 'w');
-      try {
-        await handle.writeFile(`${JSON.stringify(manifest, null, 1)}\n`);
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
-      await rename(unfinishedName(path), path);
-      await syncDirectory(this.path);
-    });
+    await explained(path, () => replaceFile(path, `${JSON.stringify(manifest, null, 1)}\n`));
     this.#manifest = manifest;
   }
 
-  /** Removes files of this kind of export that the manifest does not name. */
+  /** Removes files of an export that the manifest does not name. */
   async #removeUnnamed(table: string): Promise<void> {
     const kept = new Set(filesOf(this.#manifest).map(({ path }) => path));
     await explained(this.path, async () => {
@@ -167,8 +153,4 @@ function filesOf(manifest: Manifest | undefined): Partition['files'] {
 
 function unlessThere(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error;
-}
-
-function unlessMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error;
 }

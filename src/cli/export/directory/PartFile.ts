@@ -1,26 +1,21 @@
 import { createHash } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
 import type { Transform } from 'node:stream';
 import { named } from '../../../runtime/index.js';
 import { outputError, writeAll } from '../../output/output.js';
+import { unfinishedName } from '../source/replaceFile.js';
 
-/** The name of a file while it is written: no pattern for finished files matches it. */
-export function unfinishedName(path: string): string {
-  return join(dirname(path), `.${basename(path)}.tmp`);
-}
-
-/** A file that gets its name once it is whole and on disk. Expected errors, of all it does: OperatorError `storage`. */
+/** A file that gets its name once it is complete and on disk. Expected errors of every method: OperatorError `storage`. */
 export class PartFile {
   readonly #path: string;
   readonly #handle: FileHandle;
   readonly #stream: Transform | undefined;
-  /** What came out of the stream and is not written yet. */
-  readonly #squeezed: Buffer[] = [];
+  /** Output of the stream that is not written yet. */
+  readonly #compressed: Buffer[] = [];
   readonly #sha256 = createHash('sha256');
-  /** The last piece, while it is compressed and written: meanwhile the next one is made. */
-  #inHand: Promise<void> = Promise.resolve();
+  /** Compresses and writes the last piece while the caller makes the next one. */
+  #writing: Promise<void> = Promise.resolve();
   #bytes = 0;
   #isOpen = true;
 
@@ -28,31 +23,31 @@ export class PartFile {
     this.#path = path;
     this.#handle = handle;
     this.#stream = stream;
-    stream?.on('data', (bytes: Buffer) => this.#squeezed.push(bytes));
+    stream?.on('data', (bytes: Buffer) => this.#compressed.push(bytes));
   }
 
-  /** Begins a file, in place of an unfinished one of the same name. What is written goes through `stream`. */
+  /** Begins a file, replacing an unfinished one of the same name. Everything written goes through `stream`. */
   static create(path: string, stream: Transform | undefined): Promise<PartFile> {
     return explained(path, async () => new PartFile(path, await open(unfinishedName(path), 'w'), stream));
   }
 
-  /** Takes bytes, which must not change any more, and resolves when those before are written, or rejects if they could not be. */
+  /** Takes bytes, which must not change any more. Resolves or rejects with the outcome of the previous write. */
   async write(bytes: Uint8Array): Promise<void> {
-    await this.#inHand;
-    this.#inHand = this.#squeeze(bytes);
-    // The next call tells.
-    this.#inHand.catch(() => undefined);
+    await this.#writing;
+    this.#writing = this.#compress(bytes);
+    // The next call reports a failure.
+    this.#writing.catch(() => undefined);
   }
 
   /** Resolves when everything is on disk, under the unfinished name. */
   async finish(): Promise<{ readonly bytes: number; readonly sha256: string }> {
-    await this.#inHand;
+    await this.#writing;
     const stream = this.#stream;
     if (stream !== undefined) {
       await new Promise<void>((resolve, reject) => {
         stream.once('end', resolve).once('error', reject).end();
       });
-      await this.#putSqueezed();
+      await this.#putCompressed();
     }
     await explained(this.#path, () => this.#handle.sync());
     await this.#close();
@@ -64,25 +59,25 @@ export class PartFile {
     return explained(this.#path, () => rename(unfinishedName(this.#path), this.#path));
   }
 
-  /** Removes what is not finished. */
+  /** Removes the unfinished file. */
   async discard(): Promise<void> {
     this.#stream?.destroy();
-    await this.#inHand.catch(() => undefined);
+    await this.#writing.catch(() => undefined);
     await this.#close();
     await rm(unfinishedName(this.#path), { force: true });
   }
 
-  async #squeeze(bytes: Uint8Array): Promise<void> {
+  async #compress(bytes: Uint8Array): Promise<void> {
     const stream = this.#stream;
     if (stream === undefined) return this.#put(bytes);
     await new Promise<void>((resolve, reject) => {
       stream.write(bytes, (error) => (error ? reject(error) : resolve()));
     });
-    return this.#putSqueezed();
+    return this.#putCompressed();
   }
 
-  async #putSqueezed(): Promise<void> {
-    for (const bytes of this.#squeezed.splice(0)) await this.#put(bytes);
+  async #putCompressed(): Promise<void> {
+    for (const bytes of this.#compressed.splice(0)) await this.#put(bytes);
   }
 
   async #put(bytes: Uint8Array): Promise<void> {
@@ -98,7 +93,7 @@ export class PartFile {
   }
 }
 
-/** Does something with a file and says what the operator can do when it fails. */
+/** Turns a failure of `work` into an error that says what the operator can do. */
 export async function explained<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

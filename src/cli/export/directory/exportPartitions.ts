@@ -17,9 +17,9 @@ const HEIGHT_DIGITS = 12;
 
 export interface PartitionOptions {
   readonly directory: string;
-  /** Of whole files; none where the format compresses by itself. */
+  /** For whole files; none where the format itself compresses. */
   readonly compression: Compression;
-  /** Of the names of files, with the dot. */
+  /** File name extension, with the dot. */
   readonly suffix: string;
 }
 
@@ -34,13 +34,13 @@ export interface Heights {
   readonly to: number;
 }
 
-/** Where the last block before the partition is, if one is written. */
+/** The last block before the partition, if one is written. */
 export type BlockBefore = Pick<BlockLine, 'height' | 'id'> | undefined;
 
 /**
- * Writes the files of one partition, which get their names once all of them are whole. While blocks are made into rows, the
- * next ones are fetched. Expected errors: those of the source; OperatorError `storage`, and `foreign` where the index does not
- * go on from the block before.
+ * Writes the files of one partition, which get their names once all of them are complete. While blocks become rows, the
+ * next blocks are fetched. Expected errors: those of the source; OperatorError `storage`, and `foreign` when the index does not
+ * continue from the block before.
  */
 export async function writePartition(
   heights: Heights,
@@ -56,7 +56,7 @@ export async function writePartition(
       const entries = await asked;
       const reached = entries.at(-1)?.block.height ?? heights.to;
       asked = blocksFrom(source, { from: reached + 1, to: heights.to });
-      // A turn of the event loop in which the reads for it begin.
+      // Lets those reads begin.
       await setImmediate();
       for (const entry of entries) {
         const block = new BlockRow(entry);
@@ -103,7 +103,7 @@ async function openFile(
   return { file, path, part: await PartFile.create(join(options.directory, path), stream) };
 }
 
-/** `undefined` when there is nothing left to fetch. */
+/** `undefined` when nothing is left to fetch. */
 function blocksFrom(source: ExportSource, { from, to }: Heights): Promise<readonly BlockEntry[]> | undefined {
   if (from > to) return undefined;
   const blocks = source.blocks({ from, to });
@@ -112,7 +112,7 @@ function blocksFrom(source: ExportSource, { from, to }: Heights): Promise<readon
   return blocks;
 }
 
-/** The root block of a spork need not name the block below it; any other that does not, is of another chain. */
+/** Only the root block of a spork may name another parent than the block below it; any other is of another chain. */
 async function checkLink({ parentId }: BlockRow, before: BlockBefore, source: ExportSource): Promise<void> {
   if (before !== undefined && parentId !== before.id) await checkSame(before, source);
 }

@@ -1,5 +1,6 @@
 import { formatCount } from '../../../observability/index.js';
 import { abortReason, isAbort, named, OperatorError } from '../../../runtime/index.js';
+import { counted } from '../../output/counted.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import { ENDLESS } from '../source/exportProgress.js';
 import { exportRange } from '../source/exportRange.js';
@@ -15,8 +16,8 @@ import { writePartition } from './exportPartitions.js';
 import type { Heights, PartitionOptions } from './exportPartitions.js';
 import type { ExportShape, Manifest, Partition } from './manifest.js';
 
-/** What the files are to be like. */
-export interface DirectoryWishes extends Omit<FormOptions, 'program'> {
+/** How the files are written. */
+export interface DirectoryOptions extends Omit<FormOptions, 'program'> {
   readonly partition: number;
   readonly account: string | null;
   readonly role: string | null;
@@ -30,21 +31,21 @@ export interface DirectoryParts {
 }
 
 /**
- * Writes partition after partition, from where the directory ends to `to`. Resolves with what to say at the end. Expected
+ * Writes partition after partition, from where the directory ends to `to`. Resolves with the closing message. Expected
  * errors: those of the source and the directory; OperatorError (`usage`, `not_found`, `foreign`); without `follow`, the
  * signal's abort reason.
  */
 export async function exportToDirectory(
   asked: AskedHeights,
-  wishes: DirectoryWishes,
+  options: DirectoryOptions,
   parts: DirectoryParts,
 ): Promise<string> {
   const { directory, source, progress, signal } = parts;
   const { program } = source;
   const begun = directory.manifest;
   const range = await exportRange(source, { ...asked, from: asked.from ?? begun?.from ?? null });
-  const shape = shapeOf(range.from, wishes, source);
-  checkCount(range, wishes.partition);
+  const shape = shapeOf(range.from, options, source);
+  checkCount(range, options.partition);
   if (begun !== undefined) await checkBegun(begun, { asked, parts });
   await directory.begin(shape, program);
   const before = directory.manifest;
@@ -52,23 +53,23 @@ export async function exportToDirectory(
     await directory.check(signal, (share) => progress.scanned(share));
     return `${named(directory.path)} is complete: ${phrase(before)}.`;
   }
-  const options = optionsOf(wishes, directory.path);
-  const makeForm = await formMaker({ ...wishes, program });
+  const partitionOptions = partitionOptionsOf(options, directory.path);
+  const makeForm = await formMaker({ ...options, program });
   let transactions = 0;
   try {
-    for (let heights = nextOf(directory, range, wishes); heights !== undefined;) {
+    for (let heights = nextOf(directory, range, options); heights !== undefined;) {
       const { from } = heights;
       const last = directory.manifest?.partitions.findLast((partition) => partition.to < from);
       const at: ExportProgress['at'] = (height, _, some) =>
         progress.at(height, range.to, transactions + some);
       const partition = await writePartition(heights, {
-        ...{ options, parts: { source, makeForm, progress: { at } } },
+        ...{ options: partitionOptions, parts: { source, makeForm, progress: { at } } },
         before: last && { height: last.to, id: last.last_block_id },
       });
       await directory.add(partition, shape, program);
       transactions += partition.transactions;
-      heights = nextOf(directory, range, wishes);
-      // Pages in hand know of a signal; between partitions nobody asks.
+      heights = nextOf(directory, range, options);
+      // A page that is being read notices the signal; between partitions this does.
       if (signal.aborted) throw abortReason(signal);
     }
   } catch (error) {
@@ -81,7 +82,7 @@ export async function exportToDirectory(
 
 function shapeOf(
   from: number,
-  { format, compression, partition, account, role, scripts, columns }: DirectoryWishes,
+  { format, compression, partition, account, role, scripts, columns }: DirectoryOptions,
   { chainId }: ExportSource,
 ): ExportShape {
   const chosen = tableNames.filter((table) => (columns?.[table].length ?? 0) > 0);
@@ -94,14 +95,14 @@ function shapeOf(
   };
 }
 
-/** Expected errors: OperatorError (`usage`: it goes further already; `foreign`: it is of another chain). */
+/** Expected errors: OperatorError (`usage`: it goes beyond --to already; `foreign`: it is of another chain). */
 async function checkBegun(
   { chain_id, to, partitions }: Manifest,
   { asked, parts }: { asked: AskedHeights; parts: DirectoryParts },
 ): Promise<void> {
   const name = named(parts.directory.path);
   if (chain_id !== parts.source.chainId) {
-    const message = `${name} holds an export of ${chain_id}, and the index is of ${parts.source.chainId}. Choose another directory.`;
+    const message = `${name} holds an export of ${chain_id}, but the index is of ${parts.source.chainId}. Choose another directory.`;
     throw new OperatorError('foreign', message);
   }
   if (asked.to !== null && to > asked.to) {
@@ -114,11 +115,11 @@ async function checkBegun(
   if (last !== undefined) await checkSame({ height: last.to, id: last.last_block_id }, parts.source);
 }
 
-/** The next partition: anew from its beginning where it is shorter than it can be now. */
+/** The next partition; a last one that can now be longer is written again from its beginning. */
 function nextOf(
   { manifest }: ExportDirectory,
   range: Heights,
-  { partition }: DirectoryWishes,
+  { partition }: DirectoryOptions,
 ): Heights | undefined {
   const last = manifest?.partitions.at(-1);
   const from = last === undefined ? range.from : isWhole(last, partition) ? last.to + 1 : last.from;
@@ -145,7 +146,7 @@ function tooMany(): OperatorError {
   return new OperatorError('usage', message);
 }
 
-function optionsOf({ format, compression }: DirectoryWishes, directory: string): PartitionOptions {
+function partitionOptionsOf({ format, compression }: DirectoryOptions, directory: string): PartitionOptions {
   // Parquet compresses its pages, and its files are called the same.
   if (format === 'parquet') return { directory, compression: 'none', suffix: '.parquet' };
   const suffixes = { none: '', gzip: '.gz', zstd: '.zst' };
@@ -157,5 +158,5 @@ function phrase({ from, to, partitions, files }: Manifest): string {
   const sum = (of: (partition: Partition) => number): string =>
     formatCount(partitions.reduce((total, each) => total + of(each), 0));
   const counts = `${sum(({ blocks }) => blocks)} blocks, ${sum(({ transactions }) => transactions)} transactions`;
-  return `heights ${from} to ${to}: ${counts}, in ${formatCount(files)} ${files === 1 ? 'file' : 'files'}`;
+  return `heights ${from} to ${to}: ${counts}, in ${counted(files, 'file')}`;
 }

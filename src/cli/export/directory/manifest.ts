@@ -3,14 +3,14 @@ import { createHash } from 'node:crypto';
 /** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
 const FORMAT = 1;
 
-/** How an export was asked for: what goes on with it must be asked for alike. */
+/** What an export was asked for. Only an export that asks for the same can continue it. */
 export interface ExportShape {
   readonly chain_id: string;
   /** The first height. */
   readonly from: number;
   readonly file_format: string;
   readonly compression: string;
-  /** Heights of a partition; borders are multiples of it. */
+  /** Heights of a partition; partitions begin at multiples of it. */
   readonly partition: number;
   /** Only transactions of this account; null for all. */
   readonly account: string | null;
@@ -29,12 +29,12 @@ export interface ManifestFile {
   readonly sha256: string;
 }
 
-/** A range of heights that is written whole. */
+/** A range of heights whose files are complete. */
 export interface Partition {
   readonly from: number;
   readonly to: number;
   readonly last_block_id: string;
-  /** Of the heights, whatever was written of them. */
+  /** Blocks in the range, even if only some of their rows are exported. */
   readonly blocks: number;
   readonly transactions: number;
   readonly files: readonly ManifestFile[];
@@ -48,12 +48,12 @@ export interface Manifest extends ExportShape {
   readonly files: number;
   readonly rows: Readonly<Record<string, number>>;
   readonly bytes: number;
-  /** Of a line for each file: its digest, two spaces, its path; as `sha256sum` prints them. */
+  /** Over a line for each file: its digest, two spaces, its path; as `sha256sum` prints them. */
   readonly sha256: string;
   readonly partitions: readonly Partition[];
 }
 
-/** The manifest of what is written; the same for the same partitions, whenever they were written. */
+/** The manifest depends only on the partitions, not on when they were written. */
 export function manifestOf(shape: ExportShape, program: string, partitions: readonly Partition[]): Manifest {
   const files = partitions.flatMap((partition) => partition.files);
   const rows: Record<string, number> = {};
@@ -67,7 +67,7 @@ export function manifestOf(shape: ExportShape, program: string, partitions: read
   };
 }
 
-/** `undefined` where the text is no manifest that this version can go on with. */
+/** `undefined` if the text is not a manifest that this version can continue. */
 export function parseManifest(text: string): Manifest | undefined {
   try {
     const found = JSON.parse(text) as Partial<Manifest> | null;
@@ -77,7 +77,7 @@ export function parseManifest(text: string): Manifest | undefined {
   }
 }
 
-/** The first thing in which two exports differ, as the operator may know it; none when they are alike. */
+/** The first flag in which two exports differ; `undefined` when they are the same. */
 export function differenceOf(begun: ExportShape, asked: ExportShape): string | undefined {
   const flags = [
     ['file_format', '--format'],
@@ -91,7 +91,7 @@ export function differenceOf(begun: ExportShape, asked: ExportShape): string | u
   ] as const;
   for (const [key, flag] of flags) {
     const [was, is] = [begun[key], asked[key]].map((value) => JSON.stringify(value));
-    if (was !== is) return `It was begun with ${flag} ${was}, and this is ${is}`;
+    if (was !== is) return `It was begun with ${flag} ${was}, not ${is}`;
   }
   return undefined;
 }

@@ -7,8 +7,8 @@ import { TextFile } from './TextFile.js';
 const MARKS = /[",\r\n]/;
 
 /**
- * CSV as RFC 4180 has it, with a head, but for lines that end in a line feed. Nothing at all between two commas is
- * null, two quotes are an empty text; lists are JSON.
+ * CSV as in RFC 4180, with a header line, but lines end in a line feed. An empty field is null, two quotes are an empty
+ * text; lists are JSON.
  */
 export class CsvFile extends TextFile implements TableSink {
   readonly #plain: readonly ((cell: Cell) => Plain)[];
@@ -34,7 +34,7 @@ function field(value: Plain): string {
   return needsQuotes(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** What a reader would take for something else. */
+/** True for a text that a reader would misread without quotes. */
 function needsQuotes(text: string): boolean {
   return text === '' || MARKS.test(text) || text.trim().length < text.length;
 }

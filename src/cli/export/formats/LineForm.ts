@@ -8,12 +8,12 @@ import { TextFile } from './TextFile.js';
 export const LINES = 'lines';
 
 export interface LineOptions {
-  /** None: all of them, and the lines of blocks too. */
+  /** `undefined`: all transactions, and the lines of blocks too. */
   readonly wanted: Wanted | undefined;
   readonly scripts: boolean;
 }
 
-/** The lines of `export`, all of them or with something left out. */
+/** The lines of `export`, with or without scripts, of all or some transactions. */
 export class LineForm implements PartitionForm {
   readonly files: readonly TextFile[];
   readonly #file = new TextFile(LINES);

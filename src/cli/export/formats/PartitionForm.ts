@@ -14,11 +14,11 @@ export interface GrowingFile {
   finish(): Uint8Array;
 }
 
-/** The files that the blocks of a partition are made into. Their bytes depend on the blocks alone. */
+/** Turns the blocks of a partition into files. Their bytes depend only on the blocks. */
 export interface PartitionForm {
   readonly files: readonly GrowingFile[];
   add(block: BlockRow): void;
 }
 
-/** Text and lines are handed on in pieces of about this length. */
+/** Text is handed on in pieces of about this length. */
 export const PIECE_BYTES = 1024 * 1024;

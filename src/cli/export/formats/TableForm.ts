@@ -12,10 +12,10 @@ export interface TableSink {
   add(cells: readonly Cell[]): void;
 }
 
-/** Of the tables that are written. */
+/** The sinks of the tables that are written. */
 export type TableSinks = Readonly<Partial<Record<TableName, TableSink>>>;
 
-/** The rows of blocks, collections and transactions, of each its chosen columns. */
+/** Writes rows of blocks, collections and transactions, with the chosen columns of each table. */
 export class TableForm implements PartitionForm {
   readonly files: readonly GrowingFile[];
   readonly #columns: TableColumns;
@@ -58,7 +58,7 @@ export class TableForm implements PartitionForm {
   }
 }
 
-/** A list for each of a million rows would be most of what is thrown away. */
+/** Reuses `cells`: a new list for each of a million rows would be most of the garbage. */
 function cellsOf<Row>(row: Row, columns: readonly Column<Row>[], cells: Cell[]): readonly Cell[] {
   cells.length = 0;
   for (const { of } of columns) cells.push(of(row));

@@ -6,10 +6,10 @@ import type { Compression } from '../../arguments/flags.js';
 /** Measured on lines of JSON: level 6 takes twice as long for a twentieth fewer bytes. */
 export const GZIP_LEVEL = 3;
 
-/** Of what comes out of a stream: a piece is compressed in one go, not in many between which rows are made. */
+/** A piece is compressed in one go, not in many with rows made in between. */
 const CHUNK_BYTES = 512 * 1024;
 
-/** What Node.js has from 22.15 and 23.8 on. */
+/** Node.js has these since 22.15 and 23.8. */
 interface Zstd {
   readonly createZstdCompress?: (options: { readonly chunkSize: number }) => Transform;
   readonly zstdCompressSync?: (bytes: Uint8Array) => Buffer;
@@ -21,7 +21,7 @@ export function checkCompression(compression: Compression): void {
   if (compression !== 'zstd' || createZstdCompress !== undefined) return;
   throw new OperatorError(
     'usage',
-    `--compress zstd needs Node.js 22.15 or newer, and this is ${process.version}. Add --compress gzip instead.`,
+    `--compress zstd needs Node.js 22.15 or newer; this is ${process.version}. Use --compress gzip instead.`,
   );
 }
 

@@ -12,18 +12,18 @@ import { TextFile } from './TextFile.js';
 
 export interface FormOptions {
   readonly format: FileFormat;
-  /** Of Parquet's pages. Check it first. */
+  /** For Parquet's pages. Check it first. */
   readonly compression: Compression;
   /** Name and version of the program. */
   readonly program: string;
-  /** None: lines as `export` writes them without `--columns`. */
+  /** `undefined`: lines as `export` writes them without `--columns`. */
   readonly columns: TableColumns | undefined;
-  /** None: every transaction. */
+  /** `undefined`: every transaction. */
   readonly wanted: Wanted | undefined;
   readonly scripts: boolean;
 }
 
-/** Makes what makes the files of one partition. Loads what the format needs. */
+/** Loads what the format needs, and returns a function that begins the files of one partition. */
 export async function formMaker(options: FormOptions): Promise<() => PartitionForm> {
   const { format, columns } = options;
   if (columns === undefined) return () => new LineForm(options);

@@ -2,10 +2,10 @@ import type { Cell, ColumnShape, SignatureCell } from '../tables/column.js';
 import { timeText } from '../tables/timeOf.js';
 
 type PlainSignature = Readonly<Record<keyof SignatureCell, string | number | null>>;
-/** What JSON can say. */
+/** A JSON value. */
 export type Plain = string | number | null | readonly (string | PlainSignature)[];
 
-/** The cells of a column for formats of text: bytes are base64, integers of 64 bits without a sign decimal, as in lines of JSON. */
+/** Converts the cells of a column for text formats: bytes to base64, unsigned 64-bit integers to decimal, as in lines of JSON. */
 export function plainOf({ type }: Pick<ColumnShape, 'type'>): (cell: Cell) => Plain {
   return type === 'time' ? times() : plainCell;
 }

@@ -11,7 +11,7 @@ const LINE_START = '{"kind":"';
 /** Limits memory when a file is not an export; JSON cannot be longer than this. */
 const MAX_LINE_BYTES = 512 * 1024 * 1024;
 
-/** What the closing line says that is not in the lines above it. */
+/** What the closing line adds to the lines above it. */
 export interface ExportOrigin {
   /** Name and version of the program that made the lines. */
   readonly program: string;
@@ -112,7 +112,7 @@ export class ExportTally {
         break;
       }
       case `${LINE_START}t`:
-        refuseIf(missing === 0, 'a transaction stands outside its block');
+        refuseIf(missing === 0, 'a transaction is outside its block');
         break;
       case `${LINE_START}e`:
         refuseIf(missing > 0, 'it ends within a block');

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { named, OperatorError } from '../../../runtime/index.js';
 import type { Terminal } from '../../command.js';
 import { outputError, writeAll } from '../../output/output.js';
-import { lockOf } from '../source/exportLock.js';
+import { lockFile } from '../source/exportLock.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import { NotAnExportError } from '../source/NotAnExportError.js';
 import { ExportTally } from './ExportTally.js';
@@ -17,7 +17,7 @@ export interface ExportOutput {
   readonly tally: ExportTally;
   /** Cuts off what follows the last whole block. Expected errors: OperatorError (`storage`). */
   cutToWhole(): Promise<void>;
-  /** False: nobody reads any more. Expected errors: OperatorError (`storage`). */
+  /** False: the reader has gone. Expected errors: OperatorError (`storage`). */
   write(bytes: Uint8Array): Promise<boolean>;
   /** Resolves when everything is on disk. Expected errors: OperatorError (`storage`). */
   close(): Promise<void>;
@@ -50,26 +50,24 @@ export async function fileOutput(
     }
   };
   const handle = await explained(open(path, parts.resume ? 'a+' : 'a'));
-  const about = await handle.stat({ bigint: true });
-  const lock = about.isFile() ? await lockOf(about) : undefined;
+  const about = await handle.stat();
+  let unlock = (): void => undefined;
   const close = async (): Promise<void> => {
     try {
       if (about.isFile()) await explained(handle.sync());
     } finally {
       await handle.close();
-      if (lock !== 'taken') lock?.close();
+      unlock();
     }
   };
   try {
-    if (lock === 'taken') {
-      const message = `Another export writes to ${name}. Wait until it ends, or choose another file.`;
-      throw new OperatorError('storage', message);
-    }
+    const takenMessage = `Another export writes to ${name}. Wait until it ends, or choose another file.`;
+    if (about.isFile()) unlock = await lockFile(handle, takenMessage);
     if (parts.resume && !about.isFile()) {
       throw new OperatorError('usage', `${name} is not a regular file: leave --resume out.`);
     }
-    if (!parts.resume && about.isFile() && about.size > 0n) {
-      const message = `The file ${name} is not empty. Add --resume to go on with it, or choose another one.`;
+    if (!parts.resume && about.isFile() && about.size > 0) {
+      const message = `The file ${name} is not empty. Add --resume to continue it, or choose another one.`;
       throw new OperatorError('usage', message);
     }
     const tally = new ExportTally();
@@ -86,7 +84,7 @@ export async function fileOutput(
   } catch (error) {
     await close();
     if (!(error instanceof NotAnExportError)) throw error;
-    const message = `The file ${name} cannot be resumed, it is not an export: ${error.message}. Choose another one.`;
+    const message = `The file ${name} cannot be resumed, because it is not an export: ${error.message}. Choose another one.`;
     throw new OperatorError('usage', message, { cause: error });
   }
 }

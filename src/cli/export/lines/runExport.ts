@@ -8,7 +8,7 @@ import type { ExportSource } from '../source/exportSource.js';
 export interface ExportPlan {
   readonly from: number;
   readonly to: number;
-  /** Ends only at `to` or by a signal; both are a normal end. */
+  /** Runs until `to` or a signal; both are a normal end. */
   readonly follow: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface ExportParts {
 
 /**
  * Writes blocks page by page, from where the output ends to `to`. While one page is written, only the next is
- * fetched, however slow the reader. Resolves with false when nobody reads any more. Expected errors: those of the
+ * fetched, however slow the reader. Resolves with false when the reader has gone. Expected errors: those of the
  * source and of `checkSame`; OperatorError `storage`; without `follow`, the signal's abort reason.
  */
 export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<boolean> {
@@ -39,13 +39,13 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
     for (let asked = ahead(); asked !== undefined;) {
       const lines = await asked;
       const { last } = tally.whole;
-      // The root block of a spork need not name the block below it.
+      // The root block of a spork need not name the block below it as its parent.
       if (last !== undefined && firstBlockOf(lines).parentId !== last.id) await checkSame(last, source);
       tally.add(lines);
       asked = ahead();
-      const taken = output.write(lines);
+      const written = output.write(lines);
       // With `follow` the closing line still has to be written.
-      if (!(await (plan.follow ? taken : unlessAborted(taken, signal)))) return false;
+      if (!(await (plan.follow ? written : unlessAborted(written, signal)))) return false;
       progress.at(nextHeight() - 1, plan.to, tally.whole.transactions);
     }
   } catch (error) {
@@ -54,7 +54,7 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
   return true;
 }
 
-/** A reader that has stopped reading must not hold up the end. */
+/** A reader that has stalled must not hold up the end. */
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(abortReason(signal));

@@ -3,9 +3,9 @@ import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { OperatorError, quoted, sleep, systemClock } from '../../../runtime/index.js';
 
-/** How long a program may take to end once its input has: to do, and to acknowledge, what it has in hand. */
+/** How long a program may take to end after its input ends, to finish and acknowledge its work. Then it gets SIGTERM. */
 const LAST_WORK_MS = 5_000;
-/** Then it is told to end; and after this, it is ended. */
+/** From SIGTERM to SIGKILL. */
 const TERM_MS = 2_000;
 
 export interface SinkCommand {
@@ -15,14 +15,14 @@ export interface SinkCommand {
 
 /** A program that is fed lines, and writes lines back. Its standard error is ours. */
 export class SinkProgram {
-  /** Why, in words that complete "The program …". */
+  /** Resolves with how it ended, in words that complete "The program …". */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
   #isOver = false;
 
   private constructor(child: ChildProcess, onLine: (line: string) => void) {
     this.#child = child;
-    // A program that has ended says so itself.
+    // `ended` reports a program that has ended.
     child.stdin?.on('error', () => undefined);
     if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', onLine);
     this.ended = new Promise((resolve) => {
@@ -38,7 +38,7 @@ export class SinkProgram {
     return new Promise((resolve, reject) => {
       const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
       child.once('error', (error) => {
-        const message = `The program ${quoted(program)} of --exec cannot be run: ${error.message}. Name one that is there and may be run.`;
+        const message = `The program ${quoted(program)} of --exec cannot be run: ${error.message}. Name an existing executable.`;
         reject(new OperatorError('usage', message, { cause: error }));
       });
       child.once('spawn', () => resolve(new SinkProgram(child, onLine)));
@@ -49,7 +49,7 @@ export class SinkProgram {
     return this.#child.pid ?? 0;
   }
 
-  /** Resolves once the program, or the pipe to it, has taken the bytes; also where it has ended. */
+  /** Resolves once the pipe has taken the bytes, or the program has ended. */
   write(bytes: Uint8Array): Promise<void> {
     return new Promise((resolve) => {
       const { stdin } = this.#child;
@@ -58,7 +58,7 @@ export class SinkProgram {
     });
   }
 
-  /** Ends its input, lets it finish, and makes sure that it ends. */
+  /** Ends its input and lets it finish; after the time limits, signals it to end. */
   async end(): Promise<void> {
     this.#child.stdin?.end();
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
@@ -76,7 +76,7 @@ export class SinkProgram {
     await this.ended;
   }
 
-  /** Ends it at once. */
+  /** Kills it at once. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.ended;

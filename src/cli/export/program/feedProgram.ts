@@ -4,21 +4,21 @@ import { Feeding } from './Feeding.js';
 import type { FeedParts, FeedPlan } from './Feeding.js';
 import { SinkProgram } from './SinkProgram.js';
 
-/** Ends in a row without an acknowledgement, before it is given up. */
+/** How often the program may end in a row without acknowledging anything. */
 const MAX_FAILURES = 8;
 const BACKOFF = { minMs: 500, maxMs: 30_000 };
-/** How long the program of an export that was killed is waited for. */
-const PROGRAM_BEFORE_MS = 10_000;
-const LOOK_MS = 100;
+/** How long to wait for the program of a killed export to end. */
+const PREVIOUS_PROGRAM_MS = 10_000;
+const POLL_MS = 100;
 
 /**
- * Feeds a program from behind what it has acknowledged, and starts it again when it ends. Resolves when everything up to `to` is
+ * Feeds a program everything after what it has acknowledged, and restarts it when it ends. Resolves when everything up to `to` is
  * acknowledged, or the signal aborts. Expected errors: those of the source; OperatorError (`program`; `usage`: it cannot be run;
- * `storage`; `foreign`: the index has other blocks than the program was ever given).
+ * `storage`; `foreign`: the index has none of the blocks that the program was given).
  */
 export async function feedProgram(plan: FeedPlan, parts: FeedParts): Promise<void> {
   const { command, cursor, say, signal } = parts;
-  await programBefore(parts);
+  await previousEnded(parts);
   for (let failures = 0; ;) {
     const feeding = new Feeding(plan, parts);
     const program = await SinkProgram.start(command, (line) => feeding.acknowledge(line));
@@ -32,7 +32,7 @@ export async function feedProgram(plan: FeedPlan, parts: FeedParts): Promise<voi
       failures = feeding.hasAcknowledged ? 1 : failures + 1;
       if (failures >= MAX_FAILURES) throw givenUp(outcome);
       const delayMs = doublingMs(BACKOFF, failures - 1);
-      say(`The program ${outcome}. It is started again in ${formatDuration(delayMs / 1_000)}.`);
+      say(`The program ${outcome}. It will be restarted in ${formatDuration(delayMs / 1_000)}.`);
       await sleep(systemClock, delayMs, signal);
     } catch (error) {
       if (!wasAborted(error, signal)) {
@@ -48,18 +48,18 @@ export async function feedProgram(plan: FeedPlan, parts: FeedParts): Promise<voi
   }
 }
 
-/** Two programs at once would do the same heights twice. */
-async function programBefore({ cursor, say, signal }: FeedParts): Promise<void> {
-  const pid = cursor.programBefore;
+/** Waits for the previous export's program: two at once would do the same heights twice. */
+async function previousEnded({ cursor, say, signal }: FeedParts): Promise<void> {
+  const pid = cursor.previousPid;
   if (pid === undefined) return;
-  for (let waitedMs = 0; isAlive(pid); waitedMs += LOOK_MS) {
+  for (let waitedMs = 0; isAlive(pid); waitedMs += POLL_MS) {
     if (waitedMs === 0)
-      say(`The program of the export before, process ${pid}, still runs: its end is waited for.`);
-    if (waitedMs >= PROGRAM_BEFORE_MS) {
-      say(`Process ${pid} goes on. It is taken for another one by now; should it be the program, end it.`);
+      say(`The program of the previous export, process ${pid}, still runs. Waiting for it to end.`);
+    if (waitedMs >= PREVIOUS_PROGRAM_MS) {
+      say(`Process ${pid} still runs and is assumed to be another program by now. If it is not, end it.`);
       return;
     }
-    await sleep(systemClock, LOOK_MS, signal);
+    await sleep(systemClock, POLL_MS, signal);
   }
 }
 
@@ -74,7 +74,7 @@ function isAlive(pid: number): boolean {
 function givenUp(outcome: string): OperatorError {
   return new OperatorError(
     'program',
-    `The program ${outcome}, for the ${formatCount(MAX_FAILURES)}th time without acknowledging anything. Mend it; the same command ` +
-      'goes on behind the last acknowledged height.',
+    `The program ${outcome}, for the ${formatCount(MAX_FAILURES)}th time without acknowledging anything. Fix it; the same command ` +
+      'then continues after the last acknowledged height.',
   );
 }

@@ -3,7 +3,7 @@ import { firstBlockOf } from './blockLine.js';
 import type { BlockLine } from './blockLine.js';
 import type { ExportSource } from './exportSource.js';
 
-/** Expected errors: those of the source; OperatorError `foreign` when it does not have this very block. */
+/** Expected errors: those of the source; OperatorError `foreign` when it has another block at this height. */
 export async function checkSame(
   { height, id }: Pick<BlockLine, 'height' | 'id'>,
   source: ExportSource,
@@ -11,7 +11,7 @@ export async function checkSame(
   if (firstBlockOf(await source.page({ from: height, to: height })).id === id) return;
   throw new OperatorError(
     'foreign',
-    `The export holds block ${id} at height ${height}, and the index has another one there: it is of another chain, ` +
-      'or was rewound since. Begin a new export.',
+    `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, ` +
+      'or was rewound. Begin a new export.',
   );
 }

@@ -1,25 +1,28 @@
-import type { BigIntStats } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import type { Server } from 'node:net';
+import { OperatorError } from '../../../runtime/index.js';
 
 /**
- * Locks by listening on a system address named after the file's identity. It leaves nothing in any directory, and
- * is free the moment the process ends. Systems without such addresses have no lock.
+ * Locks an open file or directory, and returns what unlocks it. The lock is a system address named after the file's identity,
+ * which this process listens on: it leaves nothing in any directory, and is free the moment the process ends. Systems without
+ * such addresses have no lock. Expected errors: OperatorError `storage` with this message, when another process has the lock.
  */
-export function lockOf({ dev, ino }: BigIntStats): Promise<Server | 'taken' | undefined> {
+export async function lockFile(handle: FileHandle, takenMessage: string): Promise<() => void> {
+  const { dev, ino } = await handle.stat({ bigint: true });
   const name = `flow-collection-indexer-export-${dev}-${ino}`;
   const addresses: Partial<Record<NodeJS.Platform, string>> = {
     linux: `\0${name}`,
     win32: `\\\\.\\pipe\\${name}`,
   };
   const path = addresses[process.platform];
-  if (path === undefined) return Promise.resolve(undefined);
+  if (path === undefined) return () => undefined;
   const server = createServer((socket) => socket.destroy()).unref();
-  return new Promise((resolve) => {
-    // Any other error says nothing about other exports.
+  return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      resolve(error.code === 'EADDRINUSE' ? 'taken' : undefined);
+      if (error.code === 'EADDRINUSE') reject(new OperatorError('storage', takenMessage));
+      // Any other error says nothing about other exports.
+      else resolve(() => undefined);
     });
-    server.listen(path, () => resolve(server));
+    server.listen(path, () => resolve(() => server.close()));
   });
 }

@@ -7,6 +7,7 @@ import {
 } from '../../../observability/index.js';
 import { systemClock } from '../../../runtime/index.js';
 import type { Terminal } from '../../command.js';
+import { atMostEvery } from '../../output/interval.js';
 
 /** `to` of an export without a last height. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
@@ -22,7 +23,7 @@ export interface ExportProgress {
   at(height: number, to: number, transactions: number): void;
   /** This share of a resumed file has been read. */
   scanned(share: number): void;
-  /** Whether the daemon answers; printed when that changes. */
+  /** Whether the daemon answers; prints changes. */
   answers(doesAnswer: boolean): void;
   /** Removes the live line and prints a last message. */
   end(text?: string): void;
@@ -43,11 +44,9 @@ export function exportProgress(
   let end = 0;
   const source = { latestIndexedHeight: () => height, headHeight: () => end };
   const meter = new ProgressMeter({ clock: systemClock, source });
-  let shownAtMs = systemClock.monotonic();
+  const isDue = atMostEvery(live === undefined ? LINE_INTERVAL_MS : LIVE_INTERVAL_MS);
   const show = (text: () => string): void => {
-    const nowMs = systemClock.monotonic();
-    if (nowMs - shownAtMs < (live === undefined ? LINE_INTERVAL_MS : LIVE_INTERVAL_MS)) return;
-    shownAtMs = nowMs;
+    if (!isDue()) return;
     if (live === undefined) say(text());
     else live.setLine(text().slice(0, live.columns()));
   };

@@ -3,7 +3,7 @@ import { missingIn, rangesInWords } from '../../../storage/index.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportSource } from './exportSource.js';
 
-/** What was asked for; null where nothing was. */
+/** The requested heights; null where not given. */
 export interface AskedHeights {
   readonly from: number | null;
   readonly to: number | null;
@@ -23,14 +23,14 @@ export async function exportRange(
       ? `Height ${from} is below the first indexed height.`
       : asked.follow || Math.max(from, to) <= latest
         ? undefined
-        : `Height ${Math.max(from, to)} is not yet indexed: give a lower --to, or wait for it with --follow.`;
-  const indexed = `Indexed are heights ${rangesInWords(ranges)}`;
+        : `Height ${Math.max(from, to)} is not yet indexed: lower --to, or wait for it with --follow.`;
+  const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
   if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
   const holes = missingIn({ from, to: Math.min(to, latest) }, ranges);
   if (holes.length === 0) return { from, to };
   throw new OperatorError(
     'not_found',
-    `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: give heights of one range, ` +
-      'or have the hole filled in first.',
+    `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: choose heights of one range, ` +
+      'or fill in the hole first.',
   );
 }

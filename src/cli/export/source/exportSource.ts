@@ -14,21 +14,21 @@ import { PROGRAM } from '../../arguments/parse.js';
 import { OLDER_DAEMON, storedPageOf } from '../../client/storedPage.js';
 import type { ExportProgress } from './exportProgress.js';
 
-/** Before looking again for a height that is not indexed yet, or for a daemon that has gone. */
+/** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
 /** Before asking a busy daemon again. */
 const BUSY_MS = 1_000;
-/** Heights that are read from a store at once. */
+/** Heights read from a store at once. */
 const READ_HEIGHTS = 16;
 
-/** Where blocks, and their lines, come from. They are the same from every source. */
+/** A source of blocks and their lines. Every source gives the same bytes. */
 export interface ExportSource {
   /** For people. */
   readonly name: string;
   readonly chainId: string;
   /** Name and version of the program that makes the lines. */
   readonly program: string;
-  /** The readable heights, as they are now; with `follow` there may be none. */
+  /** The currently readable heights; with `follow` there may be none. */
   range(): Promise<ReadableHeights>;
   /** Whole blocks from `from` on, none above `to`. */
   page(range: ExportRange): Promise<Buffer>;
@@ -46,7 +46,7 @@ export interface ReadableHeights {
 }
 
 export interface ExportSourceOptions {
-  /** Waits for heights that are not indexed yet, and for a daemon that has gone. */
+  /** Waits for heights that are not indexed yet, and for a daemon that does not answer. */
   readonly follow: boolean;
   readonly signal: AbortSignal;
   readonly progress: ExportProgress;
@@ -138,7 +138,7 @@ async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOpt
       return Promise.resolve({ first: lowest.from, latest: store.latestIndexedHeight(), ranges });
     },
     page: async (range) => {
-      // Let signals in.
+      // Lets signals arrive.
       await sleep(systemClock, 0, signal);
       const lines = await exportPage(store, range);
       if (lines !== '') return Buffer.from(lines);
@@ -165,7 +165,7 @@ async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOpt
   };
 }
 
-/** At once, up to the first that is not there. */
+/** Reads the blocks concurrently, and returns those below the first that is missing. */
 async function wholeBlocks(reader: IndexReader, { from, to }: ExportRange): Promise<WholeBlock[]> {
   const heights = Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index);
   const blocks = await Promise.all(heights.map((height) => reader.wholeBlock(height)));

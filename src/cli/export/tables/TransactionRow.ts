@@ -4,20 +4,20 @@ import type { Address, Transaction, TransactionSignature } from '../../../flow/i
 import type { CollectionRow } from './BlockRow.js';
 import type { SignatureCell } from './column.js';
 
-/** A script in the forms that columns want. */
+/** A script in the forms that columns need. */
 interface Script {
   readonly bytes: Buffer;
-  /** Null where it is no text. */
+  /** Null if it is not text. */
   readonly text: string | null;
   readonly sha256: string;
 }
 
-/** Most transactions run one of a few scripts. Rough bound of what is kept: this, times the length of a script. */
+/** Most transactions run one of a few scripts. Memory use is about this times the length of a script. */
 const MAX_SCRIPTS = 1_000;
 
 const NO_ADDRESS = toAddress(new Uint8Array());
 
-/** The scripts met last, by their bytes as characters. */
+/** Recently met scripts, by their bytes as characters. */
 export class ScriptMemory {
   readonly #scripts = new Map<string, Script>();
 
@@ -33,7 +33,7 @@ export class ScriptMemory {
   }
 }
 
-/** A transaction at its place. What is costly is worked out when a column first asks for it. */
+/** A transaction at its place. Costly values are computed when a column first needs them. */
 export class TransactionRow {
   readonly collection: CollectionRow;
   readonly index: number;
@@ -67,7 +67,7 @@ export class TransactionRow {
     return (this.#script ??= this.#scripts.of(this.transaction.script));
   }
 
-  /** Null where one of them is no text. */
+  /** Null if one of them is not text. */
   get argumentTexts(): readonly string[] | null {
     return this.#argumentTexts === undefined
       ? (this.#argumentTexts = textsOf(this.transaction.arguments))
@@ -87,11 +87,11 @@ export function signatureCell({
   };
 }
 
-/** Null where bytes are no UTF-8, or hold a zero byte, which databases and readers of CSV do not take in a text. */
+/** Null if the bytes are not UTF-8, or contain a zero byte, which databases and CSV readers do not accept in text. */
 function textOf(bytes: Uint8Array): string | null {
   const buffer = asBuffer(bytes);
   const text = buffer.toString('utf8');
-  // What is no UTF-8 decodes to U+FFFD, and hardly any script has one.
+  // Invalid UTF-8 decodes to U+FFFD, which hardly any script contains.
   if (text.includes('\uFFFD') && !Buffer.from(text, 'utf8').equals(buffer)) return null;
   return text.includes('\0') ? null : text;
 }

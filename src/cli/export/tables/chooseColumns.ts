@@ -3,16 +3,16 @@ import { OperatorError, quoted } from '../../../runtime/index.js';
 import { scriptColumns, tableColumns, tableNames } from './tableColumns.js';
 import type { TableColumns, TableName } from './tableColumns.js';
 
-export interface ColumnWishes {
+export interface ColumnSelection {
   /** As written after `--columns`. */
   readonly columns: string | null;
   readonly scripts: boolean;
-  /** Only some transactions are wanted: then the other tables are written when they are named. */
+  /** Only some transactions are exported: then the other tables are written only when they are named. */
   readonly isFiltered: boolean;
 }
 
-/** The columns to write; of a table that is not written there are none. Expected errors: OperatorError `usage`. */
-export function chooseColumns({ columns, scripts, isFiltered }: ColumnWishes): TableColumns {
+/** The columns to write; none for a table that is not written. Expected errors: OperatorError `usage`. */
+export function chooseColumns({ columns, scripts, isFiltered }: ColumnSelection): TableColumns {
   const known = tableNames.flatMap((table) => tableColumns[table].map(({ name }) => `${table}.${name}`));
   const words = columns?.split(',').map((word) => word.trim());
   const named = words && new Set(words.flatMap((word) => namesOf(word, known)));
@@ -20,19 +20,19 @@ export function chooseColumns({ columns, scripts, isFiltered }: ColumnWishes): T
     if (named !== undefined) return named.has(`${table}.${name}`);
     return !isFiltered || table === 'transactions';
   };
-  const isLeft = (table: TableName, name: string): boolean =>
+  const isKept = (table: TableName, name: string): boolean =>
     scripts || table !== 'transactions' || !scriptColumns.includes(name);
   const of = <C extends { readonly name: string }>(table: TableName, all: readonly C[]): C[] =>
-    all.filter(({ name }) => chosen(table, name) && isLeft(table, name));
-  const left = {
+    all.filter(({ name }) => chosen(table, name) && isKept(table, name));
+  const kept = {
     blocks: of('blocks', tableColumns.blocks),
     collections: of('collections', tableColumns.collections),
     transactions: of('transactions', tableColumns.transactions),
   };
-  if (tableNames.every((table) => left[table].length === 0)) {
+  if (tableNames.every((table) => kept[table].length === 0)) {
     throw new OperatorError('usage', '--no-scripts leaves none of the --columns. Remove one of the two.');
   }
-  return left;
+  return kept;
 }
 
 /** `id` is a column of transactions, `blocks.id` one of another table, `blocks.*` all of that table. */

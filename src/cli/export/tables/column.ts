@@ -29,7 +29,7 @@ export interface ColumnShape {
   readonly name: string;
   readonly type: ColumnType;
   readonly isNullable: boolean;
-  /** Hardly any value occurs twice, and nobody asks for ranges of it: no dictionary and no statistics are worth it. */
+  /** Hardly any value occurs twice, and nobody queries ranges: a dictionary and statistics are not worth it. */
   readonly isScattered: boolean;
 }
 

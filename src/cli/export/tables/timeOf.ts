@@ -1,18 +1,18 @@
 import type { Timestamp } from '../../../flow/index.js';
 
-/** A moment, to the microsecond, which is what databases keep, and what is below that. */
+/** A moment, split into microseconds, which is the precision of databases, and the remaining nanoseconds. */
 export interface Time {
   /** Since the Unix epoch. */
   readonly microseconds: bigint;
-  /** 0 to 999, to be added. */
+  /** 0 to 999. */
   readonly nanoseconds: number;
 }
 
 const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
-/** The first second of the year 1: how Go writes that a block has no timestamp. */
+/** The first second of the year 1: Go's zero time, for a block without a timestamp. */
 const NO_TIME_SECONDS = -62_135_596_800n;
 
-/** Null where a block has no timestamp. */
+/** Null if the block has no timestamp. */
 export function timeOf(timestamp: Timestamp | undefined): Time | null {
   if (timestamp === undefined) return null;
   const { seconds, nanos } = timestamp;

@@ -5,20 +5,20 @@ import type { FillOrder } from '../../ports.js';
 import { JOBS_SCHEMA, within } from '../Boss.js';
 import type { Boss, HeldJob } from '../Boss.js';
 
-/** Ranges of one part of a plan: so many jobs that its check depends on, and so many heights that one check reads. */
+/** Ranges of one part of a plan: limits the jobs that its check depends on, and the heights that the check reads. */
 const MAX_PART_RANGES = 1_000;
 /** The check of a part is taken before any range. */
 const PART_PRIORITY = 2_147_483_647;
-/** Heights stand for priorities, so that a worker can ask for those that its nodes serve. */
+/** Priorities are heights, so that a worker can ask for heights that its nodes serve. */
 const HIGHEST = PART_PRIORITY - 1;
 
-/** `part`: its ranges are done; what is lacking of it still is planned again. */
+/** `part`: a check after all ranges of the part, which plans missing heights again. */
 export interface PlanJob extends HeightRange {
   readonly kind: 'range' | 'part';
 }
 
 export interface PlanQueuesOptions {
-  /** Of the work that this process does. */
+  /** The version of work that this process does. */
   readonly workVersion: number;
   readonly maxRangeHeights?: number | undefined;
   /** Ranges of one part of a plan. Default: `MAX_PART_RANGES`. */
@@ -31,8 +31,8 @@ export interface PlanQueuesDependencies {
 }
 
 /**
- * The queues of the plans: one for each plan and version of the work. A plan that is paused is not fetched from, one that is
- * cancelled loses its queue, and a worker finds only work that it can do.
+ * The queues of the plans: one for each plan and version of the work. So a paused plan can be skipped, a cancelled plan loses
+ * its queue, and a worker finds only work that it can do.
  */
 export class PlanQueues {
   readonly #options: PlanQueuesOptions;
@@ -47,7 +47,7 @@ export class PlanQueues {
     return `plan-${plan}.v${version}`;
   }
 
-  /** The versions of the work that each plan was cut for, by plan; of plans that are gone, too. */
+  /** The versions of the work that each plan was cut for, by plan; includes plans that are gone. */
   async versions(): Promise<ReadonlyMap<number, readonly number[]>> {
     const queues = await this.#deps.boss.run('read the queues', (jobs) => jobs.getQueues());
     const byPlan = new Map<number, number[]>();
@@ -67,7 +67,7 @@ export class PlanQueues {
     await this.#deps.boss.run('remove a queue', (jobs) => jobs.deleteQueue(this.nameOf(plan, version)));
   }
 
-  /** Jobs for what is lacking of `interval`, a part of the plan; part of a transaction. Returns how many ranges. */
+  /** Adds jobs for the missing heights of `interval`, as part of a transaction. Returns the number of ranges. */
   async fill(
     session: Session,
     plan: Pick<BackfillPlan, 'id' | 'order'>,
@@ -80,16 +80,16 @@ export class PlanQueues {
       borders: this.#deps.borders(),
       maxHeights: this.#options.maxRangeHeights,
     });
-    // What was begun goes on, at the heights at which it was.
+    // Open ranges continue with their own bounds.
     const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut];
     const { maxPartRanges = MAX_PART_RANGES } = this.#options;
     for (let at = 0; at < ranges.length; at += maxPartRanges) {
-      await this.#part(session, plan, ranges.slice(at, at + maxPartRanges));
+      await this.#addPart(session, plan, ranges.slice(at, at + maxPartRanges));
     }
     return ranges.length;
   }
 
-  /** True while something of the plan is still to be done, was set aside, or is held. */
+  /** True while jobs of the plan are waiting, set aside or held. */
   async hasJobs(session: Session, plan: number): Promise<boolean> {
     const { rows } = await session.query({
       text: `SELECT FROM ${JOBS_SCHEMA}.job WHERE name = $1 AND state IN ('created', 'retry', 'active', 'cancelled')
@@ -99,7 +99,7 @@ export class PlanQueues {
     return rows.length > 0;
   }
 
-  /** Lets what was set aside be taken again; part of a transaction. */
+  /** Lets jobs that were set aside be taken again, as part of a transaction. */
   async resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
     const { rows } = await session.query<{ name: string; id: string }>({
       text: `SELECT name, id FROM ${JOBS_SCHEMA}.job WHERE name = ANY ($1) AND state = 'cancelled'`,
@@ -110,12 +110,12 @@ export class PlanQueues {
     }
   }
 
-  /** Takes the check of a part of a plan, where one is due; part of a transaction. */
+  /** Takes the check of a part of a plan, if one is due, as part of a transaction. */
   takePart(session: Session, { id }: Pick<BackfillPlan, 'id'>): Promise<HeldJob<PlanJob> | undefined> {
     return this.#take(session, id, PART_BAND);
   }
 
-  /** Takes the next range of a plan that begins at one of `heights`, which ascend; part of a transaction. */
+  /** Takes the next range of a plan that begins at one of `heights`, which ascend, as part of a transaction. */
   async takeRange(
     session: Session,
     { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
@@ -135,7 +135,7 @@ export class PlanQueues {
     return job;
   }
 
-  async #part(
+  async #addPart(
     session: Session,
     { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
     ranges: readonly HeightRange[],

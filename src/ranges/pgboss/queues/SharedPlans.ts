@@ -17,13 +17,13 @@ export class SharedPlans {
     this.#queues = dependencies.queues;
   }
 
-  /** The plan, whose ranges are jobs by now. */
+  /** Adds the plan, and jobs for its ranges. */
   async add(wanted: WantedPlan): Promise<BackfillPlan> {
     let tried: BackfillPlan | undefined;
     return this.#book.transact(async (transaction) => {
       await transaction.lock();
       const facts = await transaction.read();
-      // The commit before counted, though its end was not seen.
+      // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
       const taken = [...facts.plans.map(({ id }) => id), ...(await this.#queues.versions()).keys()];
@@ -49,7 +49,7 @@ export class SharedPlans {
     });
   }
 
-  /** Forgets plans, and what is open of no other. Returns those that are gone; their queues are left. */
+  /** Removes plans, and their open ranges that no other plan includes. Returns the removed plans; their queues stay. */
   async remove(id: number | undefined): Promise<readonly BackfillPlan[]> {
     let gone: readonly BackfillPlan[] = [];
     await this.#book.transact(async (transaction) => {

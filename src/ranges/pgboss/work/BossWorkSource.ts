@@ -18,21 +18,21 @@ import { PlanQueues } from '../queues/PlanQueues.js';
 import type { PlanQueuesOptions } from '../queues/PlanQueues.js';
 import { liveOf, SharedPlans } from '../queues/SharedPlans.js';
 import { TakenJobs } from './TakenJobs.js';
-import { tendQueues } from '../queues/tendQueues.js';
+import { maintainQueues } from '../queues/maintainQueues.js';
 import type { WorkerRegistry } from '../workers/WorkerRegistry.js';
 import { readWorkers } from '../workers/workerRows.js';
 
-/** How often what the database holds is looked at, and asked for work while there is none. */
-const LOOK_EVERY_MS = 1_000;
-/** How often queues without a plan and plans without a queue are looked for. */
-const TEND_EVERY_MS = 10_000;
+/** How often the database is polled, also for work while there is none. */
+const POLL_EVERY_MS = 1_000;
+/** How often to look for queues without a plan and plans without a queue. */
+const MAINTAIN_EVERY_MS = 10_000;
 
-/** `maxRangeHeights`: by default the most that the store takes. */
+/** `maxRangeHeights`: by default the maximum of the store. */
 export type BossWorkSourceOptions = PlanQueuesOptions;
 
 export interface BossWorkSourceDependencies {
   readonly boss: Boss;
-  /** This process among the workers; without, nothing is taken: a command. */
+  /** This process among the workers; `undefined` for a command, which takes no work. */
   readonly registry: WorkerRegistry | undefined;
   readonly book: SharedRangeBook;
   readonly chain: ServedHeights;
@@ -42,9 +42,9 @@ export interface BossWorkSourceDependencies {
 }
 
 /**
- * The work source of many machines. Plans are rows of the store; their ranges are jobs of pg-boss, made in the transaction of
- * the plan and completed in the one that publishes the range. A range that got lost is found when its part of the plan is
- * done, and planned again.
+ * The work source of many machines. Plans are rows of the store; their ranges are jobs of pg-boss, created in the transaction
+ * of the plan and completed in the transaction that publishes the range. A lost range is found when its part of the plan is
+ * checked, and planned again.
  */
 export class BossWorkSource implements WorkSource {
   readonly #deps: BossWorkSourceDependencies;
@@ -52,15 +52,15 @@ export class BossWorkSource implements WorkSource {
   readonly #plans: SharedPlans;
   readonly #workVersion: number;
   readonly #taken: TakenJobs;
-  /** Without, nothing is taken. */
+  /** `undefined` for a command. */
   readonly #taker: JobTaker | undefined;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
-  /** The workers, for a command, which is none of them. */
+  /** The workers, for a command, which has no registry. */
   #others: readonly WorkerState[] = [];
   #timer: Timer | undefined;
-  #looking: Promise<void> = Promise.resolve();
-  #tendedAtMs = -Infinity;
+  #polling: Promise<void> = Promise.resolve();
+  #maintainedAtMs = -Infinity;
   #isDraining = false;
   #isClosed = false;
   #wake: (() => void) | undefined;
@@ -74,12 +74,17 @@ export class BossWorkSource implements WorkSource {
     this.#plans = new SharedPlans(parts);
     this.#taken = new TakenJobs({ ...parts, onOver: () => this.#notify() });
     this.#taker = registry && new JobTaker({ ...parts, registry });
-    this.#lookLater(0);
+    this.#pollLater(0);
   }
 
-  /** What the database holds now. Expected errors: `StorageError`. */
+  /** Reads the current state of the database. Expected errors: `StorageError`. */
   async refresh(): Promise<void> {
-    await this.#look();
+    const { boss, registry } = this.#deps;
+    const versions = await this.#queues.versions();
+    if (registry === undefined) this.#others = await readWorkers(boss.database);
+    this.#facts = await this.#deps.book.read();
+    this.#versions = versions;
+    this.#notify();
   }
 
   /** Gives out no more work: `next` resolves with `undefined`. */
@@ -89,11 +94,11 @@ export class BossWorkSource implements WorkSource {
     this.#notify();
   }
 
-  /** Looks no more. What runs is given back first, by its runner. */
+  /** Ends the polling. The runner gives back running ranges first. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
-    await this.#looking;
+    await this.#polling;
   }
 
   async next(signal: AbortSignal): Promise<RangeJob | undefined> {
@@ -102,7 +107,7 @@ export class BossWorkSource implements WorkSource {
         const job = await this.#takeNext();
         if (job !== undefined) return job;
       } catch (error) {
-        if (!goesOver(error)) throw error;
+        if (!isTransient(error)) throw error;
       }
       await this.#changed(signal);
     }
@@ -113,24 +118,24 @@ export class BossWorkSource implements WorkSource {
     const plan = await this.#plans.add(wanted);
     const { id, from, to, order } = plan;
     this.#deps.logger.info({ plan: id, from, to, order }, 'backfill planned');
-    await this.#look();
+    await this.refresh();
     return plan;
   }
 
   async pause(id?: number): Promise<void> {
     await this.#plans.setPaused(id, true);
-    await this.#look();
+    await this.refresh();
     await this.#taken.giveBackUnwanted(this.#facts.plans);
   }
 
   async resume(id?: number): Promise<void> {
     await this.#plans.setPaused(id, false);
-    await this.#look();
+    await this.refresh();
   }
 
   async cancel(id?: number): Promise<void> {
     const gone = await this.#plans.remove(id);
-    await this.#look();
+    await this.refresh();
     await this.#taken.giveBackUnwanted(this.#facts.plans);
     for (const plan of gone) {
       for (const version of this.#versions.get(plan.id) ?? []) await this.#queues.remove(plan.id, version);
@@ -140,7 +145,7 @@ export class BossWorkSource implements WorkSource {
 
   async redrive(): Promise<number> {
     const count = await this.#plans.redrive();
-    await this.#look();
+    await this.refresh();
     return count;
   }
 
@@ -150,7 +155,7 @@ export class BossWorkSource implements WorkSource {
     const busy = new Set(
       workers.filter(({ isAlive }) => isAlive).flatMap(({ busyWith }) => busyWith.map(({ from }) => from)),
     );
-    // What this process has written itself is known at once.
+    // Includes what this process has just written.
     const known = { plans: book.plans(), open: book.open(), coverage: this.#facts.coverage };
     const isRunning = (range: HeightRange): boolean => this.#taken.isRunning(range) || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
@@ -189,39 +194,30 @@ export class BossWorkSource implements WorkSource {
     }
   }
 
-  #lookLater(delayMs: number): void {
+  #pollLater(delayMs: number): void {
     this.#timer = this.#deps.clock.setTimer(delayMs, () => {
-      this.#looking = this.#lookNow().then(() => {
-        if (!this.#isClosed) this.#lookLater(LOOK_EVERY_MS);
+      this.#polling = this.#poll().then(() => {
+        if (!this.#isClosed) this.#pollLater(POLL_EVERY_MS);
       });
     });
   }
 
-  async #lookNow(): Promise<void> {
+  async #poll(): Promise<void> {
     const { boss, book, clock, logger, registry } = this.#deps;
     try {
-      await this.#look();
-      // Nobody waits for it here: the looks must not stop while a line ends.
+      await this.refresh();
+      // Not awaited: polling must not stop while a line ends.
       void this.#taken.giveBackUnwanted(this.#facts.plans);
-      if (registry === undefined || clock.monotonic() - this.#tendedAtMs < TEND_EVERY_MS) return;
-      this.#tendedAtMs = clock.monotonic();
-      await tendQueues({
+      if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
+      this.#maintainedAtMs = clock.monotonic();
+      await maintainQueues({
         ...{ boss, book, registry, logger, queues: this.#queues },
         workVersion: this.#workVersion,
       });
     } catch (error) {
-      // The database is away: it is looked at again.
+      // The database is away: try again at the next poll.
       if (!(error instanceof StorageError)) throw error;
     }
-  }
-
-  async #look(): Promise<void> {
-    const { boss, registry } = this.#deps;
-    const versions = await this.#queues.versions();
-    if (registry === undefined) this.#others = await readWorkers(boss.database);
-    this.#facts = await this.#deps.book.read();
-    this.#versions = versions;
-    this.#notify();
   }
 
   #notify(): void {
@@ -237,14 +233,14 @@ export class BossWorkSource implements WorkSource {
         this.#wake = undefined;
         resolve();
       };
-      const timer = this.#deps.clock.setTimer(LOOK_EVERY_MS, over);
+      const timer = this.#deps.clock.setTimer(POLL_EVERY_MS, over);
       signal.addEventListener('abort', over, { once: true });
       this.#wake = over;
     });
   }
 }
 
-/** The database is away, or another process was quicker: what there is to do is asked for again. */
-function goesOver(error: unknown): boolean {
+/** The database is away, or another process was faster: asking again will do. */
+function isTransient(error: unknown): boolean {
   return error instanceof StorageError && /^(?:unavailable|disk_full|missing|locked)$/.test(error.kind);
 }

@@ -27,7 +27,7 @@ interface FoundJob {
   readonly job: HeldJob<PlanJob>;
 }
 
-/** Takes jobs from the queue: checks of parts first, then ranges, the sporks in turn. */
+/** Takes jobs from the queue: first checks of parts, then ranges, with the sporks in turn. */
 export class JobTaker {
   readonly #deps: JobTakerDependencies;
   readonly #turns = new SporkTurns();
@@ -36,7 +36,7 @@ export class JobTaker {
     this.#deps = dependencies;
   }
 
-  /** Of these plans, whose queues are there. Expected errors: `StorageError`. */
+  /** Takes a job of these plans, whose queues exist. Expected errors: `StorageError`. */
   async take(
     plans: readonly BackfillPlan[],
     coverage: readonly HeightRange[],
@@ -80,7 +80,7 @@ export class JobTaker {
       const job = await queues.takePart(session, plan);
       if (job !== undefined) return { plan, job };
     }
-    for (const { plan, heights } of this.#wishes(plans, coverage, await registry.running(session))) {
+    for (const { plan, heights } of this.#candidates(plans, coverage, await registry.running(session))) {
       const job = await queues.takeRange(session, plan, heights);
       if (job !== undefined) return { plan, job };
     }
@@ -88,7 +88,7 @@ export class JobTaker {
   }
 
   /** Where to look for a range, in this order: plan by plan in the spork whose turn it is, then in the next one. */
-  #wishes(
+  #candidates(
     plans: readonly BackfillPlan[],
     coverage: readonly HeightRange[],
     running: readonly HeightRange[],
@@ -106,7 +106,7 @@ export class JobTaker {
         .filter((_plan, at) => unbegun[at]?.some((each) => overlap(each, spork)) === true)
         .map((plan) => ({ plan, heights: common(served, [spork]) })),
     );
-    // What is known of the coverage may be a moment old: in the end whatever there is to take is taken.
+    // The known coverage may be out of date, so finally every served height is tried.
     const anywhere = plans.map((plan) => ({ plan, heights: served }));
     return sporks.length > 1 ? [...bySpork, ...anywhere] : anywhere;
   }

@@ -12,7 +12,7 @@ import type { TakenJob } from './JobTaker.js';
 import type { PlanJob, PlanQueues } from '../queues/PlanQueues.js';
 import type { WorkerRegistry } from '../workers/WorkerRegistry.js';
 
-/** A range that cannot be run here, or now, is not offered again for so long. */
+/** A range that cannot run here or now is not offered again for this time. */
 const LATER_MS = 10_000;
 
 export interface TakenJobsDependencies {
@@ -23,7 +23,7 @@ export interface TakenJobsDependencies {
   readonly chain: ServedHeights;
   readonly random: Random;
   readonly logger: Logger;
-  /** A range is done, failed or given back. Must not throw. */
+  /** Called when a range is done, failed or given back. Must not throw. */
   readonly onOver: () => void;
 }
 
@@ -36,10 +36,10 @@ interface Running {
   readonly end: () => void;
 }
 
-/** What becomes of the jobs that this process has taken: parts are checked, ranges run, and what came of them is told the queue. */
+/** The jobs that this process has taken: checks parts, runs ranges, and reports the outcomes to the queue. */
 export class TakenJobs {
   readonly #deps: TakenJobsDependencies;
-  /** By first height; at most as many as the runner has places. */
+  /** By first height; at most as many as the runner fills at once. */
   readonly #running = new Map<number, Running>();
 
   constructor(dependencies: TakenJobsDependencies) {
@@ -50,14 +50,14 @@ export class TakenJobs {
     return this.#running.has(from);
   }
 
-  /** `undefined`: there is nothing to run, and the claim is over. */
+  /** `undefined`: nothing to run, and the claim has ended. */
   async begin({ plan, claim }: TakenJob): Promise<RangeJob | undefined> {
     try {
       if (claim.data.kind === 'part') await this.#checkPart(plan, claim);
       else if (await this.#isRunnable(claim)) return await this.#run(plan, claim);
     } catch (error) {
       await this.#end(claim);
-      // Lost already, or the database is away: then the claim runs out.
+      // The job is lost, or the database is away: then the claim times out.
       if (!(error instanceof StorageError)) throw error;
       return undefined;
     }
@@ -65,7 +65,7 @@ export class TakenJobs {
     return undefined;
   }
 
-  /** What no plan wants that is not paused is given back. */
+  /** Gives back ranges whose plan is paused or gone. */
   async giveBackUnwanted(plans: readonly BackfillPlan[]): Promise<void> {
     const unwanted = [...this.#running.values()].filter(
       ({ claim, plan }) => !claim.isCompleted && !plans.some(({ id, isPaused }) => id === plan && !isPaused),
@@ -74,7 +74,7 @@ export class TakenJobs {
     await Promise.all(unwanted.map(({ ended }) => ended));
   }
 
-  /** Plans again what is lacking of a part whose ranges are done. */
+  /** Plans the heights again that a part still lacks after its ranges. */
   async #checkPart(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<void> {
     const { book, logger, queues } = this.#deps;
     const { from, to } = claim.data;
@@ -86,10 +86,10 @@ export class TakenJobs {
       return queues.fill(transaction.session, plan, { from, to }, facts);
     });
     if (again > 0)
-      logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were lacking and are planned again');
+      logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were missing and are planned again');
   }
 
-  /** False: done already, cut otherwise by now, or not to be run at present. */
+  /** False: already done, cut differently by now, or not to run at present. */
   async #isRunnable(claim: Claim<PlanJob>): Promise<boolean> {
     const { book, boss, chain, registry } = this.#deps;
     const { from, to } = claim.data;
@@ -99,7 +99,7 @@ export class TakenJobs {
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
     const isCut = known === undefined && bordersOf(chain).some((border) => from < border && border <= to);
     return boss.database.transaction(async (session) => {
-      // What is lacking all the same is found when the part is checked.
+      // The check of the part finds heights that are still missing.
       if (!isWhole || isCut) {
         await claim.complete(session);
         return false;
@@ -141,7 +141,7 @@ export class TakenJobs {
       signal: controller.signal,
       succeed: async () => {
         await this.#over(running);
-        this.#tellFilled(plan);
+        this.#logFilled(plan);
       },
       fail: (reason, { startOver = false } = {}) =>
         this.#over(running, () => this.#failed(running, reason, startOver)),
@@ -156,7 +156,7 @@ export class TakenJobs {
     try {
       await last?.();
     } catch (error) {
-      // The database is away: silence says what was to be said.
+      // The database is away: the claim times out instead.
       if (!(error instanceof StorageError)) throw error;
     } finally {
       await this.#end(claim);
@@ -192,8 +192,8 @@ export class TakenJobs {
     else logger.debug(fields, 'a range failed and runs again');
   }
 
-  /** The commit that filled the last range of a plan has removed it. */
-  #tellFilled({ id, from, to }: BackfillPlan): void {
+  /** Logs a plan that is filled: the commit of its last range has removed it. */
+  #logFilled({ id, from, to }: BackfillPlan): void {
     const { book, logger } = this.#deps;
     if (book.plans().some((plan) => plan.id === id)) return;
     logger.info({ plan: id, from, to }, 'backfill plan is filled');

@@ -8,7 +8,7 @@ import { Claim } from '../Claim.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 import { LIVE_QUEUE } from './workerRows.js';
 
-/** How often it is looked whether the chain is without a leader. */
+/** How often to try to become the leader. */
 const LOOK_EVERY_MS = 1_000;
 
 export interface BossLeadershipDependencies {
@@ -18,8 +18,8 @@ export interface BossLeadershipDependencies {
 }
 
 /**
- * Leads who holds the one job of an exclusive queue. The job goes to another when its holder is silent: for seven seconds as
- * far as the other workers see, for ten as far as pg-boss does.
+ * The process that holds the one job of an exclusive queue leads. The job goes to another process when its holder is silent:
+ * the other workers give it back after seven seconds, pg-boss after ten.
  */
 export class BossLeadership implements Leadership {
   readonly #deps: BossLeadershipDependencies;
@@ -50,7 +50,7 @@ export class BossLeadership implements Leadership {
 
   async #take(): Promise<Term | undefined> {
     const { boss, registry, clock } = this.#deps;
-    // Refused where there is one, queued or held.
+    // Has no effect if the job exists, queued or held.
     await boss.run('lead', (jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
     let taken: string | undefined;
     try {
@@ -79,7 +79,7 @@ export class BossLeadership implements Leadership {
       try {
         await boss.database.transaction((session) => claim.giveBack(session));
       } catch (error) {
-        // Silence gives it back as well.
+        // It is given back when this process is silent.
         if (!(error instanceof StorageError)) throw error;
       }
       await registry.update(claim.key.id);

@@ -5,18 +5,18 @@ import { sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { overlap, StorageError } from '../../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../../storage/index.js';
-import type { KillWish, WorkerState } from '../../ports.js';
+import type { KillMode, WorkerState } from '../../ports.js';
 import type { Boss } from '../Boss.js';
 import { giveBack } from '../Claim.js';
 import { heightsOf, heldByLiving, heldOf, readRows, stateOf } from './workerRows.js';
 import type { Held } from './workerRows.js';
 
 const BEAT_EVERY_MS = 2_000;
-/** Who looked at this worker for so long, and saw no beat, gives back what it holds: three beats are missing, a fourth is late. */
+/** Without a beat for this time, another worker gives back its jobs: three beats are missing, and a fourth is late. */
 const SILENT_AFTER_MS = 7_000;
-/** Who has not looked for so long judges nobody: the database was away, or this process slept. */
-const LOOKED_AWAY_MS = 3 * BEAT_EVERY_MS;
-/** Rows of workers that have stopped or died are kept for so long. */
+/** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
+const BLIND_AFTER_MS = 3 * BEAT_EVERY_MS;
+/** How long rows of workers that have stopped or died are kept. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
 
 export interface WorkerOptions {
@@ -29,8 +29,8 @@ export interface WorkerDependencies {
   readonly boss: Boss;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The operator wants this process to end. Told once. */
-  readonly onKill: (wish: KillWish) => void;
+  /** Called once when the operator wants this process to end. */
+  readonly onKill: (mode: KillMode) => void;
 }
 
 /** A worker as it was last seen. */
@@ -39,13 +39,13 @@ interface Seen {
   readonly sinceMs: number;
 }
 
-/** Roles that take the rates of the nodes: whoever serves readers alone asks them for little more than their head. */
+/** Roles that use the rates of the nodes: a process that only serves readers asks for little more than the head. */
 const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 
 /**
- * The row of this process among the workers: it says that the process lives and what it holds, brings it the operator's wish
- * to end, and lets the others give back what it held when it is silent. That is sooner than pg-boss would, whose shortest
- * heartbeat is ten seconds, and counts as no failure.
+ * The row of this process in the table of workers: it shows that the process lives and what it holds, tells it when the
+ * operator wants it to end, and lets the others give back its jobs when it is silent. That is sooner than pg-boss, whose
+ * shortest heartbeat is ten seconds, and does not count as a failure.
  */
 export class WorkerRegistry {
   readonly id = randomUUID();
@@ -60,7 +60,7 @@ export class WorkerRegistry {
   #workers: readonly WorkerState[] = [];
   #busy: ReadonlyMap<string, readonly Held[]> = new Map();
   #readAtMs = -Infinity;
-  #wish: KillWish | undefined;
+  #killMode: KillMode | undefined;
   #beating: Promise<void> | undefined;
 
   constructor(options: WorkerOptions, dependencies: WorkerDependencies) {
@@ -68,31 +68,31 @@ export class WorkerRegistry {
     this.#deps = dependencies;
   }
 
-  /** Enters this process. Expected errors: `StorageError`. */
+  /** Inserts the row of this process. Expected errors: `StorageError`. */
   async start(): Promise<void> {
-    await this.#enter(this.#database);
+    await this.#insert(this.#database);
     await this.#look();
     this.#beating = this.#beatOn();
   }
 
-  /** All there are rows of, as of the last beat. */
+  /** All workers in the table, as of the last beat. */
   workers(): readonly WorkerState[] {
     return this.#workers;
   }
 
-  /** Those that share the work, and the rates of the nodes: this one, and all others that do more than serve readers. */
+  /** How many share the work and the rates of the nodes: this one, and all others that do more than serve readers. */
   liveWorkers(): number {
     const works = ({ id, isAlive, roles }: WorkerState): boolean =>
       isAlive && id !== this.id && roles.some((role) => WORKING_ROLES.has(role));
     return 1 + this.#workers.filter(works).length;
   }
 
-  /** The last look at the workers is old: the database is away. */
+  /** True when the workers were last read too long ago: the database is away. */
   isBlind(): boolean {
-    return this.#deps.clock.monotonic() - this.#readAtMs > LOOKED_AWAY_MS;
+    return this.#deps.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
-  /** Part of the transaction that takes the job. */
+  /** Records a job, as part of the transaction that takes it. */
   async hold(session: Session, held: Held): Promise<void> {
     this.#held.set(held.id, held);
     try {
@@ -103,19 +103,19 @@ export class WorkerRegistry {
     }
   }
 
-  /** It is held no more, or at another attempt. */
+  /** Records that a job is no longer held, or at another attempt. */
   async update(id: string, held?: Held): Promise<void> {
     if (held === undefined) this.#held.delete(id);
     else this.#held.set(id, held);
     try {
       await this.#database.transaction((session) => this.#writeBusy(session));
     } catch (error) {
-      // A job that is held no more is given back by nobody: its attempt is over.
+      // Harmless: no other worker gives back a job whose attempt is over.
       if (!(error instanceof StorageError)) throw error;
     }
   }
 
-  /** The transaction that took it came to nothing. */
+  /** Call it when the transaction that took the job was undone. */
   forget(id: string): void {
     this.#held.delete(id);
   }
@@ -131,12 +131,12 @@ export class WorkerRegistry {
     return (await heldByLiving(session)).flatMap(heightsOf);
   }
 
-  /** It takes no more work. */
+  /** Call it when this process takes no more work. */
   setStopping(): void {
     this.#state = 'stopping';
   }
 
-  /** Leaves the row behind, stopped. */
+  /** Marks the row as stopped, and leaves it. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#beating;
@@ -165,7 +165,7 @@ export class WorkerRegistry {
       try {
         await this.#beat();
         await this.#look();
-        await this.#buryTheDead();
+        await this.#releaseSilent();
       } catch (error) {
         if (!(error instanceof StorageError)) throw error;
       }
@@ -174,20 +174,20 @@ export class WorkerRegistry {
 
   async #beat(): Promise<void> {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
-    const { rows } = await this.#database.query<{ kill: KillWish | null }>({
+    const { rows } = await this.#database.query<{ kill: KillMode | null }>({
       text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2 WHERE id = $1 RETURNING kill`,
       values: [this.id, state],
     });
     const [row] = rows;
-    // It was silent for so long that its row is gone.
-    if (row === undefined) return this.#enter(this.#database);
-    if (row.kill === null || row.kill === this.#wish) return;
-    this.#wish = row.kill;
+    // The row was removed after a long silence.
+    if (row === undefined) return this.#insert(this.#database);
+    if (row.kill === null || row.kill === this.#killMode) return;
+    this.#killMode = row.kill;
     this.#deps.logger.info({ how: row.kill }, 'the operator wants this worker to end');
     this.#deps.onKill(row.kill);
   }
 
-  async #enter(session: Session): Promise<void> {
+  async #insert(session: Session): Promise<void> {
     const { version, workVersion, roles } = this.#options;
     await session.query({
       text: `INSERT INTO flow_store.worker VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), 0, now(), NULL)
@@ -213,10 +213,10 @@ export class WorkerRegistry {
   async #look(): Promise<void> {
     const rows = await readRows(this.#database);
     const nowMs = this.#deps.clock.monotonic();
-    const lookedAway = this.isBlind();
+    const wasBlind = this.isBlind();
     this.#readAtMs = nowMs;
     for (const { id, beat } of rows) {
-      const before = lookedAway ? undefined : this.#seen.get(id);
+      const before = wasBlind ? undefined : this.#seen.get(id);
       if (before?.beat !== beat) this.#seen.set(id, { beat, sinceMs: nowMs });
     }
     const there = new Set(rows.map(({ id }) => id));
@@ -225,8 +225,8 @@ export class WorkerRegistry {
     this.#busy = new Map(rows.map((row) => [row.id, heldOf(row)]));
   }
 
-  /** Gives back what the silent hold, and forgets rows that are old. */
-  async #buryTheDead(): Promise<void> {
+  /** Gives back the jobs of silent workers, and deletes old rows. */
+  async #releaseSilent(): Promise<void> {
     const { boss, clock, logger } = this.#deps;
     const nowMs = clock.monotonic();
     for (const [id, { beat, sinceMs }] of this.#seen) {
@@ -237,7 +237,7 @@ export class WorkerRegistry {
           text: `UPDATE flow_store.worker SET busy = '[]' WHERE id = $1 AND beat = $2`,
           values: [id, beat],
         });
-        // It lives after all, or another one was quicker.
+        // It is alive after all, or another worker was faster.
         if (rowCount === 0) return 0;
         let count = 0;
         for (const key of held) if (await giveBack(boss, session, key)) count += 1;

@@ -1,8 +1,8 @@
 import type { HeightRange, Session } from '../../../storage/index.js';
-import type { KillWish, WorkerState } from '../../ports.js';
+import type { KillMode, WorkerState } from '../../ports.js';
 import type { ClaimKey } from '../Claim.js';
 
-/** A worker whose beat is older than this is told to be dead. */
+/** A worker whose last beat is older than this counts as dead. */
 const DEAD_AFTER_MS = 12_000;
 /** The queue whose one job is held by the process that follows the head. */
 export const LIVE_QUEUE = 'live';
@@ -22,7 +22,7 @@ interface Row {
   readonly started_at: Date;
   readonly beat: string;
   readonly age_ms: number;
-  readonly kill: KillWish | null;
+  readonly kill: KillMode | null;
 }
 
 /** The workers of a store, for commands. Expected errors: `StorageError`. */
@@ -30,11 +30,11 @@ export async function readWorkers(session: Session): Promise<readonly WorkerStat
   return (await readRows(session)).map(stateOf);
 }
 
-/** Tells workers to end. Returns how many that live were told. Expected errors: `StorageError`. */
-export async function killWorkers(session: Session, ids: readonly string[], wish: KillWish): Promise<number> {
+/** Tells workers to end. Returns how many have not stopped yet. Expected errors: `StorageError`. */
+export async function killWorkers(session: Session, ids: readonly string[], mode: KillMode): Promise<number> {
   const { rowCount } = await session.query({
     text: `UPDATE flow_store.worker SET kill = $2 WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
-    values: [ids, wish],
+    values: [ids, mode],
   });
   return rowCount;
 }
@@ -52,12 +52,12 @@ export function heldOf({ busy }: Pick<Row, 'busy'>): readonly Held[] {
   return JSON.parse(busy) as Held[];
 }
 
-/** What workers hold that are not known to be dead. */
+/** The jobs of workers that do not count as dead. */
 export async function heldByLiving(session: Session): Promise<readonly Held[]> {
   return (await readRows(session)).filter((row) => row.age_ms < DEAD_AFTER_MS).flatMap(heldOf);
 }
 
-/** None for a job that is no range. */
+/** Empty for a job that is not a range. */
 export function heightsOf({ from, to }: Held): readonly HeightRange[] {
   return from === undefined || to === undefined ? [] : [{ from, to }];
 }

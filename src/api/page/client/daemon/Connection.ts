@@ -2,25 +2,25 @@ import { openEvents } from './eventFeed.js';
 import { ownHeaders } from './token.js';
 import type { NewestBlock, Refusal, Status, View } from '../types.js';
 
-/** Between two looks at the status. */
+/** Pause between two requests for the status. */
 const POLL_MS = 2_000;
-/** A block that arrives makes the page look again, at most this often. */
+/** A new block makes the page ask again, at most this often. */
 const SOON_MS = 1_000;
-/** For an answer. */
+/** How long to wait for an answer. */
 const ANSWER_LIMIT_MS = 5_000;
-/** Between two tries while the daemon does not answer: doubling. */
+/** Pause between two tries while the daemon does not answer: doubling. */
 const RETRY = { minMs: 1_000, maxMs: 5_000 };
-/** So many refusals in a row are passed over: the next question may be answered. */
+/** This many refusals in a row are not shown: the next request may succeed. */
 const QUIET_REFUSALS = 2;
-/** Further behind, or faster, the daemon sends more events than a page needs. */
+/** Follow events only up to this lag and rate: beyond, there are more events than a page needs. */
 const FOLLOW = { maxLag: 50, maxPerSecond: 20 };
 const UNAUTHORIZED = 401;
-/** After a stream of events that broke. */
+/** Pause after a stream of events broke. */
 const REOPEN_MS = 5_000;
-/** For which version the page was loaded again, in the tab's storage. */
-const LOADED_FOR = 'flow-collection-indexer.loaded-for';
+/** Key in the tab's storage: the version for which the page was reloaded. */
+const RELOADED_FOR = 'flow-collection-indexer.loaded-for';
 
-/** The daemon, as the page hears of it: its status every two seconds, and each new block while it follows the chain. */
+/** Gets the daemon's status every two seconds, and each new block while it follows the chain. */
 export class Connection {
   readonly #onChange: (view: View) => void;
   #view: View = { status: undefined, receivedAtMs: 0, trouble: undefined, newest: undefined };
@@ -35,22 +35,22 @@ export class Connection {
     this.#onChange = dependencies.onChange;
   }
 
-  /** Begins, and goes on until the page is left; a page that nobody sees asks nothing. */
+  /** Runs until the page is left; pauses while the page is hidden. */
   start(): void {
     document.addEventListener('visibilitychange', () => {
-      if (document.hidden) this.#rest();
+      if (document.hidden) this.#pause();
       else this.#askIn(0);
     });
     this.#askIn(0);
   }
 
-  /** There is a token now, or another one. */
+  /** Call it when the token has changed. */
   askAgain(): void {
     this.#failures = 0;
     this.#askIn(0);
   }
 
-  #rest(): void {
+  #pause(): void {
     window.clearTimeout(this.#timer);
     this.#unfollow(0);
   }
@@ -76,7 +76,7 @@ export class Connection {
 
   #arrived(status: Status): void {
     this.#failures = 0;
-    loadAgainFor(status.version);
+    reloadFor(status.version);
     this.#show({ status, receivedAtMs: performance.now(), trouble: undefined });
     const { lag, rate } = status;
     const isNear = lag !== null && lag <= FOLLOW.maxLag && rate <= FOLLOW.maxPerSecond;
@@ -84,7 +84,7 @@ export class Connection {
     else this.#unfollow(0);
   }
 
-  /** Returns for how long to wait. */
+  /** Returns how long to wait. */
   #failed(error: unknown): number {
     this.#unfollow(0);
     const isRefusal = error instanceof RefusedError;
@@ -131,7 +131,7 @@ export class Connection {
   }
 }
 
-/** The daemon answered, and refused. */
+/** The daemon refused the request. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError';
   readonly code: number;
@@ -144,7 +144,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** Asks the daemon. Expected errors: RefusedError; those of `fetch`. */
+/** One GET of the daemon. Expected errors: RefusedError; those of `fetch`. */
 export async function readJson<T>(path: string): Promise<T> {
   const signal = AbortSignal.timeout(ANSWER_LIMIT_MS);
   const answer = await fetch(path, { cache: 'no-store', headers: ownHeaders(), signal });
@@ -158,9 +158,9 @@ export async function readJson<T>(path: string): Promise<T> {
 export function messageOf(error: unknown): string {
   if (error instanceof RefusedError) return `It answers, but refuses: ${error.message}.`;
   if (error instanceof DOMException && error.name === 'TimeoutError')
-    return `It gave no answer within ${ANSWER_LIMIT_MS / 1_000} s: it hangs, or something on the way swallows the request.`;
-  if (error instanceof SyntaxError) return 'What answers at its address is something else.';
-  return 'Nothing listens at its address, or the way there is cut.';
+    return `It gave no answer within ${ANSWER_LIMIT_MS / 1_000} s: it hangs, or the request was lost on the way.`;
+  if (error instanceof SyntaxError) return 'Something else answers at its address.';
+  return 'Nothing listens at its address, or the network is down.';
 }
 
 function newestOf(data: string): NewestBlock {
@@ -172,10 +172,10 @@ function newestOf(data: string): NewestBlock {
   return { height, collections: collections.length, transactions };
 }
 
-/** A daemon of another version has other scripts. Once per version: a proxy may keep the old ones. */
-function loadAgainFor(version: string): void {
+/** Reloads the page for a daemon of another version, which has other scripts. Once per version: a proxy may cache the old ones. */
+function reloadFor(version: string): void {
   if (document.body.dataset['version'] === version) return;
-  if (sessionStorage.getItem(LOADED_FOR) === version) return;
-  sessionStorage.setItem(LOADED_FOR, version);
+  if (sessionStorage.getItem(RELOADED_FOR) === version) return;
+  sessionStorage.setItem(RELOADED_FOR, version);
   location.reload();
 }

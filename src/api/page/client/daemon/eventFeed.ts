@@ -1,6 +1,6 @@
 import { ownHeaders } from './token.js';
 
-/** Calls back with the name and the data of each event of `/events`, and once when it is over. Returns what ends it. */
+/** Calls back with the name and data of each event of `/events`, and once at the end. `close` ends it. */
 export function openEvents(
   onEvent: (name: string, data: string) => void,
   onEnd: () => void,
@@ -26,7 +26,7 @@ export function openEvents(
   return { close: () => cut.abort() };
 }
 
-/** Ours stand on one line each. */
+/** Our events have each field on one line. */
 function fieldOf(event: string, name: string): string {
   const line = event.split('\n').find((each) => each.startsWith(`${name}: `));
   return line?.slice(name.length + 2) ?? '';

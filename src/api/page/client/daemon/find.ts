@@ -1,21 +1,21 @@
 import { messageOf, readJson, RefusedError } from './Connection.js';
 import type { Explanation } from '../types.js';
 
-/** The part of the address that says what was looked for. */
+/** The beginning of the address fragment that names what to find. */
 const FIND = '#find=';
 
 export function findHref(key: string): string {
   return FIND + encodeURIComponent(key);
 }
 
-/** What the address says is looked for; `undefined` for nothing. */
+/** The key in the address; `undefined` if there is none. */
 export function keyOfAddress(): string | undefined {
   const { hash } = window.location;
   const key = hash.startsWith(FIND) ? decodeURIComponent(hash.slice(FIND.length)).trim() : '';
   return key === '' ? undefined : key;
 }
 
-/** A height or an id as people write it: with commas, spaces or 0x. */
+/** A height or an id as people write it, with commas and spaces removed. */
 export function cleaned(text: string): string {
   const bare = text.trim();
   return /^[\d,._\s’']+$/.test(bare) ? bare.replaceAll(/\D/g, '') : bare;
@@ -25,7 +25,7 @@ export function cleaned(text: string): string {
 export interface Found {
   readonly key: string;
   readonly explanation: Explanation;
-  /** The document; a sentence where there is none. */
+  /** The document, or a sentence that says why there is none. */
   readonly document: { readonly path: string; readonly body: unknown } | { readonly why: string };
 }
 

@@ -1,7 +1,7 @@
 import type { Codes } from './codes.js';
 import type { View } from '../types.js';
 
-/** How the daemon is, in a word or two. */
+/** The state of the daemon in a word or two. */
 export interface Standing {
   readonly look: 'ok' | 'busy' | 'bad' | 'unknown';
   readonly words: string;
@@ -20,8 +20,8 @@ export function standingOf({ status, trouble }: View, codes: Codes): Standing {
 
 const COLOURS = { ok: '#1a7f4b', busy: '#1f6feb', bad: '#c62f2f', unknown: '#7a8592' } as const;
 
-/** The tab says it too. */
-export function tellTab({ look, words }: Standing, network: string | undefined): void {
+/** Shows it in the tab's title and icon. */
+export function updateTab({ look, words }: Standing, network: string | undefined): void {
   const name = network === undefined ? 'Flow collection indexer' : `${network}: Flow collection indexer`;
   document.title = `${words}: ${name}`;
   const dot = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="7" fill="${COLOURS[look]}"/></svg>`;

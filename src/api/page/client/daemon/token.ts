@@ -1,4 +1,4 @@
-/** In the tab's storage: it is gone with the tab. */
+/** Key in the tab's storage, which is lost with the tab. */
 const KEPT_AS = 'flow-collection-indexer.token';
 
 export function keepToken(token: string): void {

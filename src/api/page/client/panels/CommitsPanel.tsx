@@ -4,7 +4,7 @@ import { MinuteStrip } from '../parts/MinuteStrip.js';
 import { Facts, Panel } from '../parts/Panel.js';
 import type { Minute, Status } from '../types.js';
 
-/** What is written: how much, in what portions, and how long that takes. */
+/** Commits: rate, size and duration. */
 export function CommitsPanel({ status }: { readonly status: Status }): VNode {
   const { lastHour, throughput } = status;
   const slowest = Math.max(0.001, ...lastHour.map(commitSeconds));

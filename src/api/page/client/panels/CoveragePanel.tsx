@@ -15,7 +15,7 @@ const NAMES: Readonly<Record<SegmentKind, string>> = {
   failed: 'failed, to be tried again',
   disputed: 'disputed at its borders',
   planned: 'planned',
-  unserved: 'planned, but served by no node known',
+  unserved: 'planned, but not served by any known node',
   missing: 'not indexed, not planned',
 };
 
@@ -85,7 +85,7 @@ function labelOf({ from, to, kind }: Segment): string {
   return `${heights(from, to)} (${count(to - from + 1)}): ${NAMES[kind]}`;
 }
 
-/** In shares of the strip; what is too narrow to be seen is made wide enough by the style. */
+/** Position and width as shares of the strip; the style gives narrow segments a minimum width. */
 function placeOf(
   { from, to }: Segment,
   chain: { readonly from: number; readonly to: number },

@@ -6,14 +6,14 @@ import type { Status, View } from '../types.js';
 interface FiguresProps {
   readonly view: View;
   readonly status: Status;
-  /** Seconds since the status came. */
+  /** Seconds since the status arrived. */
   readonly elapsed: number;
 }
 
-/** The five figures that tell most. */
+/** The five most important figures. */
 export function Figures({ view, status, elapsed }: FiguresProps): VNode {
   const { lag, rate, throughput, window } = status;
-  // A block that came after the status.
+  // A block may have arrived after the status.
   const head = status.head === null ? null : Math.max(status.head, view.newest?.height ?? 0);
   const collections = throughput?.collectionsPerSecond ?? 0;
   return (
@@ -39,15 +39,15 @@ export function Figures({ view, status, elapsed }: FiguresProps): VNode {
 }
 
 function headNote({ head, headAgeSeconds, headConfirmedSeconds, sealed }: Status, elapsed: number): string {
-  if (head === null) return 'no access node has told it yet';
+  if (head === null) return 'no access node has reported it yet';
   const isSilent = (headConfirmedSeconds ?? Infinity) > SILENT_SECONDS;
   if (isSilent && headConfirmedSeconds !== null)
-    return `nobody has confirmed it for ${age(headConfirmedSeconds + elapsed)}`;
+    return `not confirmed for ${age(headConfirmedSeconds + elapsed)}`;
   const moved = headAgeSeconds === null ? '' : `moved ${age(headAgeSeconds + elapsed)} ago`;
   return sealed === null ? moved : `${moved}, sealed to ${count(sealed)}`;
 }
 
-/** As the daemon has it: then the lag is unknown. */
+/** As in the daemon: after this time the lag is unknown. */
 const SILENT_SECONDS = 8;
 
 function latest({ newest }: View, { firstIndexed, latestIndexed }: Status): [string, string] {
@@ -83,5 +83,5 @@ function eta({ eta: seconds, firstIndexed, lag, latestIndexed, ready, reasons }:
     const isHeldUp = reasons.some(({ code }) => code !== 'behind' && code !== 'starting');
     return ['Unknown', isHeldUp ? 'held up, see above' : 'the gap does not close'];
   }
-  return [duration(Math.ceil(seconds)), `at ${momentIn(seconds)}, if it goes on like this`];
+  return [duration(Math.ceil(seconds)), `at ${momentIn(seconds)}, at this rate`];
 }

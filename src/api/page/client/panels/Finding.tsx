@@ -10,10 +10,10 @@ type Work = NonNullable<Explanation['work']>;
 
 /** Stages in which nothing is wrong. */
 const SOUND: ReadonlySet<Explanation['stage']> = new Set(['indexed', 'committing', 'waiting_for_gap']);
-/** Collections told of one by one. */
+/** Collections listed at most. */
 const MAX_MISSING = 10;
 
-/** What was found: why it is, or is not, here, and the document. */
+/** The explanation and the document of what was found. */
 export function Finding({ found: { explanation, document } }: { readonly found: Found }): VNode {
   const { kind, stage, summary, height, blockId, work, holdingUp } = explanation;
   return (
@@ -40,7 +40,7 @@ export function Finding({ found: { explanation, document } }: { readonly found: 
       {work === null ? null : <InProgress work={work} />}
       {holdingUp === null || stage === 'indexed' ? null : (
         <p>
-          The lowest height to come is {count(holdingUp.height)}, for {age(holdingUp.ageSeconds)}:{' '}
+          The next height is {count(holdingUp.height)}, for {age(holdingUp.ageSeconds)}:{' '}
           {sentence(holdingUp.message)}
         </p>
       )}
@@ -60,7 +60,7 @@ export function Finding({ found: { explanation, document } }: { readonly found: 
         </>
       )}
       <details>
-        <summary>Everything that is known of it</summary>
+        <summary>Everything that is known about it</summary>
         <pre tabIndex={0} role="region" aria-label="Explanation as JSON">
           {JSON.stringify(explanation, null, 2)}
         </pre>

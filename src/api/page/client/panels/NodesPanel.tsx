@@ -17,7 +17,7 @@ interface NodesPanelProps {
   readonly elapsed: number;
 }
 
-/** Each access node: how it is, and what keeps it from being asked. */
+/** Each access node with its state and its troubles. */
 export function NodesPanel({ status: { endpoints }, elapsed }: NodesPanelProps): VNode {
   const from = (wanted: Endpoint['origin']): readonly Endpoint[] =>
     endpoints.filter(({ origin }) => origin === wanted);
@@ -68,7 +68,7 @@ function Node({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: nu
         <strong class="long">{name}</strong>
         <span class={`pill ${look}`}>{words}</span>
       </p>
-      <p class="dim">{about.length === 0 ? 'It has not told of itself.' : about.join(', ')}</p>
+      <p class="dim">{about.length === 0 ? 'It has not identified itself.' : about.join(', ')}</p>
       <Facts items={factsOf(node)} />
       <Troubles node={node} elapsed={elapsed} />
     </li>
@@ -104,7 +104,7 @@ function errorKinds({ lastHour: { kinds, calls } }: Endpoint): string {
     .join(', ');
 }
 
-/** The tightest of its limits, and what it is about. */
+/** Its tightest limit, and the reason for it. */
 function limitOf({ limits }: Endpoint): [string, string] {
   const [tightest] = [...limits].sort(
     (a, b) => (a.ratePerSecond ?? Infinity) - (b.ratePerSecond ?? Infinity),
@@ -118,7 +118,7 @@ function limitOf({ limits }: Endpoint): [string, string] {
   return [rate, why + pause + queue];
 }
 
-/** A name that may be broken between its words. */
+/** Allows line breaks between the words of a name. */
 function spaced(method: string): string {
   return method.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '\u200b');
 }
@@ -126,7 +126,7 @@ function spaced(method: string): string {
 /** Why it is set aside or failing, since when, and until when. */
 function Troubles({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: number }): VNode | null {
   const { reason, sinceSeconds, endsInSeconds } = node;
-  // A lie counts against the call and the node.
+  // A false answer counts against the call and the node: show it once.
   const calls = node.calls.filter((call) => call.reason !== reason);
   if (reason === null && calls.length === 0) return null;
   return (
@@ -148,7 +148,7 @@ function Troubles({ node, elapsed }: { readonly node: Endpoint; readonly elapsed
   );
 }
 
-/** The card has the name already. */
+/** Removes the name, which the card shows already. */
 function withoutName(words: string, { name }: Endpoint): string {
   return words.replaceAll(` at ${name}`, '');
 }

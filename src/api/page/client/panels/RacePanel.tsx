@@ -5,7 +5,7 @@ import { Legend, Panel } from '../parts/Panel.js';
 import { sentence } from '../sentence.js';
 import type { Minute, Status } from '../types.js';
 
-/** The race of the sources: who delivered collections first, minute by minute. */
+/** The race of the sources: which one delivered collections first, by minute. */
 export function RacePanel({ status }: { readonly status: Status }): VNode {
   const { lastHour, sources } = status;
   const most = Math.max(0, ...lastHour.map(firstOf));

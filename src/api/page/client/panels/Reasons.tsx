@@ -10,7 +10,7 @@ interface NoAnswerProps {
   readonly hasStatus: boolean;
 }
 
-/** The daemon is gone: since when, and what the page does about it. */
+/** The daemon does not answer: since when, and when the page tries again. */
 export function NoAnswer({ trouble, nowMs, hasStatus }: NoAnswerProps): VNode {
   const { since, isRefusal, message, nextTryAtMs, wantsToken } = trouble;
   if (wantsToken) return <TokenWanted message={message} hasStatus={hasStatus} />;
@@ -19,26 +19,26 @@ export function NoAnswer({ trouble, nowMs, hasStatus }: NoAnswerProps): VNode {
     <section class="notice bad" aria-label="No answer">
       <p role="alert">
         <strong>
-          The daemon has not {isRefusal ? 'told its status' : 'answered'} since {timeOf(since)}.
+          The daemon has not {isRefusal ? 'given its status' : 'answered'} since {timeOf(since)}.
         </strong>{' '}
         {message}
       </p>
       <p>
         For {age((Date.now() - since.getTime()) / 1_000)}.{' '}
         {next > 0 ? `The page asks again in ${next} s` : 'The page is asking'}, and goes on by itself once
-        there is an answer. {hasStatus ? 'Below is what was known before.' : ''}
+        there is an answer. {hasStatus ? 'Below is the last known status.' : ''}
       </p>
     </section>
   );
 }
 
-/** Nothing is wrong with the daemon: whoever reads the page must say who they are. */
+/** The daemon works, but wants a token. */
 function TokenWanted({ message, hasStatus }: Pick<NoAnswerProps, 'hasStatus'> & { message: string }): VNode {
   return (
     <section class="notice busy" aria-label="Token wanted">
       <p role="alert">
-        <strong>This daemon tells its status to those with a bearer token.</strong> {message}{' '}
-        {hasStatus ? 'Below is what was known before.' : ''}
+        <strong>This daemon shows its status only to callers with a bearer token.</strong> {message}{' '}
+        {hasStatus ? 'Below is the last known status.' : ''}
       </p>
     </section>
   );
@@ -72,7 +72,7 @@ export function Reasons({ status: { ready, reasons }, codes, elapsed }: ReasonsP
   );
 }
 
-/** What holds the daemon up, and after the first colon, who says so and how often. */
+/** A message: in bold what holds the daemon up, then, after the first colon, the details. */
 function Message({ text }: { readonly text: string }): VNode {
   const [what = '', ...why] = text.split(': ');
   return (
@@ -82,7 +82,7 @@ function Message({ text }: { readonly text: string }): VNode {
   );
 }
 
-/** Text in which `code` stands between backticks. */
+/** Text with `code` between backticks. */
 function withCode(text: string): readonly (VNode | string)[] {
   return text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
 }

@@ -7,7 +7,7 @@ import { Finding } from './Finding.js';
 
 type Result = Found | { readonly key: string; readonly failure: string };
 
-/** Finds a height or an id. What is looked for stands in the address: it can be linked to, and the back button works. */
+/** Finds a height or an id. The key is in the address, so that it can be linked to and the back button works. */
 export function Search(): VNode {
   const [key, setKey] = useState(keyOfAddress);
   const [text, setText] = useState(key ?? '');
@@ -45,7 +45,7 @@ export function Search(): VNode {
     event.preventDefault();
     const wanted = cleaned(text);
     if (wanted === '') return;
-    // The same once more: the address does not change.
+    // The same key again: the address does not change.
     if (wanted === key) setKey(undefined);
     window.location.hash = findHref(wanted);
     setKey(wanted);

@@ -7,14 +7,14 @@ import { Strip } from '../parts/Strip.js';
 import type { StripItem } from '../parts/Strip.js';
 import type { Cell, Status } from '../types.js';
 
-/** Squares of the strip: of a larger window, each stands for several heights. */
+/** Squares of the strip: in a larger window, each shows several heights. */
 const MAX_SQUARES = 512;
-/** A height that has lacked collections for so long is late, whatever the rate; and however low that is, for so long. */
+/** Bounds of the age at which a height without all its collections is late, whatever the rate. */
 const LATE_SECONDS = { min: 2, max: 20 };
-/** The same for one that is very late. */
+/** The lowest age at which it is very late. */
 const STUCK_MIN_SECONDS = 10;
 
-/** From which ages on a height that lacks collections is late, and very late. */
+/** The ages from which a height that lacks collections is late, and very late. */
 interface Limits {
   readonly late: number;
   readonly stuck: number;
@@ -35,8 +35,8 @@ function namesOf({ late, stuck }: Limits): Readonly<Record<string, string>> {
 }
 
 /**
- * In a full window a height waits its turn: as long as the window takes at the present rate, and half as long again. Not where
- * something holds the window up.
+ * In a full window, a height is late after one and a half times the window's duration at the present rate. If something holds up
+ * the window, the lowest limits apply.
  */
 function limitsOf({ rate, reasons, window }: Status): Limits {
   const isHeldUp = reasons.some(({ code }) => code !== 'behind');
@@ -98,8 +98,8 @@ function Waiting({ status, elapsed }: WindowPanelProps): VNode | null {
     const { height, message, ageSeconds } = waitingFor;
     return (
       <p class="oldest">
-        Lowest height to come: <a href={findHref(String(height))}>{count(height)}</a>, for{' '}
-        {age(ageSeconds + elapsed)}. <span class="dim">{whyOf(status, height, message)}</span>
+        Next height: <a href={findHref(String(height))}>{count(height)}</a>, for {age(ageSeconds + elapsed)}.{' '}
+        <span class="dim">{whyOf(status, height, message)}</span>
       </p>
     );
   }
@@ -114,21 +114,21 @@ function Waiting({ status, elapsed }: WindowPanelProps): VNode | null {
   );
 }
 
-/** The reasons why the daemon is not ready stand at the top of the page. */
+/** The top of the page already has the reasons why the daemon is not ready. */
 function whyOf({ reasons }: Status, height: number, why: string): string {
-  const isTold = reasons.some((reason) => reason.code !== 'behind' && reason.height === height);
-  return isTold ? 'The cause stands at the top.' : sentence(why);
+  const isShown = reasons.some((reason) => reason.code !== 'behind' && reason.height === height);
+  return isShown ? 'The cause is at the top.' : sentence(why);
 }
 
 function emptyWords({ firstIndexed, head, lag, latestIndexed }: Status): string {
-  if (head === null) return 'Empty: no access node has told the head of the chain.';
+  if (head === null) return 'Empty: no access node has reported the head of the chain.';
   if (latestIndexed === null && firstIndexed !== null)
     return `Empty: nothing is indexed yet; it begins with height ${count(firstIndexed)}.`;
   if (lag === 0 || (latestIndexed ?? 0) >= head) return 'Empty: everything up to the head is indexed.';
   return 'Empty: no height may be worked on yet.';
 }
 
-/** A square for each height, or for so many of them as one stands for. */
+/** A square for each height, or for each `perSquare` heights. */
 function squaresOf(cell: Cell, perSquare: number, limits: Limits): StripItem[] {
   const squares: StripItem[] = [];
   const look = lookOf(cell, limits);

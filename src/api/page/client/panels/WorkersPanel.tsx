@@ -17,7 +17,7 @@ export function WorkersPanel({ cluster, elapsed }: WorkersPanelProps): VNode {
   const alive = workers.filter(({ alive: isAlive }) => isAlive).length;
   const who =
     leader === null
-      ? 'nobody follows the chain'
+      ? 'no process follows the chain'
       : `${leads ? 'this one' : `${leader.worker} on ${leader.host}`} follows the chain`;
   return (
     <Panel title="Workers" summary={`${count(alive)} of ${count(workers.length)} alive; ${who}`}>
@@ -31,8 +31,7 @@ export function WorkersPanel({ cluster, elapsed }: WorkersPanelProps): VNode {
               <span class={`pill ${worker.alive ? 'ok' : 'bad'}`}>{stateOf(worker)}</span>
             </p>
             <p class="dim">
-              {worker.roles.join(', ')}; version {worker.version}; heard of {age(worker.ageSeconds + elapsed)}{' '}
-              ago
+              {worker.roles.join(', ')}; version {worker.version}; seen {age(worker.ageSeconds + elapsed)} ago
             </p>
             <p>{busyWords(worker)}</p>
           </li>
@@ -54,5 +53,5 @@ function busyWords({ busyWith, leads }: Worker): string {
     ...(leads ? ['Follows the chain'] : []),
     ...(ranges.length === 0 ? [] : [`Fills in ${ranges.join(', ').replaceAll('Height', 'height')}${more}`]),
   ];
-  return parts.length === 0 ? 'Has nothing in hand' : parts.join('. ');
+  return parts.length === 0 ? 'Idle' : parts.join('. ');
 }

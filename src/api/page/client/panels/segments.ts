@@ -1,19 +1,17 @@
 import type { Status } from '../types.js';
 
-/** What is known of a stretch of the chain; of several, the first that holds. */
+/** Kinds of stretches of the chain; where they overlap, the first applies. */
 export const segmentKinds = [
-  ...([
-    'failed',
-    'disputed',
-    'filling',
-    'begun',
-    'indexed',
-    'next',
-    'unserved',
-    'planned',
-    'missing',
-  ] as const),
-];
+  'failed',
+  'disputed',
+  'filling',
+  'begun',
+  'indexed',
+  'next',
+  'unserved',
+  'planned',
+  'missing',
+] as const;
 export type SegmentKind = (typeof segmentKinds)[number];
 
 export interface Segment {
@@ -22,7 +20,7 @@ export interface Segment {
   readonly kind: SegmentKind;
 }
 
-/** Narrower gaps between stretches of one kind are not drawn: a share of the whole. */
+/** Narrower gaps between stretches of one kind are not drawn; a share of the whole. */
 const SMALLEST_GAP = 1 / 1_000;
 
 interface Stretch {
@@ -89,7 +87,7 @@ function cut(stretches: readonly Segment[], chain: Stretch): readonly Segment[] 
   return pieces;
 }
 
-/** Joins neighbours of one kind, and what only a small gap parts. */
+/** Joins neighbours of one kind, also across a small gap. */
 function joined(pieces: readonly Segment[], smallestGap: number): readonly Segment[] {
   const segments: Segment[] = [];
   for (const piece of pieces) {

@@ -7,7 +7,7 @@ export interface MinuteStripProps {
   readonly label: string;
   readonly hint: string;
   readonly minutes: readonly Minute[];
-  /** What a minute shows, and in words. */
+  /** The column of a minute, and its description. */
   readonly column: (minute: Minute) => { readonly words: string; readonly content: VNode };
   readonly children?: ComponentChildren;
 }
@@ -18,7 +18,7 @@ export function MinuteStrip({ minutes, column, ...strip }: MinuteStripProps): VN
     const { words, content } = column(minute);
     const beganAt = new Date(Date.now() - minute.ageSeconds * 1_000);
     return {
-      // The same for a minute in every status.
+      // Stays the same for a minute in every status.
       key: Math.round(beganAt.getTime() / 10_000),
       look: 'column',
       label: `From ${timeOf(beganAt)}: ${words}`,

@@ -3,7 +3,7 @@ import { useId } from 'preact/hooks';
 
 interface PanelProps {
   readonly title: string;
-  /** Beside the title: the one sentence that says how it stands. */
+  /** The current state in one sentence, beside the title. */
   readonly summary?: ComponentChildren;
   readonly look?: string;
   readonly children: ComponentChildren;
@@ -23,7 +23,7 @@ export function Panel({ title, summary, look = '', children }: PanelProps): VNod
   );
 }
 
-/** A name and what is to be told of it, as a list of such. */
+/** A list of names with values and notes. */
 export function Facts({
   look = 'facts',
   items,

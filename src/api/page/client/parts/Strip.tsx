@@ -3,9 +3,9 @@ import { useId, useRef, useState } from 'preact/hooks';
 
 export interface StripItem {
   readonly key: string | number;
-  /** All that is to be said of it. */
+  /** Its full description. */
   readonly label: string;
-  /** Class names: they carry the colour. */
+  /** Class names, which set the colour. */
   readonly look: string;
   /** CSS properties. */
   readonly style?: Readonly<Record<string, string>>;
@@ -16,19 +16,19 @@ interface StripProps {
   readonly label: string;
   readonly look: string;
   readonly items: readonly StripItem[];
-  /** What stands below while nothing is pointed at. */
+  /** Shown below while no item is pointed at. */
   readonly hint: string;
-  /** What its two ends are. */
+  /** Labels of the two ends. */
   readonly ends?: readonly [left: string, right: string];
-  /** Places without anything, to be drawn after the items. */
+  /** Empty places to draw after the items. */
   readonly empty?: number;
   /** The legend. */
   readonly children?: ComponentChildren;
 }
 
 /**
- * Many small things in a row. What each of them is stands below when it is pointed at, or reached with the arrow keys: one stop of
- * the tab key for all of them.
+ * Many small items in a row. The label of the one that is pointed at, or reached with the arrow keys, is shown below. The strip is a
+ * single tab stop.
  */
 export function Strip({ label, look, items, hint, ends, empty = 0, children }: StripProps): VNode {
   const id = useId();
@@ -100,7 +100,7 @@ export function Strip({ label, look, items, hint, ends, empty = 0, children }: S
   );
 }
 
-/** Where a key leads; `undefined` for other keys. */
+/** The place that a key moves to; `undefined` for other keys. */
 function nextPlace(key: string, at: number, length: number, list: HTMLDivElement | null): number | undefined {
   const last = length - 1;
   const within = (place: number): number => Math.max(0, Math.min(last, place));
@@ -122,7 +122,7 @@ function nextPlace(key: string, at: number, length: number, list: HTMLDivElement
   }
 }
 
-/** How many stand in the first row. */
+/** The number of items in the first row. */
 function columnsOf(list: HTMLDivElement | null): number {
   const places = [...(list?.children ?? [])].map((child) => (child as HTMLElement).offsetTop);
   const second = places.findIndex((top) => top > (places[0] ?? 0));

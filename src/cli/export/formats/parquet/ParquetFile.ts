@@ -8,7 +8,7 @@ import type { TableSink } from '../TableForm.js';
 import { parquetSchema } from './parquetSchema.js';
 import { physicalOf, sizeOf } from './physicalCells.js';
 
-/** A row group ends with the row that reaches one of these: what is held in memory is a small multiple of the bytes. */
+/** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
 const GROUP_ROWS = 50_000;
 const GROUP_BYTES = 32 * 1024 * 1024;
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
@@ -57,7 +57,7 @@ export class ParquetFile implements GrowingFile, TableSink {
     if (this.#held >= GROUP_ROWS || this.#heldBytes >= GROUP_BYTES) this.#endGroup();
   }
 
-  /** Groups end within blocks: whatever rows are held by then, the groups before them are whole. */
+  /** Returns the groups that have ended; rows of the current group stay. */
   take(): Uint8Array | undefined {
     return this.#bytes.index > 0 ? this.#drain() : undefined;
   }
@@ -72,17 +72,17 @@ export class ParquetFile implements GrowingFile, TableSink {
     const columnData = this.#columns.map(({ name, type, isScattered }, index): ColumnSource => {
       const source = { name, data: this.#cells[index] ?? [] };
       if (isScattered) return { ...source, encoding: 'PLAIN', statistics: false };
-      // Nobody asks for ranges of bodies, and of lists they would be misleading.
+      // Nobody queries ranges of binary values or scripts.
       return { ...source, statistics: type !== 'binary' && name !== 'script' };
     });
-    // Nothing of it is asynchronous: the bytes stay in memory.
+    // Not asynchronous here: the bytes stay in memory.
     void this.#writer.write({ columnData, rowGroupSize: this.#held });
     this.#cells = this.#columns.map(() => []);
     this.#held = 0;
     this.#heldBytes = 0;
   }
 
-  /** A copy: the library goes on in the same buffer. */
+  /** A copy: the library reuses the buffer. */
   #drain(): Uint8Array {
     const bytes = this.#bytes.getBytes().slice();
     this.#bytes.index = 0;

@@ -1,2 +1,2 @@
-/** Loads the writer of Parquet, with the library that it needs: only those who ask for Parquet wait for it. */
+/** Loads the Parquet writer and its library, which only exports to Parquet need. */
 export const loadParquet = () => import('./ParquetFile.js');

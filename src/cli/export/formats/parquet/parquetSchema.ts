@@ -3,7 +3,7 @@ import type { ColumnShape } from '../../tables/column.js';
 
 type Repetition = NonNullable<SchemaElement['repetition_type']>;
 
-/** Parquet's schema of a table: a root, then the columns, each with what it holds below it. */
+/** Parquet's schema of a table: a root, then the columns, each followed by its children. */
 export function parquetSchema(columns: readonly ColumnShape[]): SchemaElement[] {
   return [{ name: 'root', num_children: columns.length }, ...columns.flatMap(elementsOf)];
 }
@@ -54,7 +54,7 @@ function binary(name: string, repetition: Repetition): SchemaElement {
   return { name, type: 'BYTE_ARRAY', repetition_type: repetition };
 }
 
-/** The three levels that the format asks for. */
+/** The three levels that the format requires. */
 function listOf(name: string, repetition: Repetition, element: readonly SchemaElement[]): SchemaElement[] {
   return [
     {

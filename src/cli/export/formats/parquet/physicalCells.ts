@@ -1,15 +1,15 @@
 import type { Cell, ColumnShape, SignatureCell } from '../../tables/column.js';
 
-/** A cell without a length of its own. */
+/** Size of a cell that has no length. */
 const CELL_BYTES = 8;
-/** Few accounts sign most of what is signed. */
+/** Few accounts make most signatures. */
 const MAX_ADDRESSES = 10_000;
 
 type Items = readonly (string | Buffer | SignatureCell)[];
 
 /**
- * What the library is given of the cells of a column. It takes integers of 64 bits as bigint alone, and turns text into
- * bytes one by one where there is no dictionary, which costs more than all the rest of such a column.
+ * Converts the cells of a column to what the library takes. It takes 64-bit integers only as bigint. In a column without a
+ * dictionary it encodes text byte by byte, which costs more than everything else there: such text is passed as bytes.
  */
 export function physicalOf({ type, isScattered }: ColumnShape): (cell: Cell) => unknown {
   if (type === 'integer') return integers();

@@ -12,7 +12,7 @@ import { SocketSet } from './SocketSet.js';
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
 
-export interface ServerLifeOptions {
+export interface ServerLifecycleOptions {
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
@@ -24,7 +24,7 @@ export interface ServerLifeOptions {
   readonly secrets: ApiSecrets | undefined;
 }
 
-export interface ServerLifeDependencies {
+export interface ServerLifecycleDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called with every error that is a bug, after the caller got an internal error: the owner stops the process. */
@@ -32,7 +32,7 @@ export interface ServerLifeDependencies {
 }
 
 /** How a server listens and ends. */
-export interface ServerEnds {
+export interface ServerHooks {
   readonly socket: Server;
   /** Rejects with the error of Node.js. */
   listen(): Promise<void>;
@@ -43,10 +43,10 @@ export interface ServerEnds {
 }
 
 /** What our servers have in common: listening, handlers in progress, the translation of errors, and a bounded shutdown. */
-export class ServerLife {
-  readonly #options: ServerLifeOptions;
-  readonly #dependencies: ServerLifeDependencies;
-  readonly #ends: ServerEnds;
+export class ServerLifecycle {
+  readonly #options: ServerLifecycleOptions;
+  readonly #dependencies: ServerLifecycleDependencies;
+  readonly #hooks: ServerHooks;
   readonly #sockets: SocketSet;
   #inProgress = 0;
   #onIdle: (() => void) | undefined;
@@ -56,13 +56,13 @@ export class ServerLife {
   #isClosed = false;
 
   constructor(
-    options: ServerLifeOptions,
-    { ends, ...dependencies }: ServerLifeDependencies & { readonly ends: ServerEnds },
+    options: ServerLifecycleOptions,
+    { hooks, ...dependencies }: ServerLifecycleDependencies & { readonly hooks: ServerHooks },
   ) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#ends = ends;
-    this.#sockets = new SocketSet({ server: ends.socket });
+    this.#hooks = hooks;
+    this.#sockets = new SocketSet({ server: hooks.socket });
   }
 
   /** Handlers in progress, even if their callers have hung up. */
@@ -77,7 +77,7 @@ export class ServerLife {
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
   async start(): Promise<void> {
     try {
-      await this.#ends.listen();
+      await this.#hooks.listen();
     } catch (error) {
       throw listenError(error, this.#options);
     }
@@ -87,20 +87,20 @@ export class ServerLife {
     if (isLoopback(address.host) || without.length === 0) return;
     this.#dependencies.logger.warn(
       { server: name, ...address, without, advice: '"doctor" says what to change' },
-      'listening beyond this machine: whoever reaches the port can read',
+      'listening beyond this machine: anyone who reaches the port can read',
     );
   }
 
   /** The listening address, with the port resolved. Only between `start()` and `close()`. */
   address(): { readonly host: string; readonly port: number } {
-    const address = this.#ends.socket.address();
+    const address = this.#hooks.socket.address();
     if (address === null || typeof address === 'string') throw new Error('the server does not listen');
     return { host: this.#options.host, port: address.port };
   }
 
-  /** New connections get this certificate; a port that speaks plain text goes on doing so. */
+  /** New connections get this certificate; a port without TLS stays without. */
   renew({ tls }: ApiSecrets): void {
-    const { socket } = this.#ends;
+    const { socket } = this.#hooks;
     if (socket instanceof TlsServer && tls !== undefined) renew(socket, tls);
   }
 
@@ -142,14 +142,14 @@ export class ServerLife {
     let timer: Timer | undefined;
     const graceIsOver = new Promise<void>((resolve) => {
       timer = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
-        void Promise.resolve(this.#ends.cut()).then(() => {
+        void Promise.resolve(this.#hooks.cut()).then(() => {
           this.#sockets.destroyAll();
           resolve();
         });
       });
     });
     try {
-      await this.#ends.stop();
+      await this.#hooks.stop();
       if (this.#inProgress > 0) {
         await Promise.race([graceIsOver, new Promise<void>((resolve) => (this.#onIdle = resolve))]);
       }

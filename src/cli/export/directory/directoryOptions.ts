@@ -1,3 +1,4 @@
+import { accountRoleNames, ANY_ROLE } from '../../../api/index.js';
 import { accountRoles, accountsOf, parseAddress } from '../../../flow/index.js';
 import type { AccountRole, Address } from '../../../flow/index.js';
 import { OperatorError, quoted } from '../../../runtime/index.js';
@@ -6,11 +7,9 @@ import type { Compression, FileFormat } from '../../arguments/flags.js';
 import { checkCompression } from '../formats/compression.js';
 import type { Wanted } from '../formats/TableForm.js';
 import { chooseColumns } from '../tables/chooseColumns.js';
-import type { DirectoryWishes } from './exportToDirectory.js';
+import type { DirectoryOptions } from './exportToDirectory.js';
 
-const ALL_ROLES = accountRoles.payer | accountRoles.proposer | accountRoles.authorizer;
-
-/** The flags that say what files are like; null where not given. */
+/** The flags that describe the files; null where not given. */
 export interface FileFlags {
   readonly output: string | null;
   readonly format: FileFormat;
@@ -23,12 +22,12 @@ export interface FileFlags {
 }
 
 /**
- * What a directory of files is to be like; `undefined` where nothing but lines of JSON to one file is asked for. Expected
- * errors: OperatorError `usage`.
+ * The options for a directory of files; `undefined` when the flags ask for plain lines of JSON. Expected errors:
+ * OperatorError `usage`.
  */
-export function directoryWishes(flags: FileFlags): DirectoryWishes | undefined {
+export function directoryOptions(flags: FileFlags): DirectoryOptions | undefined {
   const { format, partition, compress, columns, scripts, role } = flags;
-  if (role !== null && flags.account === null) throw usage('--role is of an account. Add --account ADDRESS.');
+  if (role !== null && flags.account === null) throw usage('--role needs an account. Add --account ADDRESS.');
   const asked = [
     format !== 'ndjson' && `--format ${format}`,
     partition !== null && '--partition',
@@ -58,14 +57,13 @@ function addressOf(text: string): Address {
 }
 
 function roleOf(text: string): AccountRole {
-  const roles = Object.keys(accountRoles) as AccountRole[];
-  const role = roles.find((each) => each === text);
+  const role = accountRoleNames.find((each) => each === text);
   if (role !== undefined) return role;
-  throw usage(`invalid role ${quoted(text)}: expected one of ${roles.join(', ')}`);
+  throw usage(`invalid role ${quoted(text)}: expected one of ${accountRoleNames.join(', ')}`);
 }
 
 function wantedOf(address: Address, role: AccountRole | undefined): Wanted {
-  const wanted = role === undefined ? ALL_ROLES : accountRoles[role];
+  const wanted = role === undefined ? ANY_ROLE : accountRoles[role];
   return ({ wire }) =>
     accountsOf(wire).some((each) => each.address === address && (each.roles & wanted) !== 0);
 }

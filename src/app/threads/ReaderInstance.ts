@@ -16,7 +16,7 @@ import type {
 } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
-/** Without an acknowledgement for this long, readers count as not served. */
+/** After this time without an acknowledgement, readers count as not served. */
 export const DOWN_AFTER_MS = 3_000;
 /** Time for a graceful stop; its servers take CLOSE_GRACE_MS (2 s) at most. */
 const STOP_GRACE_MS = 4_000;
@@ -34,47 +34,47 @@ export interface ReaderSources {
   readonly desk: ForwardingDesk;
 }
 
-/** What a thread says that `ReaderLife` does not see to itself. */
-export type ReaderNews = Exclude<FromReader, { readonly kind: 'ack' | 'ask' | 'admit' | 'over' }>;
+/** Messages of a thread that `ReaderInstance` does not handle itself. */
+export type ReaderEvent = Exclude<FromReader, { readonly kind: 'ack' | 'ask' | 'admit' | 'over' }>;
 
-export interface ReaderLifeDependencies {
+export interface ReaderInstanceDependencies {
   readonly start: StartReader;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly onNews: (news: ReaderNews) => void;
-  /** Called once, last; with the uncaught error, if there was one. */
+  readonly onEvent: (event: ReaderEvent) => void;
+  /** Called once, at the end; with the uncaught error, if there was one. */
   readonly onEnd: (error: unknown) => void;
 }
 
 /**
- * One reader thread, from start to end: sends it what may be read, answers its questions, and ends it. It is sent one
- * state at a time, the newest, and acknowledges each: that is its heartbeat as well.
+ * One reader thread, from start to end: sends it the state of the index, answers its questions, and ends it. Each state waits
+ * for the acknowledgement of the one before, which also serves as heartbeat.
  */
-export class ReaderLife {
+export class ReaderInstance {
   readonly #clock: Clock;
   readonly #handle: ReaderHandle;
   readonly #gate = EndGate.forThread();
   readonly #admissions: CallAdmissions;
   readonly #logger: Logger;
-  readonly #onNews: (news: ReaderNews) => void;
+  readonly #onEvent: (event: ReaderEvent) => void;
   #sources: ReaderSources | undefined;
-  /** A state was sent that is not acknowledged yet. */
-  #isOwed = false;
-  /** Something changed after the state that is not acknowledged yet. */
-  #hasNews = false;
+  /** A state was sent and is not acknowledged yet. */
+  #awaitsAck = false;
+  /** Something has changed since that state. */
+  #hasChanged = false;
   /** Surroundings were sent since the last check. */
-  #knowsSurroundings = false;
+  #hasSurroundings = false;
   #silentMs = 0;
   #listensSinceMs: number | undefined;
   #refusal: string | undefined;
   #isGivenUp = false;
   #stopping: Timer | undefined;
 
-  constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderLifeDependencies) {
-    const { clock, logger, onEnd, onNews, start } = dependencies;
+  constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderInstanceDependencies) {
+    const { clock, logger, onEnd, onEvent, start } = dependencies;
     this.#clock = clock;
     this.#logger = logger;
-    this.#onNews = onNews;
+    this.#onEvent = onEvent;
     const handle = start({ ...options, gate: this.#gate.memory });
     this.#handle = handle;
     this.#admissions = new CallAdmissions({ clock, post: (message) => handle.post(message) });
@@ -86,7 +86,7 @@ export class ReaderLife {
     });
   }
 
-  /** Time without an acknowledgement of what was sent, as counted by `look`. 0 when none is owed. */
+  /** How long an acknowledgement is overdue, as counted by `look`; 0 when none is. */
   get silentMs(): number {
     return this.#silentMs;
   }
@@ -96,7 +96,7 @@ export class ReaderLife {
     return this.#listensSinceMs;
   }
 
-  /** Why it could not serve, in words for the operator. */
+  /** Why it cannot serve, for the operator. */
   get refusal(): string | undefined {
     return this.#refusal;
   }
@@ -115,21 +115,21 @@ export class ReaderLife {
     this.#send();
   }
 
-  /** What may be read has changed. */
+  /** Call it when the index has changed. */
   notify(): void {
-    if (this.#isOwed) this.#hasNews = true;
+    if (this.#awaitsAck) this.#hasChanged = true;
     else this.#send();
   }
 
   notifyOfSurroundings(): void {
-    this.#knowsSurroundings = false;
+    this.#hasSurroundings = false;
     this.notify();
   }
 
   /** The regular check: sends the state and its surroundings, or counts the silence. */
   look(passedMs: number): void {
-    this.#knowsSurroundings = false;
-    if (this.#isOwed) this.#silentMs += passedMs;
+    this.#hasSurroundings = false;
+    if (this.#awaitsAck) this.#silentMs += passedMs;
     else this.#send();
   }
 
@@ -137,13 +137,13 @@ export class ReaderLife {
     this.#handle.post(message);
   }
 
-  /** It hangs: ends it. */
+  /** Terminates a thread that hangs. */
   giveUp(): void {
     this.#isGivenUp = true;
     this.#terminate();
   }
 
-  /** Has it close its servers and end; terminates it if it does not answer. */
+  /** Asks it to close its servers and end; terminates it if it does not. */
   stop(): void {
     if (this.#silentMs >= DOWN_AFTER_MS && !this.#gate.isLoading) {
       this.#terminate();
@@ -156,7 +156,7 @@ export class ReaderLife {
     });
   }
 
-  /** Not at a harmful moment: waits while it loads, and for a while if it is in a critical step. */
+  /** Waits for a safe moment: while the thread loads, and for a while if it is in a critical step. */
   #terminate(): void {
     const endByMs = this.#clock.monotonic() + GATE_LIMIT_MS;
     const attempt = async (): Promise<void> => {
@@ -169,13 +169,13 @@ export class ReaderLife {
     void attempt();
   }
 
-  #send({ withSurroundings = !this.#knowsSurroundings } = {}): void {
+  #send({ withSurroundings = !this.#hasSurroundings } = {}): void {
     const sources = this.#sources;
     if (sources === undefined) return;
-    this.#isOwed = true;
-    this.#hasNews = false;
+    this.#awaitsAck = true;
+    this.#hasChanged = false;
     const surroundings = withSurroundings ? sources.surroundings() : undefined;
-    this.#knowsSurroundings = true;
+    this.#hasSurroundings = true;
     this.#handle.post({
       kind: 'state',
       moment: sources.moment(),
@@ -186,12 +186,12 @@ export class ReaderLife {
   #receive(message: FromReader): void {
     switch (message.kind) {
       case 'ack':
-        this.#isOwed = false;
+        this.#awaitsAck = false;
         this.#silentMs = 0;
-        if (this.#hasNews) this.#send();
+        if (this.#hasChanged) this.#send();
         break;
       case 'ask':
-        // Readers see at least what the status says.
+        // So that reads are at least as new as the status.
         if (message.question.about === 'status') this.#send({ withSurroundings: true });
         this.#handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
@@ -203,14 +203,14 @@ export class ReaderLife {
         break;
       case 'listening':
         this.#listensSinceMs = this.#clock.monotonic();
-        this.#onNews(message);
+        this.#onEvent(message);
         break;
       case 'refused':
         this.#refusal = message.message;
-        this.#onNews(message);
+        this.#onEvent(message);
         break;
       default:
-        this.#onNews(message);
+        this.#onEvent(message);
     }
   }
 
