@@ -16,7 +16,7 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { storePath } from '../support/storeDump.js';
+import { storeFlags, storePath } from '../support/storeDump.js';
 
 const HEAD = 40;
 const checks = ['machine', 'limits', 'store', 'nodes', 'clock', 'disk', 'ports', 'exposure', 'configuration'];
@@ -170,6 +170,33 @@ describe('doctor', () => {
     expect(lacking.saying('nodes', 'warning')).toContain('No node sent execution data just now');
     const only = await examined(startArguments(poor, scratchDirectory(), '--edi-only'));
     expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
+  });
+
+  it('counts planned heights once, however the plans overlap', async () => {
+    const devnet = await node();
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(startArguments(devnet, dataDir));
+    await daemon.reaches(HEAD);
+    devnet.node.setFaults(
+      (['GetBlockByHeight', 'SubscribeBlocksFromStartHeight'] as const).map(
+        (method) => ({ method, fault: 'latency', delayMs: 60_000 }) as const,
+      ),
+    );
+    const planned = await runProgram([
+      'backfill',
+      'plan',
+      '--from',
+      '10',
+      '--to',
+      '30',
+      ...storeFlags(dataDir),
+    ]);
+    expect(planned).toMatchObject({ code: 0, stderr: '' });
+    await daemon.program.stop('SIGKILL');
+    devnet.node.setFaults([]);
+
+    const { saying } = await examined([...startArguments(devnet, dataDir), '--backfill', '5..35']);
+    expect(saying('disk', 'ok')).toMatch(/^31 heights are to come, /m);
   });
 
   it('tells which peers give blocks, and what keeps others from it', async () => {

@@ -3,7 +3,7 @@ import type { NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { missingIn } from '../../storage/index.js';
+import { joined, without } from '../../storage/index.js';
 import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { checkClock } from './checks/clockCheck.js';
@@ -155,20 +155,9 @@ async function countHeightsToCome(
   const wanted = backfill.plan === undefined ? undefined : readHeightsToFill(backfill.plan);
   const first = coverage.at(-1)?.from ?? begins;
   const lowest = wanted === undefined ? first : await lowestOf(wanted.from, network, root ?? first);
-  const history = [...plans, { from: lowest, to: wanted?.to ?? first - 1 }].filter(
-    ({ from, to }) => from <= to,
-  );
-  const missing = new Set<number>();
-  let count = Math.max(0, target - next + 1);
-  for (const range of history) {
-    for (const { from, to } of missingIn(range, coverage)) {
-      // Plans may overlap: each hole counts once, by where it begins.
-      if (missing.has(from)) continue;
-      missing.add(from);
-      count += to - from + 1;
-    }
-  }
-  return count;
+  const history = joined([...plans, { from: lowest, to: wanted?.to ?? first - 1 }]);
+  const live = Math.max(0, target - next + 1);
+  return without(history, coverage).reduce((count, { from, to }) => count + to - from + 1, live);
 }
 
 async function lowestOf(

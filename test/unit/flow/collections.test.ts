@@ -72,7 +72,9 @@ describe('collections', () => {
           expect(found.map((each) => Buffer.from(each.encoded))).toEqual(
             wires.map((wire) => Buffer.from(wire)),
           );
-          expect(found.map((each) => each.id)).toEqual(canonical.map((wire) => toIdentifier(transactionId(wire))));
+          expect(found.map((each) => each.id)).toEqual(
+            canonical.map((wire) => toIdentifier(transactionId(wire))),
+          );
         }
       }),
     );
