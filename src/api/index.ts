@@ -64,7 +64,7 @@ export type {
   PlannedHeight,
   WorkDocument,
   WorkMoment,
-  WorkSource,
+  HeightWorkSource,
 } from './view/heightWork.js';
 export type { Debugging } from './http/debugRoutes.js';
 export { isLoopback, listenError } from './server/listenError.js';

@@ -8,7 +8,7 @@ import { summaryOf } from './explainSummary.js';
 import { parseHeight } from '../view/queryParameters.js';
 import { coverageOf, lastReadable, rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
-import type { PlannedHeight, WorkMoment, WorkSource } from '../view/heightWork.js';
+import type { PlannedHeight, WorkMoment, HeightWorkSource } from '../view/heightWork.js';
 
 interface Subject {
   readonly key: string;
@@ -25,7 +25,7 @@ interface Subject {
 export async function explainDocument(
   reader: IndexReader,
   key: string,
-  source: WorkSource,
+  source: HeightWorkSource,
 ): Promise<ExplainDocument> {
   const subject = await subjectOf(reader, key, source);
   const { kind, height } = subject;
@@ -86,7 +86,7 @@ export function workOfStore(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
   range: () => IndexedRange,
   historyAt: (height: number) => PlannedHeight | undefined = () => undefined,
-): WorkSource {
+): HeightWorkSource {
   return {
     momentAt: (height) => ({
       range: range(),
@@ -119,7 +119,7 @@ export function parseExplainKey(key: string): number | Identifier {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-async function subjectOf(reader: IndexReader, key: string, source: WorkSource): Promise<Subject> {
+async function subjectOf(reader: IndexReader, key: string, source: HeightWorkSource): Promise<Subject> {
   const id = parseExplainKey(key);
   if (typeof id === 'number') {
     const stored = await reader.blockByHeight(id);
@@ -143,7 +143,10 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Omit<S
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-async function placeInWork(source: WorkSource, id: Identifier): Promise<Omit<Subject, 'key'> | undefined> {
+async function placeInWork(
+  source: HeightWorkSource,
+  id: Identifier,
+): Promise<Omit<Subject, 'key'> | undefined> {
   const named = await source.naming(id);
   return named && { ...named, blockId: named.kind === 'block' ? id : null };
 }

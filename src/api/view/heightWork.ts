@@ -6,7 +6,7 @@ import { executionDataStatus } from './statusDocument.js';
 import type { BackfillRangeStatus, IndexedRange, StatusDocument } from './statusDocument.js';
 
 /** What is known about heights that are not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
-export interface WorkSource {
+export interface HeightWorkSource {
   momentAt(height: number): WorkMoment | Promise<WorkMoment>;
   /** The lowest height above the watermark whose block is this one, or names this collection. */
   naming(id: Identifier): NamedHeight | undefined | Promise<NamedHeight | undefined>;

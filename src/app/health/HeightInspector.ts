@@ -5,7 +5,7 @@ import type {
   NamedHeight,
   WorkDocument,
   WorkMoment,
-  WorkSource,
+  HeightWorkSource,
 } from '../../api/index.js';
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
@@ -13,7 +13,7 @@ import type { DaemonState } from './DaemonState.js';
 import type { StatusReport } from './status/StatusReport.js';
 
 /** What the daemon knows about the work on one height, read from the parts of the line on demand. */
-export class HeightInspector implements WorkSource {
+export class HeightInspector implements HeightWorkSource {
   readonly #state: DaemonState;
   readonly #report: Pick<StatusReport, 'status'>;
 

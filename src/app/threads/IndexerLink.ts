@@ -1,6 +1,6 @@
 import type { Admission, AdmittedCall, Endpoint, ForwardingDesk, NotAdmitted } from '../../access/index.js';
 import { ApiError, indexerSilent } from '../../api/index.js';
-import type { IndexedRange, StatusSource, WorkSource } from '../../api/index.js';
+import type { IndexedRange, StatusSource, HeightWorkSource } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { abortReason } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
@@ -48,7 +48,7 @@ interface AskedAdmission {
  * The reader thread's link to the indexing thread: its latest state, questions with a deadline, and the admission of
  * forwarded calls.
  */
-export class IndexerLink implements StatusSource, WorkSource, ForwardingDesk {
+export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDesk {
   readonly #clock: Clock;
   readonly #post: (message: FromReader) => void;
   readonly #asked = new Map<number, Asked>();

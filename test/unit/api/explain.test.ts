@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError, explainDocument, workOfStore } from '../../../src/api/index.js';
-import type { HeightWork, IndexedRange, WorkSource } from '../../../src/api/index.js';
+import type { HeightWork, IndexedRange, HeightWorkSource } from '../../../src/api/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -51,9 +51,13 @@ function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): 
 
 const reasons = [{ code: 'behind', message: 'far behind', sinceSeconds: 1 } as const];
 
-function explained(key: number | string, work?: HeightWork, naming: WorkSource['naming'] = () => undefined) {
+function explained(
+  key: number | string,
+  work?: HeightWork,
+  naming: HeightWorkSource['naming'] = () => undefined,
+) {
   const closed = workOfStore(store, () => range);
-  const source: WorkSource = {
+  const source: HeightWorkSource = {
     momentAt: async (height) => ({ ...(await closed.momentAt(height)), daemon: { reasons, work } }),
     naming: async (id) => (await closed.naming(id)) ?? naming(id),
   };
@@ -152,7 +156,7 @@ describe('an id', () => {
   });
 
   const inHand =
-    (kind: 'block' | 'collection', id: Identifier): WorkSource['naming'] =>
+    (kind: 'block' | 'collection', id: Identifier): HeightWorkSource['naming'] =>
     (asked) =>
       asked === id ? { kind, height: LATEST + 1 } : undefined;
 

@@ -16,7 +16,7 @@ import { heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js'
 import type { Route } from '../../openapi/route.js';
 import * as t from '../../schema.js';
 import { errorSchema, invalidArgument } from '../../view/ApiError.js';
-import type { WorkSource } from '../../view/heightWork.js';
+import type { HeightWorkSource } from '../../view/heightWork.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
 import { single } from '../../view/queryParameters.js';
 import { statusSchema } from '../../view/statusDocument.js';
@@ -26,7 +26,7 @@ import type { EventStreams } from '../EventStreams.js';
 export interface DaemonRoutesDependencies {
   readonly reader: ReadableIndex;
   readonly status: StatusSource;
-  readonly work: WorkSource;
+  readonly work: HeightWorkSource;
   readonly events: EventStreams;
 }
 
