@@ -11,11 +11,11 @@ const WEIGH_AGAIN_MS = 5_000;
 
 /** What a store in a database weighs, as when last looked at. Its disks are the business of whoever runs the database. */
 export class DatabaseWatch implements WriteRoom {
-  readonly #store: Pick<SharedStore, 'weigh'>;
+  readonly #store: Pick<SharedStore, 'sizeBytes'>;
   readonly #clock: Clock;
   #storeBytes: number | undefined;
 
-  constructor(dependencies: { readonly store: Pick<SharedStore, 'weigh'>; readonly clock: Clock }) {
+  constructor(dependencies: { readonly store: Pick<SharedStore, 'sizeBytes'>; readonly clock: Clock }) {
     this.#store = dependencies.store;
     this.#clock = dependencies.clock;
   }
@@ -61,7 +61,7 @@ export class DatabaseWatch implements WriteRoom {
 
   async #weigh(): Promise<boolean> {
     try {
-      this.#storeBytes = await this.#store.weigh();
+      this.#storeBytes = await this.#store.sizeBytes();
       return true;
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
