@@ -1,4 +1,3 @@
-export { WorkSignal } from '../jobqueue/index.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export type { FinalizationListenerOptions } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
@@ -9,4 +8,3 @@ export type {
 } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
-export type { LinkedHeight, LinkedHeights } from './ports.js';

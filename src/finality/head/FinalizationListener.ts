@@ -29,8 +29,8 @@ export interface FinalizationListenerDependencies {
 }
 
 /**
- * Knows the finalized and the sealed head of the network. Neither ever goes down, whichever node answers (heights
- * behind a load balancer do). Streams are judged by what they deliver, not by being open.
+ * Knows the finalized and the sealed head of the network. Neither ever falls, whichever node answers (behind a load
+ * balancer the reported heights do). Streams are judged by what they deliver, not by being open.
  */
 export class FinalizationListener {
   readonly #clock: Clock;

@@ -6,7 +6,7 @@ import type { ToldHead } from '../ports.js';
 
 export const HEAD_CALL = 'GetLatestBlockHeader';
 
-/** Consecutive sources that never reached the polled height before it is no longer believed. */
+/** The polled height is no longer believed after this many consecutive sources that never reached it. */
 const MAX_MISSES = 2;
 
 export interface HeadPollOptions {
@@ -24,7 +24,7 @@ export interface HeadPollDependencies {
   readonly onHead: (head: ToldHead) => void;
 }
 
-/** Asks the nodes in turn, slowly, for their head, and knows the highest that one has told. */
+/** Asks the nodes in turn, slowly, for their head, and knows the highest reported one. */
 export class HeadPoll {
   readonly #options: HeadPollOptions;
   readonly #deps: HeadPollDependencies;
@@ -37,12 +37,12 @@ export class HeadPoll {
     this.#deps = dependencies;
   }
 
-  /** The highest that was told; -1: none that is believed. */
+  /** The highest reported height; -1: none is believed. */
   get height(): number {
     return this.#height;
   }
 
-  /** A source was given up before it reached the height. */
+  /** A source was abandoned before it reached the height. */
   missed(): void {
     this.#misses += 1;
     if (this.#misses >= MAX_MISSES) this.#believe(-1);

@@ -2,11 +2,11 @@ import type { AccessMethod, AccessNode, StreamReader } from '../../access/index.
 import type { ToldHead } from '../ports.js';
 import type { Way } from '../upstream/TwoWays.js';
 
-/** A stream that has not delivered what a poll has just seen counts as silent after this time. */
+/** After this time, a stream that has not delivered a height that a poll has seen counts as silent. */
 const GRACE_MS = 2_000;
 
-/** Why a source is to be replaced. */
-export interface Lag {
+/** Why to replace a source. */
+interface Lag {
   readonly what: string;
   /** It never reached a height that a poll has seen. */
   readonly isMiss: boolean;
@@ -17,7 +17,7 @@ export class HeadSource implements Way {
   readonly node: AccessNode;
   readonly method: AccessMethod;
   readonly reader: StreamReader<ToldHead>;
-  /** It was given up because it did not keep up. */
+  /** It was abandoned because it did not keep up. */
   isStale = false;
   #deliveredAtMs: number;
   #height = -1;
@@ -44,8 +44,8 @@ export class HeadSource implements Way {
   }
 
   /**
-   * `undefined` while it keeps up with the polled height. `openingMs`: how long its first head may take, whether or not
-   * a poll can tell what it owes: every stream begins with one. `undefined`: any time, for it does not stream.
+   * `undefined` while it keeps up with the polled height. `openingMs`: how long the first head of a stream may take, even
+   * if no poll has seen a higher one: every stream begins with a head. `undefined`: no limit, as it does not stream.
    */
   lag(
     polledHeight: number,

@@ -38,9 +38,9 @@ export interface HeadSubscriptionDependencies {
 }
 
 /**
- * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no node in good
- * standing streams. A slow poll round the nodes tells whether the source keeps up: an open socket proves nothing. A
- * source that delivers nothing, or lags, while the polled head moves is replaced.
+ * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no healthy node
+ * streams. A slow poll of all nodes in turn shows whether the source keeps up: an open socket proves nothing. A source
+ * that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
   readonly #options: HeadSubscriptionOptions;
@@ -51,13 +51,13 @@ export class HeadSubscription {
   readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
   readonly #poll: HeadPoll;
   #source: HeadSource | undefined;
-  /** The highest height that any source has delivered: only a higher one shows that a source works. */
+  /** The highest height that any source has delivered: a source works only if it delivers a higher one. */
   #best = -1;
   #deliveredAtMs: number;
   #answeredAtMs = -Infinity;
   /** Consecutive answers that did not arrive in time. */
   #silences = 0;
-  /** The call by which the source was lost, from when that was logged until it delivers again. */
+  /** The call of the lost source, from when the loss was logged until a source delivers again. */
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
@@ -84,7 +84,7 @@ export class HeadSubscription {
     return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
   }
 
-  /** A node answers again: it is asked at once. */
+  /** A node answers again: ends the current pause. */
   wake(): void {
     this.#pause.wake();
   }
@@ -136,9 +136,9 @@ export class HeadSubscription {
         }
         if (!streams) return 'streams_again';
         const said = `${STREAM} at ${node.name}: the node ended the stream`;
-        // It may have been ended to make way for another stream.
+        // The stream may have ended to make way for another one.
         if (source.height >= 0 || !this.#ways.mayStream(node)) this.#ways.avoid(way);
-        else this.#hold(source, 'refused', said);
+        else this.#blame(source, 'refused', said);
         return 'ended';
       }
     } catch (error) {
@@ -232,13 +232,13 @@ export class HeadSubscription {
     const what = lag.isMiss ? `its ${stream} head ${lag.what}` : lag.what;
     source.isStale = true;
     this.#silences += 1;
-    this.#hold(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
+    this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
     source.reader.cancel();
     if (lag.isMiss) this.#poll.missed();
   }
 
-  /** The source gave nothing, or too little: counts against the call, and is reported. */
-  #hold(source: HeadSource, kind: 'refused' | 'unreachable', said: string): void {
+  /** The source delivered nothing, or too little: counts this against the call, and reports it. */
+  #blame(source: HeadSource, kind: 'refused' | 'unreachable', said: string): void {
     const { node, method } = source;
     this.#troubles.source.note(node.name, method, kind, said);
     this.#ways.failed(source, said);

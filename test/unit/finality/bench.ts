@@ -1,5 +1,6 @@
 import { GuaranteeReview, HeightTable } from '../../../src/collections/index.js';
-import { FinalizationListener, FinalizedBlocks, WorkSignal } from '../../../src/finality/index.js';
+import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
+import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type {
   BlockLink,
   FinalizationListenerOptions,
