@@ -1,5 +1,4 @@
 export { FinalizationListener } from './head/FinalizationListener.js';
-export type { FinalizationListenerOptions } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
 export type {
   FinalizedBlocksDependencies,

@@ -85,7 +85,7 @@ function byteLength(pieces: readonly Uint8Array[]): number {
 }
 
 /** Tag and length of a field of `length` bytes; field numbers up to 15. */
-export function fieldHeader(field: number, length: number): Buffer {
+function fieldHeader(field: number, length: number): Buffer {
   const header = Buffer.allocUnsafe(6);
   header[0] = field * 8 + 2;
   let at = 1;

@@ -2,7 +2,7 @@ import { messageOf, OperatorError, parseJson } from '../../runtime/index.js';
 import { type DevnetMethod, methodNames, methods, type Subject } from './rpcMethods.js';
 
 /** The gRPC statuses a call can end with, except OK. */
-export const statusNames = [
+const statusNames = [
   'CANCELLED',
   'UNKNOWN',
   'INVALID_ARGUMENT',

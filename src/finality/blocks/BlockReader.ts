@@ -9,6 +9,7 @@ import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Refusals } from '../forks/Refusals.js';
 import type { FinalityMetrics } from '../ports.js';
+import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import { Pause } from '../upstream/Pause.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
@@ -25,10 +26,6 @@ const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 const BLOCKS_BEFORE_PRAISE = 3;
 
 export interface BlockReaderOptions {
-  /** A stream whose next block is overdue for this long is reopened. */
-  readonly silentAfterMs: number;
-  /** Delay before NotFound at the tip is retried. */
-  readonly notFoundRetryMs: number;
   /** Blocks requested at once from a node without streams. */
   readonly parallelReads: number;
 }
@@ -82,7 +79,7 @@ export class BlockReader {
     this.#ways = dependencies.ways;
     this.#troubles = dependencies.troubles;
     this.#pause = new Pause({ clock: dependencies.clock });
-    this.#endings = new ReadEndings(options, dependencies);
+    this.#endings = new ReadEndings(dependencies);
   }
 
   /** No node serves the next height, and none has for a while. */
@@ -147,7 +144,7 @@ export class BlockReader {
     const { clock } = this.#deps;
     const { node, method } = way;
     const blocks = new StreamReader(
-      { limitMs: this.#endings.patienceMs(this.#options.silentAfterMs) },
+      { limitMs: this.#endings.patienceMs(STREAM_SILENT_MS) },
       { open: (ended) => this.#open(way, ended), signal, clock },
     );
     let delivered = 0;

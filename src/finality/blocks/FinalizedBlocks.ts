@@ -25,17 +25,11 @@ import { BlockReader } from './BlockReader.js';
 export interface FinalizedBlocksOptions extends BlockBoundsOptions {
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
-  /** A stream whose next block is overdue for this long is reopened. Default 5,000. */
-  readonly silentAfterMs?: number;
-  /** Delay before NotFound at the tip is retried. Default 200. */
-  readonly notFoundRetryMs?: number;
   /** Blocks requested at once from a node without streams. Default 8. */
   readonly parallelReads?: number;
   /** Delay before a failed source is replaced. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
   readonly backoffMaxMs?: number;
-  /** How often the nodes are asked again while none confirms the latest stored block. Default 10,000. */
-  readonly mismatchRetryMs?: number;
 }
 
 export interface FinalizedBlocksDependencies {
@@ -117,7 +111,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#resolver = new ForkResolver(
       {
         firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
-        retryMs: options.mismatchRetryMs ?? 10_000,
         hasSporks: (options.sporkRoots ?? []).length > 0,
       },
       {
@@ -132,11 +125,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       this.#below = new BlockBelow({ height }, { nodes, poll, troubles: this.#troubles, clock });
     }
     this.#reader = new BlockReader(
-      {
-        silentAfterMs: options.silentAfterMs ?? 5_000,
-        notFoundRetryMs: options.notFoundRetryMs ?? 200,
-        parallelReads: options.parallelReads ?? 8,
-      },
+      { parallelReads: options.parallelReads ?? 8 },
       {
         ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: () => this.#bounds.toRead() },
         ...{ linked: this.#linked, ways: this.#ways, resolver: this.#resolver },

@@ -16,6 +16,8 @@ import type { FinalityMetrics } from '../ports.js';
 import { patienceMs } from '../upstream/patienceMs.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
 
+/** Delay before NotFound at the tip is retried. */
+const NOT_FOUND_RETRY_MS = 200;
 /** How often NotFound at the tip is retried quickly: some nodes learn of a block a moment after the others. */
 const MAX_QUICK_RETRIES = 25;
 /** The longest time for these retries, because refusals may be slow. */
@@ -52,7 +54,6 @@ export type ReadEnding =
  * pause. Remembers what failed since the last block arrived, and the first height that each node streams.
  */
 export class ReadEndings {
-  readonly #options: { readonly notFoundRetryMs: number };
   readonly #deps: ReadEndingsDependencies;
   readonly #linked: LinkedBlocks;
   readonly #ways: TwoWays;
@@ -65,8 +66,7 @@ export class ReadEndings {
   /** Consecutive reads that ended because nothing arrived in time. */
   #silences = 0;
 
-  constructor(options: { readonly notFoundRetryMs: number }, dependencies: ReadEndingsDependencies) {
-    this.#options = options;
+  constructor(dependencies: ReadEndingsDependencies) {
     this.#deps = dependencies;
     this.#linked = dependencies.linked;
     this.#ways = dependencies.ways;
@@ -136,7 +136,7 @@ export class ReadEndings {
       // This node will have the block in a moment; until then another may be the real obstacle.
       this.#troubles.answered(node.name);
       this.#ways.skip(way);
-      return this.#options.notFoundRetryMs;
+      return NOT_FOUND_RETRY_MS;
     }
     this.#deps.logger.debug(
       { node: node.name, height: this.#linked.next, kind, error: error.message },

@@ -9,6 +9,8 @@ import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 import type { Refusals } from './Refusals.js';
 import type { TwoWays } from '../upstream/TwoWays.js';
 
+/** How often the nodes are asked again while none confirms the latest stored block. */
+const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
 
@@ -46,7 +48,6 @@ export type Resolution =
  */
 export class ForkResolver {
   readonly #firstHeight: number;
-  readonly #retryMs: number;
   readonly #hasSporks: boolean;
   readonly #refusals: Refusals;
   readonly #nodes: AccessNodes;
@@ -61,7 +62,7 @@ export class ForkResolver {
   #rounds = 0;
 
   constructor(
-    options: { readonly firstHeight: number; readonly retryMs: number; readonly hasSporks: boolean },
+    options: { readonly firstHeight: number; readonly hasSporks: boolean },
     dependencies: {
       readonly refusals: Refusals;
       readonly troubles: NodeTroubles;
@@ -78,7 +79,6 @@ export class ForkResolver {
     this.#hasSporks = options.hasSporks;
     this.#refusals = refusals;
     this.#firstHeight = options.firstHeight;
-    this.#retryMs = options.retryMs;
     this.#nodes = nodes;
     this.#linked = dependencies.linked;
     this.#watermark = dependencies.watermark;
@@ -138,7 +138,7 @@ export class ForkResolver {
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
     await this.#recordMismatch(first, signal);
-    return { kind: 'retry', avoid: [], pauseMs: this.#retryMs };
+    return { kind: 'retry', avoid: [], pauseMs: MISMATCH_RETRY_MS };
   }
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */

@@ -9,9 +9,11 @@ export const HEAD_CALL = 'GetLatestBlockHeader';
 /** The polled height is no longer believed after this many consecutive sources that never reached it. */
 const MAX_MISSES = 2;
 
+/** How often some node is polled for its head while a stream is followed; also the deadline of that call. */
+const FRESHNESS_POLL_MS = 2_000;
+
 export interface HeadPollOptions {
   readonly stream: 'finalized' | 'sealed';
-  readonly freshnessPollMs: number;
 }
 
 export interface HeadPollDependencies {
@@ -52,7 +54,7 @@ export class HeadPoll {
   async run(signal: AbortSignal): Promise<void> {
     const { nodes, clock, troubles } = this.#deps;
     for (;;) {
-      await sleep(clock, this.#options.freshnessPollMs, signal);
+      await sleep(clock, FRESHNESS_POLL_MS, signal);
       const live = nodes.live(HEAD_CALL);
       const healthy = live.filter((candidate) => candidate.healthOf(HEAD_CALL) === 'healthy');
       const asked = healthy.length > 0 ? healthy : live;
@@ -62,7 +64,7 @@ export class HeadPoll {
       try {
         const { height, id } = await node.getLatestBlockHeader(this.#options.stream === 'sealed', {
           signal,
-          timeoutMs: this.#options.freshnessPollMs,
+          timeoutMs: FRESHNESS_POLL_MS,
         });
         this.#deps.onAnswer();
         if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);

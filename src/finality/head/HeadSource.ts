@@ -1,5 +1,6 @@
 import type { AccessMethod, AccessNode, StreamReader } from '../../access/index.js';
 import type { ToldHead } from '../ports.js';
+import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import type { Way } from '../upstream/TwoWays.js';
 
 /** After this time, a stream that has not delivered a height that a poll has seen counts as silent. */
@@ -50,19 +51,18 @@ export class HeadSource implements Way {
   lag(
     polledHeight: number,
     nowMs: number,
-    limits: { readonly silentAfterMs: number; readonly openingMs: number | undefined },
+    { openingMs }: { readonly openingMs: number | undefined },
   ): Lag | undefined {
     if (this.#owed === undefined && polledHeight > this.#height)
       this.#owed = { height: polledHeight, sinceMs: nowMs };
     const silentMs = nowMs - this.#deliveredAtMs;
     if (this.#owed === undefined) {
-      if (this.#height >= 0 || limits.openingMs === undefined || silentMs < limits.openingMs)
-        return undefined;
+      if (this.#height >= 0 || openingMs === undefined || silentMs < openingMs) return undefined;
       return { what: `no head for ${Math.round(silentMs / 1_000)} s`, isMiss: false };
     }
     const owedMs = nowMs - this.#owed.sinceMs;
-    const isSilent = silentMs >= limits.silentAfterMs && owedMs >= GRACE_MS;
-    if (!isSilent && owedMs < limits.silentAfterMs) return undefined;
+    const isSilent = silentMs >= STREAM_SILENT_MS && owedMs >= GRACE_MS;
+    if (!isSilent && owedMs < STREAM_SILENT_MS) return undefined;
     return { what: `stood at ${this.#height} while ${this.#owed.height} was known`, isMiss: true };
   }
 }

@@ -4,7 +4,7 @@ import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { patienceMs } from '../upstream/patienceMs.js';
+import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import { Pause } from '../upstream/Pause.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { TwoWays } from '../upstream/TwoWays.js';
@@ -17,13 +17,10 @@ const STREAM = 'SubscribeBlockDigestsFromLatest';
 
 /** How often the freshness of the stream is checked. */
 const WATCH_INTERVAL_MS = 1_000;
-
-export interface HeadSubscriptionOptions extends HeadPollOptions {
-  readonly pollIntervalMs: number;
-  readonly silentAfterMs: number;
-  readonly backoffMinMs: number;
-  readonly backoffMaxMs: number;
-}
+/** How often a node without streams is asked for its head. */
+const POLL_INTERVAL_MS = 1_000;
+/** Delay before a stream is reopened. */
+const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
 export interface HeadSubscriptionDependencies {
   readonly nodes: AccessNodes;
@@ -43,7 +40,7 @@ export interface HeadSubscriptionDependencies {
  * that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
-  readonly #options: HeadSubscriptionOptions;
+  readonly #options: HeadPollOptions;
   readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
   readonly #ways: TwoWays;
@@ -61,14 +58,13 @@ export class HeadSubscription {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(options: HeadSubscriptionOptions, dependencies: HeadSubscriptionDependencies) {
+  constructor(options: HeadPollOptions, dependencies: HeadSubscriptionDependencies) {
     this.#options = options;
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);
     const { clock, random } = dependencies;
     this.#pause = new Pause({ clock });
-    const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
-    this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses }, { clock, random });
+    this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES }, { clock, random });
     this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
     this.#poll = new HeadPoll(options, {
       ...{ nodes: dependencies.nodes, clock, troubles: this.#troubles.polls },
@@ -179,7 +175,7 @@ export class HeadSubscription {
       const isSealed = this.#options.stream === 'sealed';
       const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
       yield { height, id, node: node.name };
-      await sleep(this.#deps.clock, this.#options.pollIntervalMs, signal);
+      await sleep(this.#deps.clock, POLL_INTERVAL_MS, signal);
     }
   }
 
@@ -225,11 +221,10 @@ export class HeadSubscription {
   }
 
   #judge(source: HeadSource): void {
-    const { silentAfterMs, stream } = this.#options;
-    const openingMs = this.#ways.isStream(source) ? patienceMs(this.#silences, silentAfterMs) : undefined;
-    const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { silentAfterMs, openingMs });
+    const openingMs = this.#ways.isStream(source) ? patienceMs(this.#silences, STREAM_SILENT_MS) : undefined;
+    const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { openingMs });
     if (lag === undefined) return;
-    const what = lag.isMiss ? `its ${stream} head ${lag.what}` : lag.what;
+    const what = lag.isMiss ? `its ${this.#options.stream} head ${lag.what}` : lag.what;
     source.isStale = true;
     this.#silences += 1;
     this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);

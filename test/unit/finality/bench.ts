@@ -3,7 +3,6 @@ import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/ind
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type {
   BlockLink,
-  FinalizationListenerOptions,
   FinalizedBlocksDependencies,
   FinalizedBlocksOptions,
 } from '../../../src/finality/index.js';
@@ -73,8 +72,8 @@ export class World {
       throw new Error(`left behind: ${this.clock.pendingTimers} timers, ${openStreams} streams`);
   }
 
-  listener(options: FinalizationListenerOptions = {}): FinalizationListener {
-    const listener = new FinalizationListener(options, this.common());
+  listener(): FinalizationListener {
+    const listener = new FinalizationListener(this.common());
     this.run(listener);
     return listener;
   }

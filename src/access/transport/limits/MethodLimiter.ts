@@ -37,7 +37,7 @@ interface Waiter {
 }
 
 /** In order of priority: calls for the live range, forwarded calls, calls for history. */
-export const callRanks = ['live', 'forwarded', 'history'] as const;
+const callRanks = ['live', 'forwarded', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
 
 /**

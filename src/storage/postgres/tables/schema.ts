@@ -3,7 +3,7 @@ export const POSTGRES_SCHEMA_VERSION = 1;
 /** Older servers are refused. */
 export const OLDEST_SERVER = 15;
 /** Heights per partition: mainnet's 158 million heights are 32 partitions. */
-export const PARTITION_HEIGHTS = 5_000_000;
+const PARTITION_HEIGHTS = 5_000_000;
 
 /** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
