@@ -1,20 +1,20 @@
 import type { AccessMethod } from './types.js';
 
-/** Every kind of failed call that callers tell apart. All of them are expected in normal operation. */
+/** The kinds of failed calls that callers distinguish. All of them are expected in normal operation. */
 export type UpstreamErrorKind =
-  /** NotFound with the text for a collection that the node has yet to fetch: try again. */
+  /** NotFound with the text for a collection that the node has not fetched yet: try again. */
   | 'not_yet'
   | 'not_found'
-  /** The height is below the node's root; `lowestHeight` says where the node begins. */
+  /** The height is below the node's root; `lowestHeight` is the first that the node has. */
   | 'below_root'
   /** ResourceExhausted that is a rate or stream limit. */
   | 'rate_limited'
-  /** The node does not know the method (old node, service off). */
+  /** The node does not support the method (old node, service off). */
   | 'unimplemented'
   /** ResourceExhausted that is our own receive limit. */
   | 'too_large'
   | 'invalid_argument'
-  /** It wants credentials, or others than it got. */
+  /** The node requires credentials, or rejects ours. */
   | 'unauthenticated'
   | 'failed_precondition'
   | 'deadline'

@@ -17,7 +17,7 @@ export type StreamMethod =
   | 'SubscribeBlockDigestsFromLatest'
   | 'SubscribeExecutionDataFromStartBlockHeight'
   | 'SubscribeExecutionData'
-  /** Of our own `IndexAPI`, which a peer serves. */
+  /** A method of our own `IndexAPI`, which a peer serves. */
   | 'SubscribeIndexedBlocks';
 
 /** Every method that we call. */
@@ -28,7 +28,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Default: the pool's `timeoutMs`. Every call has a deadline. */
   readonly timeoutMs?: number;
-  /** For history: behind all other calls to the node, with what they leave of its rate. */
+  /** For history: the call waits behind all others to the node, and uses what they leave of its rate. */
   readonly isHistory?: boolean;
 }
 
@@ -45,14 +45,14 @@ export interface ReceivedBlock {
   readonly status: BlockStatus;
 }
 
-/** The part of a header that tells where a node stands. */
+/** The part of a block header that identifies the node's chain and its head. */
 export interface BlockHeader {
   readonly id: Identifier;
   readonly parentId: Identifier;
   readonly height: number;
   /** Empty when unknown. */
   readonly chainId: string;
-  /** Since the Unix epoch; `undefined` when unknown. */
+  /** Milliseconds since the Unix epoch; `undefined` when unknown. */
   readonly timestampMs: number | undefined;
 }
 
@@ -68,7 +68,7 @@ export interface NodeVersionInfo {
   /** Hex; empty when unknown. */
   readonly sporkId: string;
   readonly sporkRootHeight: number;
-  /** The lowest height this very node serves. */
+  /** The lowest height that this node serves. */
   readonly nodeRootHeight: number;
 }
 
@@ -123,22 +123,23 @@ export interface AccessNode {
     readonly signal: AbortSignal;
     readonly sealed: boolean;
   }): AsyncIterable<BlockDigest>;
-  /** Falls back to the deprecated `SubscribeExecutionData` on nodes that know only that one. */
+  /** Falls back to the deprecated `SubscribeExecutionData` on nodes that support only that one. */
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
   /** The collections of each block, as another indexer has them stored. */
   subscribeIndexedBlocks(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
 }
 
-/** What a source may report about a node's call; the pool turns it into an order of asking. */
+/** What a source may report about a node's call; the pool derives the order of asking from it. */
 export type NodeFault =
   /**
-   * It gave bytes that do not hash to what was requested, a block off the chain, and the like: counts against the node.
+   * The node sent wrong data, such as bytes that do not hash to the requested id, or a block off the chain: counts
+   * against the node.
    */
   | 'lied'
   /** The call is answered with errors or nonsense: counts against this call alone. */
   | 'failing'
   /**
-   * No answer arrived in time, or the stream stood still while the head moved: this call alone, and as bad as two
+   * No answer arrived in time, or the stream stalled while the head moved: counts against this call alone, as two
    * failures.
    */
   | 'stale';
@@ -155,13 +156,13 @@ export interface AccessNodes {
   forHeight(height: number, method?: AccessMethod): readonly AccessNode[];
   /** Like `forHeight`, but for the execution-data nodes, best first for their stream. */
   forExecutionData(height: number): readonly AccessNode[];
-  /** Other indexers of the chain, best first for their stream, whatever they have indexed. */
+  /** Other indexers of the chain, best first for their stream, whatever heights they have indexed. */
   peers(): readonly AccessNode[];
-  /** Why there is none of them, by peer; `undefined` while there is one. */
+  /** Why no peer is usable, by peer; `undefined` while one is. */
   whyNoPeer(): string | undefined;
   /**
-   * The node delivered what was requested by this call, and it was right: clears the record of the call and of the
-   * node. But a penalty for a lie is served first: one good answer does not undo a lie.
+   * This call returned the requested data, and it was right: clears the record of the call and of the node. A penalty for
+   * a lie still runs its full time: one good answer does not undo a lie.
    */
   succeeded(node: AccessNode, method: AccessMethod): void;
   /**

@@ -8,7 +8,7 @@ import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js
 import type { CollectionRequests, RequestTrail } from './ports.js';
 
 /** A height that has lacked a collection for a long time. It is still retried. */
-export interface UnresolvableHeight {
+interface UnresolvableHeight {
   readonly height: number;
   /** The ids that are missing. */
   readonly ids: readonly Identifier[];
@@ -16,7 +16,7 @@ export interface UnresolvableHeight {
 }
 
 /** The lowest height that lacks a collection, and what it lacks. */
-export interface OldestMissing {
+interface OldestMissing {
   readonly height: number;
   readonly ageSeconds: number;
   readonly missingIds: readonly Identifier[];
@@ -58,7 +58,7 @@ export interface HeightExplainerDependencies {
   readonly requests?: CollectionRequests | undefined;
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   readonly executionDataReason: () => string | undefined;
-  /** Likewise, from peers. */
+  /** Why no peer delivers anything; `undefined` while all is well. */
   readonly peerReason: () => string | undefined;
   readonly clock: Clock;
 }

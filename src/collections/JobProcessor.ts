@@ -67,7 +67,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
 
   constructor(options: JobProcessorOptions, dependencies: JobProcessorDependencies) {
     if (!options.ediOnly && dependencies.requests === undefined) {
-      throw new Error('without ediOnly a JobProcessor needs somebody to ask for collections');
+      throw new Error('without ediOnly a JobProcessor needs `requests`');
     }
     this.#requests = options.ediOnly ? undefined : dependencies.requests;
     this.#mcq = dependencies.mcq;
@@ -83,8 +83,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
 
   /**
    * Starts a height. `done` runs after its durable commit. If the height is durable already, `done` runs at once, or as
-   * soon as the watermark has passed it. Throws for a height above the window or one that is already in hand: bugs of
-   * the caller.
+   * soon as the watermark has passed it. Throws for a height above the window, or one that is already being worked on:
+   * bugs of the caller.
    */
   run(job: BlockJob<FinalizedBlock>, done: () => void): void {
     const { height, block } = job;
@@ -103,9 +103,9 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * Replaces the block of an incomplete height, by another block or by the same one with other guarantees, when a node
-   * lied about the first or may have. The only way in which a block is replaced. The job and its `done` stay the same.
-   * False when there is nothing to replace: same block, unknown height, or complete.
+   * Replaces the block of an incomplete height, by another block or by the same one with other guarantees, because a node
+   * lied about the first or may have. No other method replaces a block. The job and its `done` stay the same. False when
+   * there is nothing to replace: same block, unknown height, or complete.
    */
   replace(block: FinalizedBlock, giver?: Giver): boolean {
     const held = this.#mcq.known(block.height)?.block;
@@ -121,8 +121,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * The chain has this block where another one was handed out. If that one is complete it is too late to replace it:
-   * the false block is being written, or is already durable above the watermark.
+   * The chain has this block where another one was handed out. A complete one can no longer be replaced: the false block
+   * is being written, or is already durable above the watermark.
    */
   onForked(block: FinalizedBlock, giver: Giver): void {
     const held = this.#mcq.known(block.height)?.block;
@@ -161,7 +161,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#window.notify();
   }
 
-  /** The node is not blamed yet, unless the height is complete: then its guarantees are proven. */
+  /** Blames the node only if the height is complete, which proves its guarantees. */
   onContradiction(height: number, by: StreamGiver, detail: string, what: Contradicted = 'guarantees'): void {
     const queued = this.#mcq.get(height);
     // A block without collections is complete at once, which proves nothing.

@@ -7,7 +7,7 @@ export interface HeldUpHeight {
   /** Distinct collections still missing, and how many the block guarantees. */
   readonly missing: number;
   readonly of: number;
-  /** By node, the longest standing first: the most failures of any of its collections, and the latest error text. */
+  /** Per node, oldest trouble first: the most failures for any one collection, and the latest error text. */
   readonly troubles: readonly NodeTrouble[];
   /** Nodes that are not asked now because of their rate limit. */
   readonly heldBack: readonly HeldBackNode[];
@@ -23,7 +23,8 @@ export function troublesOf(trails: readonly RequestTrail[], nowMs: number): read
       const before = troubles.get(node);
       const latest = before !== undefined && before.lastAt > lastAt ? before : { kind, method, said, lastAt };
       troubles.set(node, {
-        ...{ node, kind: latest.kind, method: latest.method, said: latest.said, lastAt: latest.lastAt },
+        ...latest,
+        node,
         count: Math.max(count, before?.count ?? 0),
         sinceMs: Math.min(sinceMs, before?.sinceMs ?? sinceMs),
       });

@@ -1,14 +1,14 @@
 import type { AccessMethod, AccessNode, Giver, TroubleKind } from '../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
-/** Where a collection came from; the label of metrics. */
+/** Where a collection came from; a label of metrics. */
 export type Source = 'requester' | 'edi' | 'peer';
 
-/** One collection as a source hands it in: already verified against its id. */
+/** One collection from a source, already verified against its id. */
 export interface ReceivedCollection {
   readonly collection: VerifiedCollection;
   readonly source: Source;
-  /** Monotonic milliseconds at which its bytes were in hand. */
+  /** Monotonic milliseconds at which all its bytes had arrived. */
   readonly receivedAtMs: number;
 }
 
@@ -49,11 +49,11 @@ export interface RequestTrail {
   readonly askedAtMs?: number | undefined;
   /** The method of the last call. */
   readonly lastMethod?: AccessMethod | undefined;
-  /** Nodes that did not give it, by name, in order of their first failure. */
+  /** Nodes that failed to deliver it, by name, in order of their first failure. */
   readonly failures: ReadonlyMap<string, NodeFailures>;
 }
 
-/** The result of asking one node for one collection. */
+/** How often and how one node failed to deliver one collection. */
 export interface NodeFailures {
   readonly count: number;
   /** The call that failed last, and how. */
@@ -68,11 +68,11 @@ export interface NodeFailures {
 
 /** The result of asking the nodes again for a block. */
 export interface BlockVerdict {
-  /** `gone`: the block is no longer in hand. `alone`: no node but the giver could be asked. */
+  /** `gone`: the block is no longer being worked on. `alone`: only the giver could be asked. */
   readonly kind: 'exchanged' | 'upheld' | 'alone' | 'gone';
   /** The node that gave the current guarantees. */
   readonly giver: string;
-  /** How many other nodes say the same. */
+  /** How many other nodes give the same guarantees. */
   readonly confirmedBy: number;
 }
 
@@ -87,7 +87,7 @@ export interface BlockAnswer {
 export interface BlockAsker {
   /** Every node that serves the height. Expected errors: the signal's abort reason. */
   ask(height: number, signal: AbortSignal): Promise<readonly BlockAnswer[]>;
-  /** The node is proven to forge what it gives by this call. */
+  /** This node has been proven to forge answers to this call. */
   distrust(giver: Giver): void;
 }
 
@@ -113,13 +113,13 @@ export interface BlockWindow {
   changed(signal: AbortSignal): Promise<void>;
 }
 
-/** What the requester needs to know about the streams in order to hold a request back for it. */
+/** What the requester needs to know about the streams, to hold requests back in their favour. */
 export interface ExecutionDataForecast {
   /** True while a stream is fresh and is expected, at its present pace, to deliver this height in time. */
   expects(height: number, withinMs: number): boolean;
 }
 
-/** What a stream contradicts: the guarantees of the block in hand, or that it is this block's turn at all. */
+/** What a stream contradicts: the guarantees of the current block, or the block itself. */
 export type Contradicted = 'guarantees' | 'block';
 
 /** Who streams blocks' collections, and by which call. */
@@ -135,26 +135,27 @@ export interface CollectionSink {
   /** All collections of a block in guarantee order, from a stream. Returns at once; the block is durable later. */
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
   /**
-   * What a node or a peer streams does not match the guarantees of the block. One of the two is false; which one is open
-   * until the height is complete.
+   * The stream of a node or peer does not match the guarantees of the block. One of the two is false; which one is known
+   * only when the height is complete.
    */
   onContradiction(height: number, by: StreamGiver, detail: string, what: Contradicted): void;
 }
 
-/** The durable end of the line. */
+/** Writes complete blocks to the store: the last stage of the line. */
 export interface BlockIndexer {
   latestIndexedHeight(): number;
   /** True when the height is durable: at or below the watermark, or stored above a gap. */
   isIndexed(height: number): boolean;
   /**
-   * The chain has this block at a durable height: the watermark does not pass an earlier process's block without this.
-   * Resolves once it has passed; `undefined` when there is nothing to wait for. Rejects like
+   * Confirms that the chain has this block at a durable height: without it the watermark does not pass a block of an
+   * earlier process. Resolves once it has passed; `undefined` when there is nothing to wait for. Rejects like
    * `onReceivedCollectionsForBlock`, or because another block is durable there.
    */
   confirm(block: FinalizedBlock): Promise<void> | undefined;
   /**
-   * Idempotent, and checked before and again after the height's turn. Resolves once the batch that holds the block is
-   * on disk; `false` when the height was indexed already. Rejects only for storage failure, which stops the process.
+   * Idempotent: checks whether the height is durable at once, and again when it is the height's turn. Resolves once the
+   * batch with the block is on disk; `false` when the height was indexed already. Rejects only for a storage failure,
+   * which stops the process.
    */
   onReceivedCollectionsForBlock(
     block: FinalizedBlock,

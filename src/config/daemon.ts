@@ -15,9 +15,9 @@ export interface DaemonConfig {
   readonly dataDir: string;
   /** URL of the database that holds the index; `undefined`: LevelDB in `dataDir`. May contain a password. */
   readonly store: string | undefined;
-  /** A directory or URL with a copy of a store, to begin with. */
+  /** A directory or URL with a copy of a store to begin with. */
   readonly fromSnapshot: string | undefined;
-  /** All of them where no database is shared. */
+  /** All of them unless a database is shared. */
   readonly roles: readonly Role[];
   readonly startHeight: number | 'root' | 'latest';
   readonly stopHeight: number | undefined;
@@ -50,7 +50,7 @@ export interface DaemonConfig {
   };
   readonly index: { readonly accounts: boolean };
   readonly scrub: { readonly bytesPerSecond: number };
-  /** 0 = indexing never pauses for want of space. */
+  /** 0 = indexing never pauses, however full the disk is. */
   readonly disk: { readonly minFreeBytes: number };
   readonly api: {
     readonly host: string;
@@ -65,7 +65,7 @@ export interface DaemonConfig {
     /** `*` allows all. */
     readonly corsOrigins: readonly string[];
     readonly ratePerSecondPerAddress: number;
-    /** To each of the two ports. */
+    /** Per port. */
     readonly maxConnections: number;
     /** Files in PEM. Without a certificate, the ports speak plain text. */
     readonly tls: {
@@ -90,7 +90,7 @@ export interface LoadedConfig {
   /** Effective values by their documented keys. */
   readonly effective: Readonly<Record<string, unknown>>;
   readonly origins: Readonly<Record<string, Origin>>;
-  /** Keys that the file sets and the environment or a flag decides. */
+  /** Keys that the file sets and the environment or a flag overrides. */
   readonly overridden: readonly string[];
 }
 
@@ -101,14 +101,8 @@ export interface LoadedConfig {
 export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
   const { values, origins, overridden } = loadSettings(daemonSettings, sources);
   const config = resolve(values, terminal);
-  refuseContradictions(config);
-  if (values.roles !== null && config.store === undefined) {
-    throw new OperatorError(
-      'configuration',
-      `roles (${values.roles.join(', ')}) divide the work among processes that share a database, and no store is given, so ` +
-        'this process has to do all of it. Add --store postgres://host/database, or leave --roles out.',
-    );
-  }
+  const contradiction = contradictionIn(config, values.roles);
+  if (contradiction !== undefined) throw new OperatorError('configuration', contradiction);
   return Object.freeze({ config, effective: effectiveValues(config), origins, overridden });
 }
 
@@ -191,73 +185,72 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
   });
 }
 
-function refuseContradictions(config: DaemonConfig): void {
+/** What is wrong with the combination of values, and what to change; `undefined` if nothing is. */
+function contradictionIn(config: DaemonConfig, givenRoles: readonly Role[] | null): string | undefined {
+  const { api, backfill, peers, requester, roles, startHeight, stopHeight, store } = config;
   if (config.ediOnly && !config.edi.enabled) {
-    throw new OperatorError(
-      'configuration',
+    return (
       'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever ' +
-        'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
+      'be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.'
     );
   }
-  if (config.ediOnly && config.peers.length > 0) {
-    throw new OperatorError(
-      'configuration',
-      `ediOnly takes collections from the execution-data stream alone, but peers names ${config.peers.length} other indexers to take ` +
-        'them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.',
+  if (config.ediOnly && peers.length > 0) {
+    return (
+      `ediOnly takes collections from the execution-data stream alone, but peers names ${peers.length} other indexers to take ` +
+      'them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.'
     );
   }
-  if (config.peerTokenFile !== undefined && config.peers.length === 0) {
-    throw new OperatorError(
-      'configuration',
-      'peerTokenFile has a token for other indexers, and peers names none to send it to. Add --peer HOST:PORT, or leave the other out.',
+  if (config.peerTokenFile !== undefined && peers.length === 0) {
+    return (
+      'peerTokenFile has a token for other indexers, but peers names none to send it to. Add --peer HOST:PORT, or leave ' +
+      '--peer-token-file out.'
     );
   }
-  if (config.backfill.plan !== undefined && !config.roles.includes('backfill')) {
-    throw new OperatorError(
-      'configuration',
-      `backfill.plan (${config.backfill.plan}) is for a process that fills in history, and roles (${config.roles.join(', ')}) ` +
-        'leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".',
+  if (backfill.plan !== undefined && !roles.includes('backfill')) {
+    return (
+      `backfill.plan (${backfill.plan}) is for a process that fills in history, but roles (${roles.join(', ')}) leave that ` +
+      'out. Add the role backfill, or drop --backfill and use the command "backfill plan".'
     );
   }
-  if (config.fromSnapshot !== undefined && config.store !== undefined) {
-    throw new OperatorError(
-      'configuration',
-      'fromSnapshot begins a store in the data directory, and the index is in a database (store). Restore the snapshot as a ' +
-        'directory and "migrate" that, or drop --from-snapshot.',
+  if (config.fromSnapshot !== undefined && store !== undefined) {
+    return (
+      'fromSnapshot begins a store in the data directory, but the index is in a database (store). Restore the snapshot to a ' +
+      'directory and "migrate" that, or drop --from-snapshot.'
     );
   }
-  if (config.api.store !== undefined && config.store === undefined) {
-    throw new OperatorError(
-      'configuration',
-      'api.store names a replica of the database that holds the index, and no store is given, so no database does. Add ' +
-        '--store postgres://host/database, or leave --api-store out.',
+  if (api.store !== undefined && store === undefined) {
+    return (
+      'api.store names a replica of the database that holds the index, but no such database is given. Add ' +
+      '--store postgres://host/database, or leave --api-store out.'
     );
   }
-  const { certificateFile, clientCaFile, keyFile } = config.api.tls;
+  const { certificateFile, clientCaFile, keyFile } = api.tls;
   if (certificateFile === undefined && (keyFile ?? clientCaFile) !== undefined) {
-    throw new OperatorError(
-      'configuration',
-      `api.tls.${keyFile === undefined ? 'clientCaFile' : 'keyFile'} is given and api.tls.certificateFile is not, so the ports would ` +
-        'speak plain text. Add --api-tls-certificate-file FILE, or leave the other out.',
+    const [key, flag] =
+      keyFile === undefined
+        ? ['clientCaFile', '--api-tls-client-ca-file']
+        : ['keyFile', '--api-tls-key-file'];
+    return (
+      `api.tls.${key} is given but api.tls.certificateFile is not, so the ports would speak plain text. Add ` +
+      `--api-tls-certificate-file FILE, or leave ${flag} out.`
     );
   }
-  if (config.requester.backoffMinMs > config.requester.backoffMaxMs) {
-    throw new OperatorError(
-      'configuration',
-      `requester.backoffMinMs (${config.requester.backoffMinMs}) is above requester.backoffMaxMs ` +
-        `(${config.requester.backoffMaxMs}). Lower the first or raise the second.`,
+  if (requester.backoffMinMs > requester.backoffMaxMs) {
+    return (
+      `requester.backoffMinMs (${requester.backoffMinMs}) is above requester.backoffMaxMs (${requester.backoffMaxMs}). Lower ` +
+      'the first or raise the second.'
     );
   }
-  if (
-    typeof config.startHeight === 'number' &&
-    config.stopHeight !== undefined &&
-    config.stopHeight < config.startHeight
-  ) {
-    throw new OperatorError(
-      'configuration',
-      `stopHeight (${config.stopHeight}) is below startHeight (${config.startHeight}). Raise the first or lower the second.`,
+  if (typeof startHeight === 'number' && stopHeight !== undefined && stopHeight < startHeight) {
+    return `stopHeight (${stopHeight}) is below startHeight (${startHeight}). Raise the first or lower the second.`;
+  }
+  if (givenRoles !== null && store === undefined) {
+    return (
+      `roles (${givenRoles.join(', ')}) divide the work among processes that share a database, but no store is given, so ` +
+      'this process has to do all of it. Add --store postgres://host/database, or leave --roles out.'
     );
   }
+  return undefined;
 }
 
 function effectiveValues(config: DaemonConfig): Readonly<Record<string, unknown>> {

@@ -1,12 +1,8 @@
 import { optional } from './formats/combined.js';
 import { integer } from './formats/numbers.js';
 import { boolean, choice, text } from './formats/words.js';
-import type { Setting, Settings } from './settings.js';
-import { MAX_HEIGHT } from './settings.js';
-
-function setting<T>(definition: Setting<T>): Setting<T> {
-  return definition;
-}
+import { MAX_HEIGHT, setting } from './settings.js';
+import type { Settings } from './settings.js';
 
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */
 export const devnetSettings = {

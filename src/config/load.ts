@@ -13,7 +13,7 @@ export type Origin = 'default' | 'file' | 'environment' | 'flag';
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
   readonly origins: Readonly<Record<string, Origin>>;
-  /** Keys that the file sets and the environment or a flag decides. */
+  /** Keys that the file sets and the environment or a flag overrides. */
   readonly overridden: readonly string[];
 }
 
@@ -89,7 +89,7 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
   return root as convict.Schema<Record<string, unknown>>;
 }
 
-/** Some editors begin a file with it. It shows nowhere, so no message about it would help. */
+/** Some editors write one at the start of a file. It is invisible, so an error about it would help nobody. */
 const BYTE_ORDER_MARK = /^\uFEFF/;
 
 function readFile(path: string, settings: Settings): Record<string, unknown> {
@@ -100,9 +100,7 @@ function readFile(path: string, settings: Settings): Record<string, unknown> {
     throw new OperatorError(
       'configuration',
       `Cannot read the configuration file ${named(path)}: ${messageOf(error)}.`,
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
   const found: Record<string, unknown> = {};
@@ -182,7 +180,7 @@ function attempt<T>(exit: 'usage' | 'configuration', where: string, read: () => 
   }
 }
 
-/** A sentence that suggests the known words that may be meant, each with `prefix`; empty if none is close. */
+/** A sentence that suggests what `written` may have meant, each word with `prefix`; empty if no known word is close. */
 export function suggestion(written: string, known: readonly string[], prefix = ''): string {
   const close = nearest(written, known).map((word) => prefix + word);
   const last = close.pop();

@@ -1,4 +1,4 @@
-/** Nothing longer is a misspelt word, and comparing it would take seconds. */
+/** Anything longer is no misspelt word, and comparing it would take seconds. */
 const LONGEST_WORD = 64;
 
 /**

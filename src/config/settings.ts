@@ -12,13 +12,13 @@ export interface Setting<T = unknown> {
   readonly doc: string;
   readonly format: Format<T>;
   readonly default: T;
-  /** The default in words, where it depends on something else. */
+  /** The default in words, if it depends on something else. */
   readonly defaultDoc?: string;
-  /** A word for the value in help, where neither format nor key gives one. */
+  /** The word for the value in help, if neither format nor key gives one. */
   readonly value?: string;
   /** It can be changed while the daemon runs, by SIGHUP. */
   readonly isReloadable?: true;
-  /** The flag without dashes, where it is not the key in kebab case (repeatable flags are singular). */
+  /** The flag without dashes, if it is not the key in kebab case (repeatable flags are singular). */
   readonly flag?: string;
 }
 
@@ -30,7 +30,8 @@ export type ValuesOf<S extends Settings> = {
   readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never;
 };
 
-function setting<T>(definition: Setting<T>): Setting<T> {
+/** Infers the type of a setting's value. */
+export function setting<T>(definition: Setting<T>): Setting<T> {
   return definition;
 }
 
@@ -47,7 +48,7 @@ const host = text('a host name or address');
 const MAX_PORT = 65_535;
 const port = integer(0, MAX_PORT);
 
-/** What a process may do, of several on one database. */
+/** What a process does when several share one database. */
 export const allRoles = ['live', 'backfill', 'api'] as const;
 export type Role = (typeof allRoles)[number];
 
@@ -72,21 +73,21 @@ export const daemonSettings = {
     defaultDoc: './data/<network>',
   }),
   store: setting<string | null>({
-    doc: 'PostgreSQL database that holds the index in place of the data directory (docs/postgresql.md). Leave the password to PGPASSWORD or PGPASSFILE: flags are seen by everyone on the machine.',
+    doc: 'PostgreSQL database that holds the index in place of the data directory (docs/postgresql.md). Pass the password in PGPASSWORD or PGPASSFILE: everyone on the machine can see flags.',
     value: 'postgres://host/database',
     format: optional(text('a database such as postgres://host:port/database')),
     default: null,
     defaultDoc: 'none: LevelDB in `dataDir`',
   }),
   fromSnapshot: setting<string | null>({
-    doc: 'Where there is no store yet, begin with this copy of one: a directory that `backup` made, or the URL of a tar archive of it. It is verified whole, every id recomputed, before it becomes the store (docs/copies.md).',
+    doc: 'If there is no store yet, begin with this copy of one: a directory that `backup` made, or the URL of a tar archive of it. All of it is verified, every id recomputed, before it becomes the store (docs/copies.md).',
     value: 'directory or URL',
     format: optional(text('a directory or a URL')),
     default: null,
     defaultDoc: 'none',
   }),
   roles: setting<readonly Role[] | null>({
-    doc: 'What this process does, of several on one database (`store`): `live` follows the chain, one process at a time; `backfill` fills in history; `api` serves readers. Refused without `store` (docs/scale-out.md, Many machines).',
+    doc: 'What this process does when several share one database (`store`): `live` follows the chain, one process at a time; `backfill` fills in history; `api` serves readers. Refused without `store` (docs/scale-out.md, Many machines).',
     value: 'roles',
     format: optional(words(allRoles)),
     default: null,
@@ -147,21 +148,21 @@ export const daemonSettings = {
     default: false,
   }),
   peers: setting<readonly string[]>({
-    doc: 'Other indexers (their gRPC ports) to take collections from besides, so that the access nodes are asked for few; repeat the flag for several. Blocks and finality still come from the access nodes, and what a peer gives is verified like everything else (docs/copies.md, An indexer feeds indexers).',
+    doc: 'Other indexers (their gRPC ports) to take collections from, so that the access nodes are asked for few; repeat the flag for several. Blocks and finality still come from the access nodes, and what a peer sends is verified like everything else (docs/copies.md, An indexer feeds indexers).',
     format: list(endpoint, MAX_NODES),
     default: [],
     defaultDoc: 'none',
     flag: 'peer',
   }),
   peerTokenFile: setting<string | null>({
-    doc: 'Bearer token for the peers, alone in its file. It is sent to them and to nobody else, so name them as grpcs://. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
+    doc: 'File that holds the bearer token for the peers and nothing else. The token is sent only to them; name them as grpcs://. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',
     format: optional(text('a file')),
     default: null,
     defaultDoc: 'none: the peers ask for none',
   }),
   'access.sporkRoot': setting<number | null>({
-    doc: 'Height at which a spork begins that config/sporks.json does not have. Only needed where `/readyz` says so.',
+    doc: 'Root height of a spork that config/sporks.json lacks. Needed only if `/readyz` says so.',
     value: 'height',
     format: optional(integer(0, MAX_HEIGHT)),
     default: null,
@@ -172,7 +173,7 @@ export const daemonSettings = {
     value: 'calls',
     format: optional(integer(0, 100_000)),
     default: null,
-    defaultDoc: '0; 80 when accessNodes is left to the network’s public node',
+    defaultDoc: '0; 80 if accessNodes is left at the network’s public node',
   }),
   'access.maxMessageBytes': setting({
     doc: 'Larger answers from access nodes are refused.',
@@ -187,7 +188,7 @@ export const daemonSettings = {
     default: 32,
   }),
   'requester.timeoutMs': setting({
-    doc: 'Deadline of every unary call, in milliseconds. A collection call is given up after 4,000 if another node or call is still untried.',
+    doc: 'Deadline of every unary call, in milliseconds. A collection call is given up after 4,000 if another node or call has not been tried yet.',
     format: integer(100, 600_000),
     default: 10_000,
   }),
@@ -207,7 +208,7 @@ export const daemonSettings = {
     default: 600_000,
   }),
   'backfill.plan': setting<string | null>({
-    doc: 'History to fill in below the live range while that follows the head: `FROM` or `FROM..TO`, FROM a height, `root` (of the live spork), `spork:NAME` (its root) or `everything`. Newest first. What is planned already, or indexed, is not planned again (docs/scale-out.md).',
+    doc: 'History to fill in below the live range while the live range follows the head: `FROM` or `FROM..TO`, where FROM is a height, `root` (of the live spork), `spork:NAME` (its root) or `everything`. Newest first. Heights that are planned or indexed already are not planned again (docs/scale-out.md).',
     value: 'heights',
     format: optional(heightsToFill),
     default: null,
@@ -237,7 +238,7 @@ export const daemonSettings = {
     default: 2 * MIB,
   }),
   'disk.minFreeBytes': setting({
-    doc: 'With less than this free on the disk of the data directory, indexing pauses (`disk_low`) and reads go on; once a quarter more is free, it goes on by itself. The default leaves room for what LevelDB compacts at once. 0 = never: then a full disk ends the daemon (docs/operations.md, Before the disk is full).',
+    doc: 'With less than this free on the disk of the data directory, indexing pauses (`disk_low`) and reads go on; once a quarter more is free, indexing continues by itself. The default leaves room for what LevelDB compacts at once. 0 = never: then a full disk ends the daemon (docs/operations.md, Before the disk is full).',
     format: byteSize(0, 1024 * GIB),
     default: 512 * MIB,
     isReloadable: true,
@@ -270,7 +271,7 @@ export const daemonSettings = {
     defaultDoc: 'none: such requests get 404',
   }),
   'api.store': setting<string | null>({
-    doc: 'Database that readers use in place of `store`: a streaming replica of it, of which they are shown what it has. One server, not a pool of several (docs/scale-out.md, Readers from a replica).',
+    doc: 'Database that readers use in place of `store`: a streaming replica of it; readers see what the replica has. One server, not a pool of several (docs/scale-out.md, Readers from a replica).',
     value: 'postgres://host/database',
     format: optional(text('a database such as postgres://host:port/database')),
     default: null,
@@ -291,14 +292,14 @@ export const daemonSettings = {
     isReloadable: true,
   }),
   'api.maxConnections': setting({
-    doc: 'Connections at once to each port of the read API, HTTP and gRPC. On the HTTP port further ones are closed; on the gRPC port they take the place of idle ones, if there are any. Each needs an open file (docs/operations.md, Files that may be open). When it is lowered, open connections stay.',
+    doc: 'Connections at once to each port of the read API, HTTP and gRPC. The HTTP port closes further ones; on the gRPC port they replace idle ones, if there are any. Each needs an open file (docs/operations.md, Files that may be open). When it is lowered, open connections stay.',
     value: 'connections',
     format: integer(1, 65_535),
     default: 512,
     isReloadable: true,
   }),
   'api.tls.certificateFile': setting<string | null>({
-    doc: 'Certificate of both ports of the read API, in PEM, with the chain below it: then they speak TLS alone. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
+    doc: 'Certificate of both ports of the read API, in PEM, followed by its chain; with it, they accept only TLS. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',
     format: optional(text('a file')),
     default: null,
@@ -312,21 +313,21 @@ export const daemonSettings = {
     defaultDoc: 'the file of the certificate',
   }),
   'api.tls.clientCaFile': setting<string | null>({
-    doc: 'Authorities, in PEM, whose client certificates count like a token.',
+    doc: 'Certificate authorities, in PEM. A client certificate from one of them counts as a token.',
     value: 'file',
     format: optional(text('a file')),
     default: null,
     defaultDoc: 'none',
   }),
   'api.tokensFile': setting<string | null>({
-    doc: 'Bearer tokens of the read API, one a line, optionally with a name behind it; `#` begins a comment. At least 16 characters each. Read again when it changes, and at SIGHUP (docs/tls-and-tokens.md).',
+    doc: 'File with the bearer tokens of the read API, one per line, each optionally followed by a name; `#` begins a comment. At least 16 characters each. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
     value: 'file',
     format: optional(text('a file')),
     default: null,
-    defaultDoc: 'none: everybody may call',
+    defaultDoc: 'none: anyone may call',
   }),
   'api.tokensFor': setting<'everything' | 'expensive'>({
-    doc: 'What needs a token, or a client certificate, where there are any: `everything`, or what is `expensive` alone: streams, large answers, and what is forwarded (docs/tls-and-tokens.md has the list).',
+    doc: 'What needs a token or a client certificate, once any are configured: `everything`, or only what is `expensive`: streams, large answers, and forwarded calls (docs/tls-and-tokens.md has the list).',
     format: choice(['everything', 'expensive']),
     default: 'everything',
   }),
@@ -377,21 +378,22 @@ export const daemonSettings = {
 export type DaemonValues = ValuesOf<typeof daemonSettings>;
 
 /** `edi.nodes` → `edi-nodes`; `ediOnly` → `edi-only`. */
+function kebabCase(key: string): string {
+  return key.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => '-' + letter.toLowerCase());
+}
+
 export function flagOf(key: string, definition: Setting): string {
-  return (
-    definition.flag ?? key.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => '-' + letter.toLowerCase())
-  );
+  return definition.flag ?? kebabCase(key);
 }
 
 const ENVIRONMENT_PREFIX = 'FCI_';
 
-/** The flag in capitals behind `FCI_`: `--api-port` → `FCI_API_PORT`. */
+/** `api.port` → `FCI_API_PORT`. */
 export function environmentOf(key: string): string {
-  const kebab = key.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => '-' + letter.toLowerCase());
-  return ENVIRONMENT_PREFIX + kebab.replaceAll('-', '_').toUpperCase();
+  return ENVIRONMENT_PREFIX + kebabCase(key).replaceAll('-', '_').toUpperCase();
 }
 
-/** True for variables meant for us, so that a misspelt one is refused, not ignored. */
+/** True for variables meant for us, so that a misspelt one is refused rather than ignored. */
 export function isOurEnvironment(name: string): boolean {
   return name.startsWith(ENVIRONMENT_PREFIX);
 }

@@ -1,6 +1,4 @@
-export { WorkSignal } from '../jobqueue/index.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
-export type { FinalizationListenerOptions } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
 export type {
   FinalizedBlocksDependencies,
@@ -9,4 +7,3 @@ export type {
 } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
-export type { LinkedHeight, LinkedHeights } from './ports.js';

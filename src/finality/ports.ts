@@ -2,8 +2,8 @@ import type { Giver } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob } from '../jobqueue/index.js';
 
-/** A counter with labels; those of `createMetrics` fit. */
-export interface LabelledCounter<L extends string> {
+/** A counter with labels, like those of `createMetrics`. */
+interface LabelledCounter<L extends string> {
   inc(labels: Record<L, string>): void;
 }
 
@@ -30,10 +30,10 @@ export interface LinkedHeight extends BlockJob<FinalizedBlock> {
 export interface LinkedHeights {
   at(height: number): LinkedHeight | undefined;
   /**
-   * The block links at its height and is known from now on. Returns the record of the height. If that holds another
-   * block, which was handed out, the caller must replace it.
+   * Adds a block that links. Returns the record of its height. If that holds another block, which was handed out, the
+   * caller must replace it.
    */
   link(block: FinalizedBlock, giver: Giver): LinkedHeight;
-  /** Forgets a block that was not handed out; one that was is worked on until another one replaces it. */
+  /** Forgets a block that was not handed out. A block that was is worked on until another one replaces it. */
   unlink(height: number): void;
 }

@@ -1,9 +1,7 @@
 export { blockToJob, jobToBlock } from './jobs/blockJob.js';
 export type { BlockJob } from './jobs/blockJob.js';
 export { ComponentConsumer } from './pipeline/ComponentConsumer.js';
-export type { ComponentConsumerDependencies } from './pipeline/ComponentConsumer.js';
 export { JobConsumer } from './consumer/JobConsumer.js';
-export type { JobConsumerDependencies, JobConsumerOptions } from './consumer/JobConsumer.js';
 export { MemoryProgress } from './memory/MemoryProgress.js';
 export { MemoryEntries } from './memory/MemoryEntries.js';
 export { PersistedJobs } from './jobs/PersistedJobs.js';

@@ -2,7 +2,7 @@ import type { JobNotReadableError } from './JobNotReadableError.js';
 /** Identifies a job for `notifyJobIsDone`. Two indexes may carry the same id without blocking each other. */
 export type JobId = string;
 
-/** One piece of work. What else it carries is between `Jobs` and `Worker`. */
+/** One piece of work. `Jobs` and `Worker` agree on what else it carries. */
 export interface Job {
   readonly id: JobId;
 }
@@ -23,17 +23,17 @@ export interface Jobs<J extends Job> {
  * Does the work. It must call `done` exactly once, from inside `run` or any time later. It never fails: it retries.
  * Anything it throws stops the consumer.
  *
- * What it returns tells `stop` how long the job lasts: a promise, until the promise settles (so keep it pending while
- * the job is worked on); nothing, until `done` is called.
+ * The result tells `stop` how long the job lasts: a promise, until it settles (so keep it pending while working on the
+ * job); nothing, until `done` is called.
  */
 export interface Worker<J extends Job> {
   run(job: J, done: () => void): void | Promise<void>;
 }
 
 /**
- * The highest index P such that every index up to P is finished. It never goes down. A progress that moves by itself
- * (its owner writes it together with the data) omits `setProcessedIndex`, and the consumer then only reads it; it must
- * have moved before the job's `done` is called, or its owner calls `check` after it moved.
+ * The highest index P such that every index up to P is finished. It never goes down. A progress that its owner writes,
+ * together with the data, omits `setProcessedIndex`, and the consumer only reads it; the owner must move it before
+ * calling the job's `done`, or call `check` afterwards.
  */
 export interface ConsumerProgress {
   /** `undefined` while nothing was ever stored: the consumer then starts from its default index. */

@@ -5,7 +5,7 @@ export type { ReaderMetrics } from './metrics/createReaderMetrics.js';
 export { mergedPage, MirroredMetrics } from './metrics/MirroredMetrics.js';
 export type { MetricsSnapshot } from './metrics/MirroredMetrics.js';
 export { createLogger, errorFields, silentLogger } from './logs/createLogger.js';
-/** For terminals alone: services write JSON. */
+/** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
 export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
 export { ProfilingError, ThreadProfiler } from './profiling/ThreadProfiler.js';

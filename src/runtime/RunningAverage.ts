@@ -1,5 +1,5 @@
 export interface RunningAverageOptions {
-  /** How much one observation moves the average: a share of the difference. */
+  /** The weight of one observation: the share of the difference by which it moves the average. */
   readonly weight: number;
   /** The average before the first observation; without it the first observation is the average. */
   readonly initial?: number;

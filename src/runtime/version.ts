@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The root of the installed package: the nearest folder with a package.json, from `src/runtime` as from the built files. */
+/** The root of the installed package: the nearest parent folder with a package.json, of `src/runtime` or the built files. */
 export const packageRoot = findRoot(import.meta.dirname);
 
 function findRoot(folder: string): string {

@@ -14,11 +14,11 @@ export type StorageErrorKind =
   | 'corrupt'
   /** The process may not open more files. */
   | 'too_many_files'
-  /** There is no store at the path, and none was to be created. */
+  /** There is no store at the path, and the caller did not ask to create one. */
   | 'missing'
   /** The directory holds something other than a store. */
   | 'not_a_store'
-  /** A database that does not answer, for now. */
+  /** The database does not answer at the moment. */
   | 'unavailable'
   /** Any other failure of the device or the file system. */
   | 'io';
@@ -49,7 +49,7 @@ export class StorageError extends OperatorError {
 
 const MEND =
   'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all others ' +
-  '(the daemon fetches what is lost again), or restore the data directory from a copy.';
+  '(the daemon fetches the lost ones again), or restore the data directory from a copy.';
 
 /** A record whose bytes differ from what was written. `what` names the record: "block record", "body", … */
 export function corruptRecord(
@@ -75,7 +75,7 @@ interface Fault {
   readonly kind: StorageErrorKind;
   /** Matched against error codes and LevelDB's texts, which contain the C library's messages. */
   readonly pattern: RegExp;
-  /** What to do. `path`: that of the store. */
+  /** What to do. `path` is the path of the store. */
   readonly advice: string | ((path: string) => string);
 }
 

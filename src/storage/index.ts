@@ -1,17 +1,10 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
-export type { AccountIndexProgress } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry, WriteBatch } from './records/Database.js';
 export { BorderError } from './port/BorderError.js';
 export { RangeLostError } from './port/RangeLostError.js';
 export { RangeTakenError } from './port/RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
-export type {
-  AccountCoverage,
-  AccountIndex,
-  AccountPage,
-  AccountReader,
-  AccountTransaction,
-} from './port/AccountIndex.js';
+export type { AccountIndex, AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange, RangeBook, RangeChange } from './port/RangeBook.js';
 export type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
 export type {
@@ -30,7 +23,7 @@ export type { IndexReader, IndexStore, SharedStore, ShownIndex, WriteRoom } from
 export { ReadBatcher } from './leveldb/directory/ReadBatcher.js';
 export { defaultTuning } from './leveldb/directory/openLevel.js';
 export { openLevelDatabase } from './leveldb/directory/LevelDatabase.js';
-export type { LevelTuning, OpenOptions } from './leveldb/directory/openLevel.js';
+export type { LevelTuning } from './leveldb/directory/openLevel.js';
 export type { OpenDatabase } from './leveldb/directory/LevelDatabase.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
@@ -47,17 +40,16 @@ export type { KeyRange } from './records/schema.js';
 export { StorageError, storageErrorFrom } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
 export type { StoreSurvey } from './integrity/surveyStore.js';
-export type { DatabaseStore, DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
+export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
 export { lockHolder } from './lockHolder.js';
 export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
 export { sharedRangesOf } from './postgres/ranges/SharedRangeBook.js';
-export type { BookTransaction, RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
+export type { RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
 export type { PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
 export type { Session } from './postgres/connection/Session.js';
-export type { PostgresIndexStoreOptions } from './postgres/PostgresIndexStore.js';
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
 export const loadPostgres = () => import('./postgres/postgres.js');

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { quoted, withoutCredentials } from '../runtime/index.js';
 
-/** Most open files inspected, over all processes: finding the name is not worth more. */
+/** The most open files to inspect, over all processes: finding the name is not worth more. */
 const MAX_LOOKS = 100_000;
 
 /**

@@ -157,7 +157,7 @@ describe('copies of a store', () => {
     });
     expect(await attempt('http://127.0.0.1:9/snapshot.tar')).toMatchObject({
       code: 64,
-      stderr: expect.stringContaining('No snapshot can be had from') as string,
+      stderr: expect.stringContaining('Cannot get a snapshot from') as string,
     });
   });
 });

@@ -358,7 +358,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a caller that went away keeps its turn at the limiter',
     file: 'access/transport/limits/MethodLimiter.ts',
-    of: '        line.delete(waiter);\n        if (this.#nobodyWaits) this.#cancelTimer();\n        if',
+    of: '        queue.delete(waiter);\n        if (this.#nobodyWaits) this.#cancelTimer();\n        if',
     instead: '        if',
   },
   {

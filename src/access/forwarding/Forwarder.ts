@@ -7,25 +7,25 @@ import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';
 
-/** How a call ends whose connection broke, or that a node dropped while shutting down. */
+/** The statuses of a call whose connection broke, or that a node dropped while shutting down. */
 const CUT_OFF: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
 /** Most nodes tried for one call. */
 const MAX_NODES = 4;
 
 export type ForwardOutcome =
-  /** The sink got the end, or nobody waits for it any more. */
+  /** The sink has received the end of the call, or the client has left. */
   | 'ended'
   /** No node can be connected to, or none has identified itself yet. */
   | 'unreachable'
-  /** Every reachable node is held back by a rate limit, or has no stream to spare. */
+  /** Every reachable node is held back by a rate limit, or has no free stream. */
   | 'busy'
   /** The admission desk did not answer in time. */
   | 'silent'
-  /** The connection broke, and whether the node got the call is unknown. Only for calls that must not be sent twice. */
+  /** The connection broke, and the node may have received the call. Only for calls that must not be sent twice. */
   | 'lost';
 
 export interface ForwarderSink extends ForwardedSink {
-  /** The call was sent: read from this one now. Called again if it is sent to another node. */
+  /** The call was sent: read from it. Called again if it is sent to another node. */
   onCall(call: ForwardedCall): void;
 }
 
@@ -43,9 +43,9 @@ export interface ForwarderDependencies {
 }
 
 /**
- * Forwards calls to the best node that can be reached, and to the next one if a connection breaks before anything came
- * back. A call that must not be sent twice is sent once: only connecting is tried at several nodes. It takes nothing
- * that the indexer needs: it has connections of its own, and the admission desk decides when a call may be sent.
+ * Forwards calls to the best reachable node, and to the next one if a connection breaks before any response. A call that
+ * must not be sent twice is sent once: only connecting is tried at several nodes. Forwarding takes nothing from the
+ * indexer: it has connections of its own, and the admission desk decides when a call may be sent.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions;
@@ -118,7 +118,7 @@ export class Forwarder {
   }
 }
 
-/** `lost`: the connection broke or was never made, and nothing came back. The sink knows nothing of it. */
+/** `lost`: the connection broke or was never made, and there was no response. The sink has not been called. */
 function attempt(
   node: NodeForwarding,
   request: ForwardedRequest,

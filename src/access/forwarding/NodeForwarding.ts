@@ -9,7 +9,7 @@ import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
 import type { Admission, AdmissionEnd } from './admission.js';
 
-/** What may be buffered here of one stream whose reader is slow. */
+/** Bytes of one stream that may be buffered here while its reader is slow. */
 const WINDOW_BYTES = 256 * 1024;
 /** Larger answers are refused, whatever `access.maxMessageBytes` allows. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -35,9 +35,9 @@ export interface ForwardedStatus {
 
 export interface ForwardedSink {
   onMetadata(metadata: Metadata): void;
-  /** One per `read()`. */
+  /** Called once per `read()`. */
   onMessage(message: Buffer): void;
-  /** Once, last. */
+  /** Called once, last. */
   onEnd(end: ForwardedStatus): void;
 }
 
@@ -130,7 +130,7 @@ export class NodeForwarding {
         ended = true;
         leave?.();
         if (!wasEnded) admission.over('other');
-        // When too many calls were cancelled, one with a deadline is left to run out instead: see CancelBudget.
+        // After too many cancellations, a call with a deadline is left to run out instead: see CancelBudget.
         if (!wasEnded && (this.#cancels.take() || request.isStream)) {
           call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
         }
@@ -157,7 +157,7 @@ export class NodeForwarding {
   }
 }
 
-/** Only what says something about the rate. */
+/** The part of the status that concerns the rate limit. */
 function endOf({ code, details }: ForwardedStatus): AdmissionEnd {
   if (code === status.OK) return 'answered';
   return kindOfStatus({ code, details }) === 'rate_limited' ? 'rate_limited' : 'other';

@@ -25,14 +25,14 @@ export interface NodeGateDependencies {
   };
 }
 
-/** Admits forwarded calls to one node. How they end says nothing about the node: callers decide what they contain. */
+/** Admits forwarded calls to one node. Their results do not count for or against it: clients decide what they contain. */
 export class NodeGate {
   readonly endpoint: Endpoint;
   readonly #ratePerSecond: number;
   readonly #clock: Clock;
   readonly #sharers: NodeGateDependencies['sharers'];
   readonly #caller: NodeGateDependencies['caller'];
-  /** Of methods that the indexer does not call; the forwarded ones are a fixed list. */
+  /** Limiters of methods that the indexer does not call. Bounded: the forwarded methods are a fixed list. */
   readonly #limiters = new Map<string, MethodLimiter>();
 
   constructor(options: NodeGateOptions, dependencies: NodeGateDependencies) {

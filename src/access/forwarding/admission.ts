@@ -1,15 +1,15 @@
-/** A call to be forwarded to one node. */
+/** A call to forward to one node. */
 export interface AdmittedCall {
   readonly method: string;
   readonly isStream: boolean;
 }
 
-/** What the end of a forwarded call says about the node's rate limit. */
+/** How a forwarded call ended, as far as it concerns the node's rate limit. */
 export type AdmissionEnd = 'answered' | 'rate_limited' | 'other';
 
 /** A call that may be sent. */
 export interface Admission {
-  /** The call is over. To be called once. */
+  /** Call it once, when the call is over. */
   over(end: AdmissionEnd): void;
   /** Calls `end` when the stream must make way for the indexer. */
   onMakeWay(end: () => void): void;
@@ -19,14 +19,14 @@ export interface Admission {
 export type NotAdmitted =
   /** Too many wait, or streams are scarce. */
   | 'busy'
-  /** The node may not be asked now. */
+  /** The node may not be called now. */
   | 'gone'
   /** The desk did not answer in time. */
   | 'silent';
 
 /**
- * Admits forwarded calls behind the indexer's own: they get what the indexer leaves of a method's rate, and their
- * streams make way when streams are scarce.
+ * Admits forwarded calls behind the indexer's own: they get the part of a method's rate that the indexer leaves, and
+ * their streams end when streams are scarce.
  */
 export interface ForwardingDesk {
   /** Waits until the call may be sent. Expected errors: the signal's abort reason. */

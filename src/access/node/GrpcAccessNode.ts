@@ -188,7 +188,7 @@ export class GrpcAccessNode implements PooledNode {
   }
 
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
-    // CCF: the node passes its events through instead of transcoding each of them; we skip them anyway.
+    // CCF: the node passes events through instead of transcoding each of them, and we skip them anyway.
     const request = { start_block_height: startHeight, event_encoding_version: 'CCF_V0' };
     const deprecated: StreamQuestion<BlockExecutionData> = {
       method: 'SubscribeExecutionData',
@@ -223,7 +223,7 @@ export class GrpcAccessNode implements PooledNode {
   }
 }
 
-/** The items of messages that hold several. The next message is read when the last item of this one was taken. */
+/** The items of messages with several items. The next message is read after the last item of the current one. */
 async function* oneByOne<T>(messages: AsyncIterable<readonly T[]>): AsyncGenerator<T, undefined> {
   for await (const items of messages) yield* items;
   return undefined;

@@ -42,15 +42,15 @@ export interface AccessNetworkDependencies {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: AccessMetrics;
-  /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark move. */
+  /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark change. */
   readonly expectation: () => Expectation;
   /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
   readonly sharers?: (() => number) | undefined;
-  /** What calls to peers bring along. Default: nothing. Access nodes never get it. */
+  /** The bearer token of calls to peers. Default: none. Access nodes never get it. */
   readonly peerToken?: PeerToken | undefined;
-  /** How a node is reached. Default: gRPC. */
+  /** Opens a node. Default: over gRPC. */
   readonly openNode?: OpenNode | undefined;
-  /** The channel to a node. Default: gRPC. */
+  /** Opens the channel to a node. Default: over gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
 
@@ -59,14 +59,14 @@ export interface AccessNetworkDependencies {
  * offered only once it has identified itself; a foreign one never.
  */
 export class AccessNetwork implements AccessNodes {
-  /** Admits forwarded calls to the nodes that may be asked: never to a foreign one. */
+  /** Admits forwarded calls to the live nodes, and never to a foreign one. */
   readonly forwardingDesk: ForwardingDesk = {
     admit: async (name, call, signal) => {
       const member = this.#pool.live().find(({ node }) => node.name === name);
       return (await member?.node.gate?.admit(call, signal)) ?? 'gone';
     },
   };
-  /** Which heights its nodes have. */
+  /** Knows which heights the nodes have. */
   readonly heights: ServedHeights;
   readonly #logger: Logger;
   readonly #metrics: Pick<AccessMetrics, 'endpointLies'>;
@@ -90,7 +90,7 @@ export class AccessNetwork implements AccessNodes {
           this.#handshake.follow(member);
         },
         onReconnect: ({ node }) => {
-          // Readiness warns of whatever these calls hold up.
+          // Info only: readiness warns about what these calls hold up.
           this.#logger.info({ endpoint: node.name }, 'calls kept timing out, reconnecting');
         },
       },
@@ -145,12 +145,12 @@ export class AccessNetwork implements AccessNodes {
     const penaltyMs = this.#pool.member(node.name)?.node.healthRecord.report(fault, detail, method);
     if (penaltyMs === undefined) return;
     const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };
-    // Readiness warns of whatever a failing call holds up.
+    // Readiness warns about what a failing call holds up.
     if (fault === 'lied') this.#logger.warn(fields, 'access node penalized');
     else this.#logger.debug(fields, 'a call to an access node penalized');
   }
 
-  /** How configured access nodes fail to identify themselves; empty when all have. */
+  /** Why configured access nodes have not identified themselves; empty when all have. */
   identityTroubles(): readonly NodeTrouble[] {
     return this.#pool.named().flatMap(({ troubles }) => troubles.all());
   }
@@ -166,8 +166,7 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Calls back when a node that did not answer, or was foreign, can be asked again. Returns a function that
-   * unsubscribes.
+   * Calls back when a node that did not answer, or was foreign, becomes usable. Returns a function that unsubscribes.
    */
   onAnswering(callback: () => void): () => void {
     return this.#handshake.onAnswering(callback);
@@ -195,8 +194,8 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Resolves once every configured access node was asked to identify itself, with whatever result, and it is decided
-   * which sporks are believed, or a minute later: `heights` then knows all that can be known. `run` must be running.
+   * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
+   * spork is decided, at most a minute later: `heights` then knows everything that can be known. `run` must be running.
    * Expected errors: the signal's abort reason.
    */
   whenAllAsked(signal: AbortSignal): Promise<void> {
@@ -204,7 +203,7 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Resolves once the spork of a height is known, when no node can tell it any more, or after a minute. `run` must be
+   * Resolves once the spork of a height is known, when no node can name it any more, or after a minute. `run` must be
    * running. Expected errors: the signal's abort reason.
    */
   whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
@@ -212,7 +211,7 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /**
-   * Resolves once the root of the live spork is known, when no failing node can tell it any more, or after a minute.
+   * Resolves once the root of the live spork is known, when no failing node can name it any more, or after a minute.
    * `run` must be running. Expected errors: the signal's abort reason.
    */
   whenRootTold(signal: AbortSignal): Promise<void> {

@@ -16,7 +16,7 @@ import type {
 
 const HISTORY = { isHistory: true } as const;
 
-/** The same nodes, asked for history: behind all other calls, with what those leave of rates and streams. */
+/** The same nodes, for history: its calls wait behind all others, and use what those leave of rates and streams. */
 export class HistoryNodes implements AccessNodes {
   readonly #nodes: AccessNodes;
   readonly #wrapped = new WeakMap<AccessNode, AccessNode>();
@@ -49,7 +49,7 @@ export class HistoryNodes implements AccessNodes {
     this.#nodes.succeeded(node, method);
   }
 
-  /** A stream refused to history says nothing about the streams of others. */
+  /** Ignores failed streams: that history gets none does not count against the streams of others. */
   report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
     if (fault !== 'lied' && method.startsWith('Subscribe')) return;
     this.#nodes.report(node, fault, detail, method);

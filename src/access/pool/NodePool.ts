@@ -3,7 +3,7 @@ import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Expectation } from './identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { covers, isHeard, isUsable, newPoolMember, rangeOf, tellHead } from './poolMember.js';
+import { covers, isHeard, isUsable, newPoolMember, noteHead, rangeOf } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 import type { NodeEvents } from '../transport/ports.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
@@ -20,12 +20,12 @@ const BELOW_ASKED_EVERY_MS = 5_000;
 /** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
 /**
- * How long a node that fails to name its spork is not asked for the first block it has: the spork is recorded with that
- * block, and would be recorded without its id, or not at all.
+ * How long a node that fails to name its spork is not asked for its first block: the spork is recorded with that block,
+ * and would be recorded without its id, or not at all.
  */
 const BORDER_PATIENCE_MS = 600_000;
 
-/** How a node is reached. */
+/** Opens a node. */
 export type OpenNode = (
   endpoint: Endpoint,
   options: { readonly ratePerSecond: number; readonly isPeer: boolean },
@@ -94,7 +94,7 @@ export class NodePool {
     return this.#options.sporks.length > 0;
   }
 
-  /** Roots of the sporks that are followed, ascending. Not those of the table. */
+  /** Roots of the followed sporks, ascending; without those of the table. */
   get sporkRoots(): readonly number[] {
     return this.#sporkRoots;
   }
@@ -103,17 +103,17 @@ export class NodePool {
     return [...this.#byName.values()];
   }
 
-  /** Those whose word on the chain counts. */
+  /** The members whose statements about the chain count. */
   get #heard(): readonly PoolMember[] {
     return this.members.filter(isHeard);
   }
 
-  /** Indexers that feed us, of our chain as far as is known. */
+  /** The usable peers: indexers of our chain that feed us. */
   peers(): readonly PoolMember[] {
     return this.members.filter((member) => member.roles.peer && isUsable(member));
   }
 
-  /** In words, by peer; `undefined` while there is one. */
+  /** Why no peer is usable, in words, by peer; `undefined` while one is. */
   whyNoPeer(): string | undefined {
     const peers = this.members.filter(({ roles }) => roles.peer);
     const whys = peers.map(({ foreign, node, trouble }) =>
@@ -135,7 +135,7 @@ export class NodePool {
       },
       onHead: (height) => {
         const atMs = this.#clock.monotonic();
-        tellHead(member, height, atMs);
+        noteHead(member, height, atMs);
         const watermark = this.#expectation().watermark?.height ?? -1;
         if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.wake?.();
       },
@@ -183,7 +183,7 @@ export class NodePool {
   }
 
   /**
-   * Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. None while it is
+   * Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. Empty while it is
    * undecided whether the height belongs to a spork that some node claims.
    */
   serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
@@ -191,7 +191,7 @@ export class NodePool {
     if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
       return serving;
     const nodes = sporkOf(this.#options.sporks, height)?.accessNodes ?? [];
-    if (serving.length === 0 && nodes.length === 0) this.askWhoTheyAre();
+    if (serving.length === 0 && nodes.length === 0) this.identifyAgain();
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
         this.#byName.get(endpoint.name) ??
@@ -201,21 +201,21 @@ export class NodePool {
     return serving;
   }
 
-  /** Nobody serves a wanted height: what the nodes said about their ranges may be wrong or outdated. */
-  askWhoTheyAre(): void {
+  /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
+  identifyAgain(): void {
     const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
   }
 
-  /** True when the index has reached the height at which this node begins and the node may yet name its spork. */
-  isUntold({ beginning, identity, range }: PoolMember, height: number): boolean {
+  /** True when the index has reached the first height of this node, and the node may yet name its spork. */
+  mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
     if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
       return false;
     const isCrossing = (this.#expectation().firstHeight ?? Infinity) < height;
     return isCrossing && this.#clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
   }
 
-  /** What `serving` would return, without adding or keeping a historic node: looking must not change who is dialled. */
+  /** What `serving` would return, without adding or keeping a historic node: a report must not cause connections. */
   offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     if (this.verifier.isUndecided(height)) return [];
     const serving = this.members.filter(
@@ -223,13 +223,13 @@ export class NodePool {
         member.roles[role] &&
         isUsable(member) &&
         covers(member.range, height) &&
-        !this.isUntold(member, height),
+        !this.mayNameSpork(member, height),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
     return named.length > 0 ? named : serving;
   }
 
-  /** Call it after every handshake: the node's spork may end the heights of another node. */
+  /** Call it after every handshake: the node's spork may end the range of another node. */
   refreshRanges(): void {
     const roots = new Set<number>(this.verifier.known);
     for (const member of this.#heard) {

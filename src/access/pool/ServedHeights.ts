@@ -7,7 +7,7 @@ import type { UndecidedSpork } from './sporks/SporkVerifier.js';
 import { sporkOf } from './sporks/sporkTable.js';
 import type { SporkTable } from './sporks/sporkTable.js';
 
-/** Which heights the nodes have, and of which spork each is, as far as usable nodes and the spork table know. */
+/** Which heights the nodes have, and the spork of each, as far as usable nodes and the spork table know. */
 export class ServedHeights {
   readonly #sporks: SporkTable;
   readonly #pool: NodePool;
@@ -19,11 +19,7 @@ export class ServedHeights {
 
   /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when unknown. */
   lowestHeight(): number | undefined {
-    const told = this.#pool.members.filter((member) => member.roles.access && isUsable(member));
-    return minimum([
-      ...told.map(({ range }) => range.lowest),
-      ...this.#sporks.map(({ rootHeight }) => rootHeight),
-    ]);
+    return minimum(this.servedRanges().map(({ lowest }) => lowest));
   }
 
   /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
@@ -34,11 +30,11 @@ export class ServedHeights {
     return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
   }
 
-  /** What each usable node, and the historic nodes of each spork of the table, serve. */
+  /** The ranges of each usable node, and of the historic nodes of each spork of the table. */
   servedRanges(): readonly ServedRange[] {
-    const told = this.#pool.members.filter((member) => member.roles.access && isUsable(member));
+    const usable = this.#pool.members.filter((member) => member.roles.access && isUsable(member));
     return [
-      ...told.map(({ range }) => range),
+      ...usable.map(({ range }) => range),
       ...this.#sporks.map(({ rootHeight, endHeightExclusive }) => ({
         lowest: rootHeight,
         endExclusive: endHeightExclusive ?? undefined,
@@ -46,9 +42,9 @@ export class ServedHeights {
     ];
   }
 
-  /** Planned heights are in none of `servedRanges`: each node is asked again which it has. */
+  /** Asks each node again which heights it has, because planned ones are in none of `servedRanges`. */
   askAgain(): void {
-    this.#pool.askWhoTheyAre();
+    this.#pool.identifyAgain();
   }
 
   /** Heights at which a spork begins, as far as usable nodes and the table know. */
@@ -62,15 +58,15 @@ export class ServedHeights {
   }
 
   /**
-   * The spork of a height, as far as usable nodes and the table know. Its id is the one that a majority of the nodes
-   * that name one agree on, or the last agreed one while none names any; empty when there is none.
+   * The spork of a height, as far as usable nodes and the table know. Its id is the one that a majority of the nodes that
+   * name one agree on, or the last agreed one while no node names any; empty if there is none.
    */
   sporkAt(height: number): SporkRoot | undefined {
     const roots = this.#pool.members
       .filter((member) => isHeard(member) && isUsable(member))
       .map(({ identity }) => identity?.sporkRootHeight)
       .filter((root) => root !== undefined && root <= height && this.#pool.verifier.mayRecord(root, height))
-      // The table's word needs no confirmation.
+      // The table needs no confirmation.
       .concat(sporkOf(this.#sporks, height)?.rootHeight);
     const rootHeight = maximum(roots);
     return rootHeight === undefined
@@ -78,11 +74,11 @@ export class ServedHeights {
       : { rootHeight, sporkId: this.#pool.sporkIds.agreed(rootHeight) };
   }
 
-  /** Why no node serves the height: where each configured node begins or ends, or what keeps it from naming its spork. */
+  /** Why no node serves the height: the first or last height of each configured node, or why it cannot name its spork. */
   whyUnserved(height: number): readonly NodeTrouble[] {
     return this.#pool.members.flatMap((member): readonly NodeTrouble[] => {
       const { node, range, beginning, origin, troubles } = member;
-      if (this.#pool.isUntold(member, height)) return troubles.all();
+      if (this.#pool.mayNameSpork(member, height)) return troubles.all();
       if (origin !== 'configured' || !member.roles.access) return [];
       if (beginning === undefined) return troubles.all();
       const { lowest = 0, endExclusive = Infinity } = range;
@@ -98,7 +94,7 @@ export class ServedHeights {
     });
   }
 
-  /** The spork that keeps this height and those above from being requested: it is not known whether it exists. */
+  /** The spork because of which this height and those above are not requested: nobody knows yet whether it exists. */
   undecidedSporkAt(height: number): UndecidedSpork | undefined {
     return this.#pool.verifier.undecidedAt(height);
   }

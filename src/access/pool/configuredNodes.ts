@@ -19,8 +19,8 @@ interface ConfiguredNode {
 }
 
 /**
- * Each named node once, with everything that it was named as: access nodes first. Expected errors: OperatorError
- * `configuration` for an unusable endpoint, or none.
+ * Each named node once, with all its roles; access nodes first. Expected errors: OperatorError `configuration` for an
+ * unusable endpoint, or without an access node.
  */
 export function configuredNodes(named: NamedNodes): readonly ConfiguredNode[] {
   const access = parseEndpoints(named.accessNodes);

@@ -12,7 +12,7 @@ export interface NodeState {
   /** `peer`: an indexer that feeds us, and nothing else. */
   readonly origin: 'configured' | 'historic' | 'peer';
   readonly executionData: boolean;
-  /** Average of its answered calls; `undefined` until it answered one. */
+  /** Average latency of its answered calls; `undefined` before the first. */
   readonly latencyMs: number | undefined;
   readonly callsInFlight: number;
   /** Empty when unknown. */
@@ -26,7 +26,7 @@ export interface NodeState {
   readonly record: CallRecord | undefined;
   /** Its calls that are not healthy, and why. */
   readonly calls: readonly (CallRecord & { readonly method: AccessMethod })[];
-  /** Its calls that are limited now, by us or by what it answered. */
+  /** Its calls that are limited now, by us or by rate limits that it answered. */
   readonly limits: readonly MethodLimit[];
 }
 

@@ -9,7 +9,7 @@ export interface PoolMember {
   readonly node: PooledNode;
   /** `configured`: named by the operator. `historic`: from the spork table, added when first wanted. */
   readonly origin: 'configured' | 'historic';
-  /** What it was named as: a source of blocks and collections, of execution data, an indexer that feeds us. */
+  /** Its roles: a source of blocks and collections, a source of execution data, an indexer that feeds us. */
   readonly roles: { access: boolean; executionData: boolean; peer: boolean };
   /** Set after its first handshake, whatever the result. */
   tried: boolean;
@@ -19,19 +19,19 @@ export interface PoolMember {
   foreignSinceMs: number;
   /** When its last handshake began. */
   askedAtMs: number;
-  /** The latest finalized head that it reported, and when; see `tellHead`. */
+  /** The latest finalized head that it reported, and when; see `noteHead`. */
   head: { readonly height: number; readonly atMs: number } | undefined;
   highestHead: number;
-  /** When it last reported a new highest head, and the times before; at most `RISES_KEPT`. */
+  /** When its highest head rose, latest last; at most `RISES_KEPT`. */
   risesMs: readonly number[];
-  /** What happened since its last successful handshake. */
+  /** Failures since its last successful handshake. */
   readonly troubles: NodeTroubles;
-  /** Where it said that it begins, how many times in a row and since when (monotonic milliseconds). */
+  /** Its first height as it says, how many times in a row it said so, and since when (monotonic milliseconds). */
   beginning:
     { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
   /** The heights it serves, from its identity and the sporks known. */
   range: ServedRange;
-  /** Higher than in its identity, when it refused a height since. */
+  /** A lowest height that it named when it refused a height; counts if higher than that of its identity. */
   refusedBelow: number;
   /** A call could not reach it: it needs a handshake once it is back. */
   outage: boolean;
@@ -78,16 +78,16 @@ export function newPoolMember(
   };
 }
 
-/** A chain that rose this often is still growing: fewer rises may come from several nodes behind one address. */
+/** After this many rises a chain counts as growing: fewer may come from several nodes behind one address. */
 export const RISES_KEPT = 4;
 
 /**
- * A head lower than one reported a moment ago says little: a call may have been overtaken, or one of the two is a lie.
+ * A head below one that was reported a moment ago is ignored: a call may have been overtaken, or one of the two is a lie.
  */
 const HIGHER_HEAD_HOLDS_MS = 5_000;
 
-/** The node reported its head: in a stream, an answer, or its handshake. */
-export function tellHead(member: PoolMember, height: number, atMs: number): void {
+/** Records the head that the node reported: in a stream, an answer, or its handshake. */
+export function noteHead(member: PoolMember, height: number, atMs: number): void {
   const { head, highestHead, risesMs } = member;
   if (height > highestHead) {
     member.highestHead = height;
@@ -101,7 +101,7 @@ export function isUsable(member: PoolMember): boolean {
   return member.node.healthRecord.identity === 'usable';
 }
 
-/** False for one that is named as a peer alone: its word on the chain, its sporks and its head counts for nothing. */
+/** False for a node that is only a peer: what it says about the chain, its sporks and its head does not count. */
 export function isHeard({ roles }: PoolMember): boolean {
   return roles.access || roles.executionData;
 }
@@ -111,8 +111,8 @@ export function covers({ lowest, endExclusive }: ServedRange, height: number): b
 }
 
 /**
- * The heights a node serves: from its own root to where the next known spork begins. `sporkRoots` is ascending. A node
- * of the latest known spork, or of an unknown one, follows the head.
+ * The heights a node serves: from its own root up to the next known spork. `sporkRoots` is ascending. A node of the
+ * latest known spork, or of an unknown one, follows the head.
  */
 export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): ServedRange {
   const lowest = lowestOf(member);
@@ -121,7 +121,7 @@ export function rangeOf(member: PoolMember, sporkRoots: readonly number[]): Serv
   return { lowest, endExclusive };
 }
 
-/** A height of the node's spork: its root, if the node tells it; `undefined` if it tells nothing. */
+/** A height of the node's spork: its root, if the node names it, else its lowest height; `undefined` if unknown. */
 export function anchorOf(member: PoolMember): number | undefined {
   return member.identity?.sporkRootHeight ?? lowestOf(member);
 }

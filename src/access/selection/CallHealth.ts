@@ -2,7 +2,7 @@ import { doublingMs } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { NodeFault } from '../types.js';
 
-/** How long a call, or a node, is asked after the others. */
+/** The bounds of a penalty: how long a call, or a node, is asked last. */
 const PENALTY = { minMs: 10_000, maxMs: 300_000 };
 /** Consecutive failures before a call is penalized rather than just asked later. */
 const FAILURES_BEFORE_PENALTY = 3;
@@ -10,9 +10,9 @@ const FAILURES_BEFORE_PENALTY = 3;
 const FAILING_MS = 10_000;
 /** Consecutive failures after which a call rests while an equivalent one works. */
 const FAILURES_BEFORE_REST = 2;
-/** How many failures a silence counts for: it costs as much time. */
+/** A silence counts as this many failures: it costs as much time. */
 const FAILURES_PER_SILENCE = 2;
-/** How long it rests. */
+/** How long a call rests. */
 const REST = { minMs: 10_000, maxMs: 120_000 };
 
 /** Why a call, or a node, is not healthy. */
@@ -21,7 +21,7 @@ export interface CallRecord {
   readonly fault: NodeFault;
   /** Consecutive faults. */
   readonly count: number;
-  /** The node's own words, or what was wrong with its answer. */
+  /** The message of the node, or what was wrong with its answer. */
   readonly said: string;
   /** Monotonic milliseconds of the first of these faults. */
   readonly sinceMs: number;
@@ -30,7 +30,7 @@ export interface CallRecord {
 }
 
 /**
- * The record of one call to a node, or of the node's word as a whole. Time is evaluated when read; there are no timers.
+ * The record of one call to a node, or of the node as a whole. Time is evaluated when read; there are no timers.
  */
 export class CallHealth {
   readonly #clock: Clock;
@@ -74,12 +74,12 @@ export class CallHealth {
     return this.#clock.monotonic() < this.#restsUntilMs;
   }
 
-  /** Its replacement fails as well: it may be used again at once. */
+  /** The equivalent call fails as well: this one may be used again at once. */
   endRest(): void {
     this.#restsUntilMs = -Infinity;
   }
 
-  /** Clears the record. A penalty for a lie is served first: one good answer does not undo a lie. */
+  /** Clears the record. A penalty for a lie still runs its full time: one good answer does not undo a lie. */
   succeeded(): void {
     this.#failures = 0;
     this.#failingUntilMs = -Infinity;
@@ -107,7 +107,7 @@ export class CallHealth {
       this.#rests += 1;
     }
     if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;
-    // A call that is still penalized was made because nothing better was left: that must not extend the penalty.
+    // A penalized call is made only if nothing better is left: that must not extend the penalty.
     if (now < this.#penaltyUntilMs) return undefined;
     if (fault === 'failing' && this.#failures < FAILURES_BEFORE_PENALTY) return undefined;
     const periodMs = doublingMs(PENALTY, this.#penalties);

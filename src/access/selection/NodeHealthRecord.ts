@@ -42,7 +42,7 @@ export class NodeHealthRecord {
     return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
   }
 
-  /** The call failed twice in a row, and the other one longer ago, if at all. While both fail they alternate. */
+  /** The call failed twice in a row, and the other one did not fail since. While both fail they alternate. */
   isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
     const call = this.#calls.get(method);
     return call?.rests === true && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
@@ -110,7 +110,7 @@ export interface Candidate {
   readonly healthRecord: NodeHealthRecord;
   /** Calls under way. */
   readonly inFlight: number;
-  /** A rate limit that the node answered holds it back. */
+  /** True while a rate limit that the node answered delays its calls. */
   readonly heldBack: boolean;
 }
 

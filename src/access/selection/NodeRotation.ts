@@ -1,6 +1,6 @@
 import type { AccessNode, NodeHealth } from '../types.js';
 
-/** Every n-th attempt goes to a node of lesser health: it may be the only one that has the data. */
+/** Every n-th attempt goes to a node of worse health: it may be the only one that has the data. */
 const ATTEMPTS_PER_LESSER_NODE = 3;
 
 const BEST_FIRST: readonly NodeHealth[] = ['healthy', 'failing', 'set_aside', 'unknown', 'foreign'];
@@ -8,10 +8,10 @@ const BEST_FIRST: readonly NodeHealth[] = ['healthy', 'failing', 'set_aside', 'u
 /** Which node to ask next, or how long until one may be asked. */
 export type NodeChoice =
   | { readonly node: AccessNode }
-  /** `undefined`: not a matter of time, a slot has to become free. */
+  /** `retryInMs` is `undefined` when a slot has to become free first. */
   | { readonly node: undefined; readonly retryInMs: number | undefined };
 
-/** What one question knows about the nodes besides their own health. */
+/** The state of the nodes for one question. */
 export interface NodeReadiness {
   /** The node has a free slot for a call now. */
   isFree(node: AccessNode): boolean;
@@ -23,13 +23,13 @@ export interface NodeReadiness {
 
 /**
  * Remembers, for one question that is repeated until answered, which nodes failed to answer. The nodes of the best
- * available health are asked in turn, best first; if they are only busy they are waited for, rather than asking one
- * that is failing or penalized. Those get one attempt in three, so that data stays in reach even if its only holder
+ * available health are asked in turn, best first; if they are only busy, the question waits for them, rather than going
+ * to one that is failing or penalized. Those get one attempt in three, so that data can be found even if its only holder
  * once failed. Bounded by the number of nodes.
  */
 export class NodeRotation {
   #failures = 0;
-  /** Those that failed since the last round began. */
+  /** The nodes that failed since the last round began. */
   #asked: Set<string> | undefined;
   #last: string | undefined;
 
@@ -43,7 +43,7 @@ export class NodeRotation {
     this.declined(node);
   }
 
-  /** It refused because it was asked too often: the others are preferred, and no failure is counted. */
+  /** The node refused because it was asked too early or too often: prefers the others, and counts no failure. */
   declined(node: AccessNode): void {
     this.#last = node.name;
     (this.#asked ??= new Set()).add(node.name);
@@ -91,7 +91,7 @@ export class NodeRotation {
   }
 }
 
-/** The best health that any of them has. */
+/** The best health of any of the nodes. */
 function bestOf(nodes: readonly AccessNode[], readiness: NodeReadiness): NodeHealth | undefined {
   const present = new Set(nodes.map((node) => readiness.healthOf(node)));
   return BEST_FIRST.find((health) => present.has(health));

@@ -4,23 +4,23 @@ import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
 
 /** How a node fails to answer; decides the readiness code. */
 export type TroubleKind =
-  /** It cannot be reached, or does not answer. */
+  /** The node cannot be reached, or does not answer. */
   | 'unreachable'
-  /** It says that it does not have it: it may be early, or others may have it. */
+  /** The node says that it does not have the data: it may be too early, or others may have it. */
   | 'denied'
-  /** It answers with an error. */
+  /** The node answers with an error. */
   | 'refused'
-  /** Its rate limit holds us back. */
+  /** The node's rate limit holds us back. */
   | 'rate_limited'
-  /** It gives wrong data. */
+  /** The node sends wrong data. */
   | 'invalid';
 
-/** How one node repeatedly failed one question; if it was asked by several calls, the worst of them. */
+/** How one node repeatedly failed to answer one question; of several calls, the worst. */
 export interface NodeTrouble {
   readonly node: string;
   readonly method: AccessMethod;
   readonly kind: TroubleKind;
-  /** The latest failure: the status and the node's own words, or what is wrong with its answer. */
+  /** The latest failure: status and message of the node, or what is wrong with its answer. */
   readonly said: string;
   /** 0 while it has not answered at all. */
   readonly count: number;
@@ -35,7 +35,7 @@ interface Failures {
   readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
 }
 
-/** Wrong data weighs more than a refusal, that more than silence, and that more than a denial. */
+/** Wrong data is worse than a refusal, a refusal is worse than silence, and silence is worse than a denial. */
 const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
   denied: 0,
   unreachable: 1,
@@ -48,7 +48,7 @@ const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
 export const SILENT_AFTER_MS = 3_000;
 
 /**
- * By node: why something that is requested until it arrives has not arrived. Cleared when it does. Bounded by the
+ * Per node: why something that is requested until it arrives has not arrived yet. Cleared when it does. Bounded by the
  * number of nodes.
  */
 export class NodeTroubles {
@@ -82,7 +82,7 @@ export class NodeTroubles {
     failures.last.set(method, { method, kind, said });
   }
 
-  /** It answered, not a failure: it will be asked in another way. */
+  /** The node answered; this is not a failure, as it will be asked in another way. */
   answered(node: string): void {
     this.#open.delete(node);
   }
@@ -93,7 +93,7 @@ export class NodeTroubles {
     this.#open.clear();
   }
 
-  /** One per node, in the order of their first failures; then those that have yet to answer. */
+  /** One per node, in the order of their first failures; then the nodes that have not answered yet. */
   all(): readonly NodeTrouble[] {
     const nowMs = this.#clock.monotonic();
     const silent = [...this.#open].filter(

@@ -1,7 +1,7 @@
 import type { NodeFault } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
-/** What counts against the node for a failed call; `undefined` when nothing does (not yet there, busy, too old). */
+/** The fault of the node in a failed call; `undefined` when it has none (data not there yet, busy node, old node). */
 export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
   switch (kind) {
     case 'deadline':

@@ -3,14 +3,14 @@ import { connect } from 'node:tls';
 import type { Clock } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
 
-/** Whether something at this address speaks TLS, whatever its certificate; false where nothing answers in time. */
+/** True when something at this address speaks TLS, whatever its certificate; false when nothing answers in time. */
 export function probeTls(
   { host, port }: Endpoint,
   { timeoutMs, clock }: { readonly timeoutMs: number; readonly clock: Clock },
 ): Promise<boolean> {
   return new Promise((resolve) => {
     const names = isIP(host) === 0 ? { servername: host } : {};
-    // Only the protocol is looked at: nothing is sent, and the connection ends at once.
+    // Only the protocol matters here: nothing is sent, and the connection ends at once.
     const socket = connect({ host, port, ALPNProtocols: ['h2'], rejectUnauthorized: false, ...names });
     const settle = (speaks: boolean): void => {
       timer.cancel();

@@ -12,49 +12,49 @@ import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 import { probeTls } from './probeTls.js';
 
-/** Blocks below the head that are looked through for one with a collection. */
+/** Blocks from the head down that are searched for one with a collection. */
 const BLOCKS_LOOKED_AT = 8;
 
-/** What became of one call. */
+/** The result of one call. */
 export interface CallSurvey {
   readonly method: AccessMethod;
   /** `quiet`: a stream that opened and sent nothing in time. */
   readonly outcome: 'served' | 'quiet' | UpstreamErrorKind;
-  /** What the node, or the way to it, said; `undefined` when it was served. */
+  /** The error message of the call; `undefined` when it was served. */
   readonly said: string | undefined;
   readonly tookMs: number;
 }
 
-/** What one access node is, and what it serves. */
+/** What one access node says about itself, and what it serves. */
 export interface NodeSurvey {
   readonly endpoint: Endpoint;
   readonly isAnswering: boolean;
-  /** Of a node that does not answer: it speaks TLS and was asked in the clear, or the other way about. */
+  /** `tls` for a node that does not answer because it speaks TLS and was asked without. */
   readonly speaks: 'tls' | undefined;
   readonly chainId: string | undefined;
   readonly version: NodeVersionInfo | undefined;
   readonly head: BlockHeader | undefined;
-  /** By our clock, in the middle of the call for the head. */
+  /** The time of the call for the head, by our clock: its middle. */
   readonly headAskedAtMs: number | undefined;
   readonly sealedHeight: number | undefined;
   readonly calls: readonly CallSurvey[];
-  /** The middle one of the calls' times, in milliseconds; `undefined` when none was served. */
+  /** The median of the calls' times; `undefined` when none was served. */
   readonly latencyMs: number | undefined;
 }
 
 export interface SurveyOptions {
   readonly endpoint: Endpoint;
   readonly maxMessageBytes: number;
-  /** Of each call, and of the wait for a stream's first message. */
+  /** Limit of each call, and of the wait for a stream's first message. */
   readonly timeoutMs: number;
   readonly asksExecutionData: boolean;
-  /** Present: it is another indexer, which is asked for its blocks from this height on. */
+  /** Present for another indexer, which is asked for its blocks from this height on. */
   readonly peer?: { readonly token: PeerToken; readonly fromHeight: number };
 }
 
 /**
- * Asks one node, once, for everything that the daemon asks nodes for. Takes a handful of time limits at most. No expected errors:
- * what fails is part of the answer.
+ * Makes, once, every call to one node that the daemon makes. Takes a few times `timeoutMs` at most. No expected errors:
+ * failures are part of the answer.
  */
 export async function surveyNode(
   options: SurveyOptions,
@@ -204,7 +204,7 @@ class Survey {
     this.#calls.push({ method, outcome, said, tookMs: this.#clock.monotonic() - beganAtMs });
   }
 
-  /** So far nothing has come from it: neither an answer nor a refusal. */
+  /** True while the node has sent neither an answer nor a refusal. */
   #isUnreachable(): boolean {
     return this.#calls.every(({ outcome }) => outcome === 'unavailable' || outcome === 'deadline');
   }

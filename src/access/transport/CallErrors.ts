@@ -8,7 +8,7 @@ import type { CallStatus } from './upstreamErrors.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod } from '../types.js';
 
-/** A method that a node does not know is not tried again for this long: the node may be upgraded meanwhile. */
+/** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
 
 export interface CallErrorsDependencies {
@@ -18,7 +18,7 @@ export interface CallErrorsDependencies {
   readonly metrics: Pick<AccessMetrics, 'upstreamErrors'>;
 }
 
-/** Types and counts the errors of the calls to one node, and remembers the methods that it does not know. */
+/** Types and counts the errors of the calls to one node, and remembers the methods that it does not support. */
 export class CallErrors {
   readonly #name: string;
   readonly #deps: CallErrorsDependencies;
@@ -29,12 +29,12 @@ export class CallErrors {
     this.#deps = dependencies;
   }
 
-  /** False while the method counts as one that the node does not have. */
+  /** False while the method counts as unsupported by the node. */
   knows(method: AccessMethod): boolean {
     return this.#deps.clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
-  /** The error as the caller sees it: statuses and malformed bytes typed; bugs and aborts unchanged. */
+  /** The error for the caller: statuses and malformed bytes become typed; bugs and aborts stay unchanged. */
   typed(error: unknown, method: AccessMethod): Error {
     if (error instanceof CallFailure) return this.ofStatus(error.status, method);
     if (error instanceof WireError) {
@@ -48,7 +48,7 @@ export class CallErrors {
     return upstreamError(status, this.#where(method), mendOf(this.#deps.peerToken));
   }
 
-  /** The call is not even sent; `why`: what it would be too much for. */
+  /** The error of a call that is not sent, and why. */
   ofLimit(method: AccessMethod, why: string): UpstreamError {
     return new UpstreamError('rate_limited', this.#where(method), `${method} at ${this.#name}: ${why}`);
   }
@@ -58,7 +58,7 @@ export class CallErrors {
     const { kind, method, lowestHeight } = failure;
     metrics.upstreamErrors.inc({ endpoint: this.#name, method, kind });
     if (kind === 'unimplemented') this.#unsupportedUntilMs.set(method, clock.monotonic() + UNSUPPORTED_MS);
-    // Where a stream begins says nothing about the node's other calls.
+    // The first height of a stream says nothing about the node's other calls.
     const isOfNode = lowestHeight !== undefined && namedRoot(failure.message)?.of !== 'stream';
     if (kind === 'below_root' && isOfNode) events.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') events.onOutage?.();
@@ -69,7 +69,7 @@ export class CallErrors {
   }
 }
 
-/** What to do about a peer that refuses us for want of a token, or because of it. */
+/** What to do about a peer that refuses us without a token, or because of ours. */
 function mendOf(peerToken: PeerToken | undefined): string | undefined {
   if (peerToken === undefined) return undefined;
   return peerToken() === undefined

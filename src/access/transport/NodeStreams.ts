@@ -10,13 +10,13 @@ import type { StreamQuota, StreamRank } from './streams/StreamQuota.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod, StreamMethod, StreamOptions } from '../types.js';
 
-/** Streams whose data can be polled too. Execution data cannot: it gets precedence when streams are scarce. */
+/** Streams whose data can also be polled. Execution data cannot: it has priority when streams are scarce. */
 const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
 
-/** One stream to open: the method, the request, how to decode, and the fallback for a node that does not know it. */
+/** One stream to open: method, request, decoder, and the fallback for a node that does not support the method. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
   readonly request: object;
@@ -33,7 +33,7 @@ export interface NodeStreamsDependencies {
   readonly stubs: MethodStubs;
 }
 
-/** Opens the streams of one node, and has those make way that can be done without when it grants few. */
+/** Opens the streams of one node. When it grants few, dispensable ones end to make way. */
 export class NodeStreams {
   readonly #name: string;
   readonly #connections: NodeConnections;
@@ -59,7 +59,7 @@ export class NodeStreams {
   /** A stream of answers, taken one by one; see `MessageStream`. */
   stream<T>(question: StreamQuestion<T>, { signal, isHistory = false }: StreamOptions): AsyncIterable<T> {
     const { method } = question;
-    // Nothing else would tell it apart from a stream that the node refuses.
+    // Fails at once: otherwise this would look like a stream that the node ended.
     if (isHistory && this.#quota.scarceForHistory)
       return failing(this.#errors.ofLimit(method, 'the node grants few streams, and history makes way'));
     const rank: StreamRank = isHistory ? 'history' : POLLABLE.has(method) ? 'spare' : 'needed';
@@ -96,7 +96,7 @@ export class NodeStreams {
     };
   }
 
-  /** Remembers the call, as one that may have to make way, until it is cancelled (every call is in the end). */
+  /** Remembers the call as one that may have to make way, until it is cancelled, as every call is in the end. */
   #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
     const over = this.#quota.yielding(end, rank);
     return {

@@ -16,7 +16,7 @@ import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod, CallOptions, StreamOptions, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
-const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
+const EQUIVALENTS: Partial<Record<AccessMethod, AccessMethod>> = {
   SubscribeBlocksFromStartHeight: 'GetBlockByHeight',
   SubscribeBlockDigestsFromLatest: 'GetLatestBlockHeader',
   GetFullCollectionByID: 'GetCollectionByID',
@@ -43,9 +43,9 @@ export interface RpcClientDependencies {
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
-  /** What every call to a peer brings along, as it is by then; `undefined`: nothing. Absent for access nodes. */
+  /** The token that every call to a peer carries, read for each call; `undefined`: none. Absent for access nodes. */
   readonly peerToken?: PeerToken | undefined;
-  /** How the node is reached. Default: gRPC. */
+  /** Opens the channel to the node. Default: over gRPC. */
   readonly openChannel?: OpenChannel | undefined;
 }
 
@@ -55,8 +55,8 @@ export interface MethodLimit extends CallLimit {
 }
 
 /**
- * Every call to one node passes here: paced per method, counted, its outcome typed and entered in the node's health
- * record. It replaces dead connections.
+ * All calls to one node: paces them per method, counts them, types their errors and records their outcome in the node's
+ * health record. Replaces dead connections.
  */
 export class RpcClient {
   /** Streams that make way end without an error. */
@@ -107,7 +107,7 @@ export class RpcClient {
     return false;
   }
 
-  /** The methods whose calls are limited now, by us or by what the node answered. */
+  /** The methods whose calls are limited now, by us or by rate limits that the node answered. */
   limits(): readonly MethodLimit[] {
     return [...this.#limiters].flatMap(([method, { limit }]) =>
       limit === undefined ? [] : [{ method, ...limit }],
@@ -116,7 +116,7 @@ export class RpcClient {
 
   supports(method: AccessMethod, { isHistory = false } = {}): boolean {
     if (!this.#errors.knows(method) || !this.#streams.grants(method, isHistory)) return false;
-    const other = OTHER_WAY[method];
+    const other = EQUIVALENTS[method];
     if (other === undefined || !this.#errors.knows(other)) return true;
     return !this.#healthRecord.isBetterAskedBy(other, method);
   }
@@ -162,10 +162,10 @@ export class RpcClient {
       if (failure instanceof UpstreamError) {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
-          // Not a rate limit, then: another call, or node, may be better.
+          // So the rate is not the reason: another call, or node, may be better.
           if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
         }
-        // Any other error was sent by the node itself: it is there and its channel works.
+        // Any other error was sent by the node itself, so its channel works.
         if (failure.kind === 'deadline') this.#connections.missedDeadline(generation);
         else if (failure.kind === 'unavailable') this.#connections.lost(method);
         else this.#connections.answered(method, generation);
@@ -187,7 +187,7 @@ export class RpcClient {
     this.#connections.close();
   }
 
-  /** The limiter of a method that the indexer calls, for others who call it too; `undefined` for any other. */
+  /** The limiter of a method that the indexer calls, to be shared with forwarded calls; `undefined` for other methods. */
   limiterOf(method: string): MethodLimiter | undefined {
     return Object.hasOwn(this.#stubs, method) ? this.#limiter(method as UnaryMethod) : undefined;
   }

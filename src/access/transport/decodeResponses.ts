@@ -3,9 +3,9 @@ import type { Identifier } from '../../flow/index.js';
 import type { MethodStub } from './methodStubs.js';
 import type { BlockDigest, BlockHeader, NodeVersionInfo } from '../types.js';
 
-// Rare answers are decoded by the protobuf library; the hot ones by src/flow.
+// The protobuf library decodes rare answers; src/flow decodes the hot ones.
 
-/** Names of chains and versions have a few dozen characters. They are logged, so they must be bounded. */
+/** Bounds the names of chains and versions, which are logged: real ones have a few dozen characters. */
 const MAX_TEXT_LENGTH = 256;
 
 /**

@@ -17,8 +17,8 @@ const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
 const INDEX = 'flow_collection_indexer.v1.IndexAPI';
 
 /**
- * The methods we call, from the package's own protobuf definitions. Loaded at the first call, because it takes tens of
- * milliseconds: the daemon is serving by then.
+ * The methods we call, from the package's own protobuf definitions. Loaded at the first call, because that takes tens of
+ * milliseconds, and the daemon is serving by then.
  */
 export function loadMethodStubs(): MethodStubs {
   let protocol: ReturnType<typeof loadProtocol> | undefined;

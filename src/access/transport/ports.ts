@@ -1,6 +1,6 @@
 import type { Metrics } from '../../observability/index.js';
 
-/** The bearer token for other indexers, as it is by now. */
+/** Returns the current bearer token for other indexers. */
 export type PeerToken = () => string | undefined;
 
 /** The metrics of this room. */
@@ -11,11 +11,11 @@ export type AccessMetrics = Pick<
 
 /** What a node reports to its pool. Called synchronously from within calls; must not throw. */
 export interface NodeEvents {
-  /** It refused a height as below its lowest one. */
+  /** The node refused a height as below its lowest one. */
   onLowestHeight?(height: number): void;
-  /** It reported its latest finalized block. */
+  /** The node reported its latest finalized block. */
   onHead?(height: number): void;
-  /** A call could not reach it, or its connection broke. */
+  /** A call could not reach the node, or its connection broke. */
   onOutage?(): void;
   /** Calls kept timing out and now use a new connection. Reported once until something is answered again. */
   onReconnect?(): void;

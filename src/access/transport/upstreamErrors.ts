@@ -3,23 +3,23 @@ import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
-/** How a call ended, as gRPC says it. */
+/** The gRPC status of a call. */
 export interface CallStatus {
   readonly code: status;
   readonly details: string;
 }
 
 /** A root height that a node named in a refusal. */
-export interface NamedRoot {
+interface NamedRoot {
   readonly height: number;
   /**
-   * `spork`: where its spork begins. `node`: where this node begins, in mid-spork. Old texts do not say. `stream`:
-   * where its stream begins; the node's other calls may go further back.
+   * `spork`: the root of its spork. `node`: the first height of this node, in the middle of a spork. `stream`: the first
+   * height of its stream; the node's other calls may go further back. Old texts do not say which.
    */
   readonly of: 'spork' | 'node' | 'stream' | undefined;
 }
 
-/** Where a stream begins that was requested from a lower height. */
+/** The refusal of a stream that was requested from too low a height. */
 const BELOW_INDEX = /start height \d+ is lower than (?:the )?lowest indexed height (\d+)/i;
 
 const BELOW_ROOT = [
@@ -52,16 +52,16 @@ const NOT_YET = /please retry for collection/i;
 /** A compressed message that cannot be decompressed is malformed. */
 const UNPACKABLE = /failed to decompress|unsupported compression/i;
 
-/** How much of a status text is read and kept: a node may send as much as headers hold. */
+/** The most characters of a status text to read and keep: a node may send as much as headers can hold. */
 const MAX_DETAILS_LENGTH = 1_000;
 
 /** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
 
-/** What grpc-js says of a connection that a proxy would not pass on; only proxies leave it without words. */
+/** The text of grpc-js for a connection that a proxy refused; only then is the last error undefined. */
 const THROUGH_PROXY = /Last error: undefined\b/;
 
-/** What to do about a connection that fails for a reason which its text gives away; `undefined`: nothing is known. */
+/** What to do about a failed connection, if its text reveals the cause. */
 function mendOfConnection(details: string, node: string): string | undefined {
   if (THROUGH_PROXY.test(details)) {
     return `the proxy that grpc_proxy, https_proxy or http_proxy names does not let it through; no_proxy=${node.replace(/:\d+$/, '')} goes around it`;
@@ -98,13 +98,13 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
       return 'unavailable';
     case status.UNAUTHENTICATED:
       return 'unauthenticated';
-    // Whatever else it is, the node is there and has answered: ABORTED and PERMISSION_DENIED too.
+    // For any other status, ABORTED and PERMISSION_DENIED included, the node has answered.
     default:
       return UNPACKABLE.test(details) ? 'malformed' : 'internal';
   }
 }
 
-/** The typed error of a call that ended with this status. `mend` is what to do about one that wants credentials. */
+/** The typed error of a call that ended with this status. `mend`: what to do if the node requires credentials. */
 export function upstreamError(
   callStatus: CallStatus,
   where: { readonly node: string; readonly method: AccessMethod },

@@ -77,7 +77,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     },
   );
   lifecycle.onClose('network', () => network.close());
-  const listener = new FinalizationListener({}, { nodes: network, clock, random, logger, metrics });
+  const listener = new FinalizationListener({ nodes: network, clock, random, logger, metrics });
   const ends = new WindowEnds(
     { windowHeights: config.window, stopHeight: config.stopHeight },
     { watermark: store, finalizedHeight: () => listener.finalizedHeight() },

@@ -28,7 +28,7 @@ export class ReaderScrapes {
   }
 
   told(snapshot: MetricsSnapshot): void {
-    this.#told.told(snapshot);
+    this.#told.update(snapshot);
     this.#wake();
   }
 

@@ -1,4 +1,4 @@
-import { doublingMs, isAbort, sleep } from '../../runtime/index.js';
+import { doublingMs, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { disputeOf } from './Disputes.js';
 import type { Disputes } from './Disputes.js';
@@ -11,9 +11,9 @@ const LOOK_MS = 1_000;
 const REVIEW_AFTER_MS = 5_000;
 /** After this many "no such collection" (or "not yet") answers for one id, its block is in doubt. */
 const NOT_FOUND_BEFORE_DOUBT = 3;
-/** Blocks reviewed per check: a whole window is never requested again just because the nodes lag. */
+/** Blocks reviewed per check, so that a whole window is not requested again just because the nodes lag. */
 const REVIEWS_PER_LOOK = 8;
-/** Pause before the nodes are asked again for the same block. */
+/** Pause before asking the nodes again for the same block. */
 const REVIEW_AGAIN = { minMs: 2_000, maxMs: 30_000 };
 
 export interface DisputeReviewerDependencies {
@@ -26,8 +26,8 @@ export interface DisputeReviewerDependencies {
 }
 
 /**
- * Has a block reviewed when its guarantees are in doubt: execution data contradicts them, or the nodes do not know a
- * collection. Lowest height first, one at a time, with growing pauses.
+ * Reviews blocks whose guarantees are in doubt: execution data contradicts them, or the nodes do not know a collection.
+ * Lowest height first, one at a time, with growing pauses.
  */
 export class DisputeReviewer {
   readonly #deps: DisputeReviewerDependencies;
@@ -44,7 +44,7 @@ export class DisputeReviewer {
         for (const height of this.#doubtful()) await this.#review(height, signal);
       }
     } catch (error) {
-      if (!signal.aborted || !(isAbort(error) || error === signal.reason)) throw error;
+      if (!wasAborted(error, signal)) throw error;
     }
   }
 

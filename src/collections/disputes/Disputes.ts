@@ -5,10 +5,10 @@ import type { BlockVerdict, Contradicted, StreamGiver } from '../ports.js';
 
 /**
  * Heights at which a stream and the guarantees contradict each other. Either may be false, so at first nobody is
- * reported. Once all guaranteed collections were found and verified, the stream was the lie, and its node or peer is
+ * reported. Once all guaranteed collections were found and verified, the stream has lied, and its node or peer is
  * reported.
  *
- * All state is in the height records. Bound: per height, those that offer a stream.
+ * All state is in the height records. Bound per height: the nodes and peers that offer a stream.
  */
 export class Disputes {
   readonly #nodes: Pick<AccessNodes, 'report'>;
@@ -19,38 +19,38 @@ export class Disputes {
     this.#heights = dependencies.heights;
   }
 
-  /** The height lacks collections, and what is streamed by this call does not match its guarantees. */
+  /** Records that a stream does not match the guarantees of a height. */
   contradicted(height: number, by: StreamGiver, detail: string, what: Contradicted = 'guarantees'): void {
     const record = this.#heights.at(height);
     if (record !== undefined) disputeOf(record).accused.set(by.node.name, { ...by, detail, what });
   }
 
-  /** The nodes were asked again for the block. */
+  /** Records the result of asking the nodes again for the block. */
   reviewed(height: number, verdict: BlockVerdict): void {
     const record = this.#heights.at(height);
     if (record !== undefined && verdict.kind !== 'gone') disputeOf(record).verdict = verdict;
   }
 
   /**
-   * The height is complete, with the guarantees that were contradicted. That proves nothing against those who stream another
-   * block, unless the next one follows ours: which of the two the chain has shows in what follows.
+   * The height is complete, with the contradicted guarantees: reports the streams that contradicted them. A stream of
+   * another block is reported only if the next block follows ours, which shows that the chain has ours.
    */
   completed({ block, dispute, height }: HeightRecord): void {
     if (dispute === undefined) return;
     const hasFollower = this.#heights.at(height + 1)?.block.parentId === block.id;
     for (const { node, method, detail, what } of dispute.accused.values())
       if (what === 'guarantees' || hasFollower) this.#nodes.report(node, 'lied', detail, method);
-    voidWhatWasSaid(dispute);
+    clearAccusations(dispute);
   }
 
-  /** The block or its guarantees were replaced: accusations against the former ones are void. */
+  /** The block or its guarantees were replaced: accusations about the former ones no longer count. */
   replaced({ block, dispute }: HeightRecord): void {
     if (dispute === undefined) return;
-    voidWhatWasSaid(dispute);
+    clearAccusations(dispute);
     if (dispute.votes?.blockId !== block.id) dispute.votes = undefined;
   }
 
-  /** Those whose stream does not match the guarantees of this height. */
+  /** The names of the nodes and peers whose stream does not match the guarantees of this height. */
   accusedAt(height: number): readonly string[] {
     return [...(this.#heights.at(height)?.dispute?.accused.keys() ?? [])];
   }
@@ -88,7 +88,7 @@ export function disputeOf(record: HeightRecord): Dispute {
   });
 }
 
-function voidWhatWasSaid(dispute: Dispute): void {
+function clearAccusations(dispute: Dispute): void {
   dispute.accused.clear();
   dispute.verdict = undefined;
 }

@@ -11,7 +11,7 @@ import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { BlockAnswer, BlockAsker, BlockReviewer, BlockVerdict } from '../ports.js';
 import { disputeOf } from './Disputes.js';
 
-/** How many nodes refute a block whose giver does not answer. */
+/** How many other nodes it takes to refute a block whose giver does not answer. */
 const WITNESSES_AGAINST = 2;
 /** Blocks of a forger that are reviewed at the same time. */
 const REVIEWS_AT_ONCE = 16;
@@ -22,9 +22,9 @@ export interface GuaranteeReviewDependencies {
   readonly asker: BlockAsker;
   readonly logger: Logger;
   readonly metrics: { readonly invalidBlocks: { inc(labels: Record<'reason', string>): void } };
-  /** Replaces the current block; false when that is complete, or gone. */
+  /** Replaces the current block; false when it is complete or gone. */
   replace(block: FinalizedBlock, giver: Giver): boolean;
-  /** No node has the block in hand any more: the line has to start over. */
+  /** The current block turned out not to be on the chain: the line has to start over. */
   fail(error: OffChainBlockError): void;
 }
 
@@ -56,7 +56,7 @@ export class GuaranteeReview implements BlockReviewer {
   async run(parent: AbortSignal): Promise<void> {
     const child = childOf(parent);
     const { signal } = child;
-    // The calls of all reviews listen to it: many listeners are not a leak.
+    // The calls of all reviews listen to this signal: many listeners are not a leak.
     setMaxListeners(0, signal);
     try {
       for (;;) {
@@ -91,7 +91,7 @@ export class GuaranteeReview implements BlockReviewer {
       this.#deps.fail(new OffChainBlockError(answers[0].block, held.id));
       return { kind: 'gone', giver: giver.name, confirmedBy: 0 };
     }
-    // Another id at this height is else another matter: the parent links decide that.
+    // Blocks with another id do not count here: the parent links decide between different blocks.
     const alike = answers
       .filter(({ block }) => block.id === held.id && block.parentId === held.parentId)
       .map(({ block, node, method }) => ({ block, giver: { name: node.name, method } }));
@@ -100,18 +100,18 @@ export class GuaranteeReview implements BlockReviewer {
     votes.note([{ block: held, giver }, ...alike]);
     const rival = votes.rival(alike, giver);
     if (rival !== undefined && this.#deps.replace(rival.block, rival.giver)) {
-      votes.putInHand(rival.block);
+      votes.makeCurrent(rival.block);
       logger.warn({ height, node: rival.giver.name }, 'guarantees of a block were replaced');
       return { kind: 'exchanged', giver: rival.giver.name, confirmedBy: 0 };
     }
     const confirming = alike.filter(
-      ({ block, giver: by }) => by.name !== giver.name && votes.isInHand(block),
+      ({ block, giver: by }) => by.name !== giver.name && votes.isCurrent(block),
     );
     const kind = confirming.length > 0 ? 'upheld' : 'alone';
     return { kind, giver: giver.name, confirmedBy: confirming.length };
   }
 
-  /** The guarantees of every block at or below the watermark are proven: reports who gave others. */
+  /** The guarantees of every block at or below the watermark are proven: reports the nodes that gave others. */
   settle(watermark: number): void {
     for (const record of this.#reviewed) {
       if (record.height > watermark) continue;
@@ -143,8 +143,8 @@ export class GuaranteeReview implements BlockReviewer {
 }
 
 /**
- * True when every node that answers has one and the same other block, its giver among them or at least two others. Parent
- * links would show it too, but for a window that is full of such blocks, up to its end: nothing above is read then.
+ * True when all answers name one other block, and they include the giver's or are at least two. Parent links would reveal
+ * this too, unless the whole window is full of such blocks: then nothing above it is read.
  */
 function isRefuted(
   held: FinalizedBlock,

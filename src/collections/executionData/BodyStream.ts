@@ -5,16 +5,16 @@ import type { Source } from '../ports.js';
 /** The nodes of both streams. */
 export type StreamGivers = Pick<AccessNodes, 'forExecutionData' | 'peers' | 'whyNoPeer'>;
 
-/** How sentences name a stream, who gives it, what it brings, and which heights are due. */
+/** The words for a stream in messages: its name, who gives it, what it delivers, and which heights are due. */
 export interface StreamWords {
   readonly stream: string;
   readonly giver: string;
   readonly data: string;
-  /** What a height is once it is due. */
+  /** The state of a height that is due. */
   readonly due: 'sealed' | 'finalized';
   /** Why a giver may not have a height that is due. */
   readonly missing: string;
-  /** What to do about givers that do not know the call. */
+  /** What to do about givers that do not support the call. */
   readonly mend: string;
 }
 
@@ -27,9 +27,9 @@ export interface BodyStream {
   /** The call that is used while it is known and works, and its fallback. */
   readonly method: AccessMethod;
   readonly fallback?: AccessMethod;
-  /** Who gives it at a height, best first. */
+  /** The nodes or peers that give the stream at a height, best first. */
   readonly givers: (nodes: StreamGivers, height: number) => readonly AccessNode[];
-  /** Why there is none, where that is known. */
+  /** Why there is no giver, if known. */
   readonly whyNone?: (nodes: StreamGivers) => string | undefined;
   readonly open: (
     node: AccessNode,
@@ -38,7 +38,7 @@ export interface BodyStream {
   ) => AsyncIterable<BlockExecutionData>;
 }
 
-/** What access nodes execute: sealed heights. */
+/** Execution data of access nodes: sealed heights. */
 export const EXECUTION_DATA: BodyStream = {
   source: 'edi',
   label: 'execution_data',
@@ -56,7 +56,7 @@ export const EXECUTION_DATA: BodyStream = {
   open: (node, height, options) => node.subscribeExecutionData(height, options),
 };
 
-/** What another indexer has stored: at the tip, a moment after the height is finalized. */
+/** Blocks stored by another indexer: at the tip, a moment after the height is finalized. */
 export const PEER: BodyStream = {
   source: 'peer',
   label: 'peer',
@@ -74,12 +74,12 @@ export const PEER: BodyStream = {
   open: (node, height, options) => node.subscribeIndexedBlocks(height, options),
 };
 
-/** The call to use with a node: the fallback while the other one is resting or unknown to it. */
+/** The call to use with a node: the fallback while the node does not support the other one, or that is resting. */
 export function methodOf({ method, fallback }: BodyStream, node: AccessNode): AccessMethod {
   return fallback !== undefined && !node.supports(method) && node.supports(fallback) ? fallback : method;
 }
 
-/** A node that does not know the call was asked by the fallback at once. */
+/** The call that was used in the end: a node that does not support the first was asked by the fallback at once. */
 export function usedMethod(stream: BodyStream, node: AccessNode, opened: AccessMethod): AccessMethod {
   return opened === stream.method ? methodOf(stream, node) : opened;
 }

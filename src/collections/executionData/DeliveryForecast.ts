@@ -8,7 +8,7 @@ export interface DeliveryForecastOptions {
   readonly freshMs: number;
 }
 
-/** What a stream is expected to deliver, from its last sign of life and its pace. */
+/** Predicts what a stream will deliver, from its last sign of life and its pace. */
 export class DeliveryForecast {
   readonly #options: DeliveryForecastOptions;
   readonly #clock: Clock;

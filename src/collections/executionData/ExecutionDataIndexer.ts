@@ -18,7 +18,7 @@ import { StreamState } from './StreamState.js';
 import type { ExecutionDataStatus } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
-  /** What is followed. Default: execution data. */
+  /** The stream to follow. Default: execution data. */
   readonly stream?: BodyStream;
   /** How long due data may be missing before the stream is reopened. */
   readonly silenceMs: number;
@@ -40,7 +40,7 @@ export interface ExecutionDataIndexerDependencies {
   readonly nodes: StreamGivers & Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
-  /** What is followed exists up to there: execution data up to the sealed head. `undefined` while unknown. */
+  /** The highest height that the stream should have: for execution data the sealed head. `undefined` while unknown. */
   dueHeight(): number | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -48,7 +48,7 @@ export interface ExecutionDataIndexerDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
 }
 
-/** Values that need no setting. */
+/** Defaults. */
 const DEFAULTS = {
   stream: EXECUTION_DATA,
   probeMs: 60_000,
@@ -57,7 +57,7 @@ const DEFAULTS = {
   freshMs: 1_000,
 } as const;
 
-/** A new stream that brings nothing is abandoned sooner than one that has delivered, at most twice in a row. */
+/** A new stream that delivers nothing is abandoned sooner than one that has delivered, at most twice in a row. */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
 /** After this many consecutive failures a new head no longer shortens the pause. */
 const SHORT_PAUSES = 2;
@@ -65,15 +65,16 @@ const SHORT_PAUSES = 2;
 const WAKE_AFTER_MS = 1_000;
 
 /**
- * EDI: follows the execution-data stream, or that of a peer, from just above the watermark, checks each block's collections against its
- * guarantees, and hands in whole blocks. It holds at most one message and reads the next one only when that height's
- * block has been handed out and the byte budget has room: back-pressure, never a drop (onflow/flow-go#8114).
+ * EDI: follows the execution-data stream, or that of a peer, from just above the watermark, checks each block's
+ * collections against its guarantees, and hands in whole blocks. It holds at most one message and reads the next one
+ * only when that height's block has been handed out and the byte budget has room: back-pressure, never a drop
+ * (onflow/flow-go#8114).
  *
  * Nothing a node does stops it. A stream that ends, stalls, lags, lies or is refused is reopened, on another node if
  * there is one; nodes without the feed are asked again every `probeMs` (default: a minute). The system chunk is
  * dropped. Blocks without collections are skipped: they are complete without us.
  *
- * A peer is another indexer. What it gives is verified in the same way, and believed no more.
+ * A peer is another indexer. Its blocks are verified in the same way, and it is trusted no more than a node.
  */
 export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
@@ -111,7 +112,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
         onWaiting: (isWaiting) => this.#state.waiting(isWaiting),
         onLook: () => {
-          // Not refused for a whole check interval: the node has the feed.
+          // The stream has been open for a whole check interval: the node has the feed.
           if (this.#state.now === 'unavailable') this.#state.enter('connecting');
         },
         onLateError: (error) => (this.#lateError ??= { error }),
@@ -141,7 +142,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     return this.#state.status(this.#position().next, this.#reader.waits.earlySinceMs);
   }
 
-  /** By node: why the next height is missing; empty while we wait for room or until it is due. */
+  /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
   troubles(): readonly NodeTrouble[] {
     return this.#state.now === 'off' ? [] : this.#troubles.all(this.#position());
   }
@@ -181,8 +182,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   /**
-   * Pauses before the next stream. Cut short when only one height failed and has since arrived otherwise, or when the
-   * node was unreachable and a new head shows that some node can be reached.
+   * Pauses before the next stream. Ends early when only one height failed and another source has delivered it since, or
+   * when the node was unreachable and a new head shows that some node is reachable.
    */
   async #pause(pauseMs: number, end: StreamEnd, signal: AbortSignal): Promise<void> {
     const { clock, window } = this.#dependencies;

@@ -43,20 +43,20 @@ export interface ExecutionDataReaderDependencies {
   readonly events: ExecutionDataReaderEvents;
 }
 
-/** A stream that fell further behind what is due over this time is replaced. */
+/** A stream that is further behind at the end of this time than at its start is replaced. */
 const PACE_SPAN_MS = 30_000;
 /** Size of one message, trie updates included: the bounds of the estimate used for admission. */
 const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 * 1024 * 1024 };
 
 /**
- * The block at height 0 is a root block and has no collections. Older nodes also take a start height of 0 as "not
+ * The block at height 0 is a root block and has no collections. Older nodes also treat a start height of 0 as "not
  * given", and begin at their sealed head.
  */
 const LOWEST_HEIGHT = 1;
 
 /**
- * Reads streams of blocks' collections one after another, each from where the last one ended. Takes a message only when there
- * is room for it, verifies it against its block, and hands it in. Holds at most one message.
+ * Reads streams of blocks' collections one after another, each from where the last one ended. Takes a message only when
+ * there is room for it, verifies it against its block, and hands it in. Holds at most one message.
  */
 export class ExecutionDataReader {
   readonly #options: ExecutionDataReaderOptions;
@@ -110,7 +110,8 @@ export class ExecutionDataReader {
       {
         open: (ended) => this.#options.stream.open(node, this.#next, { signal: ended }),
         onLateError: (error) => events.onLateError(error),
-        ...{ clock, signal },
+        clock,
+        signal,
       },
     );
     const watch = this.#watch(node, reader, openingSilenceMs);
@@ -120,7 +121,7 @@ export class ExecutionDataReader {
     try {
       for (;;) {
         justPaused = false;
-        // Checked in the very turn of reading: another stream may just have used up the budget.
+        // Checked without yielding before the read: another stream may just have used up the budget.
         while (!this.#hasRoom()) {
           await this.#waitForRoom(watch, signal);
           justPaused = true;
@@ -143,7 +144,7 @@ export class ExecutionDataReader {
     } catch (error) {
       const end = judgeStreamEnd(error);
       if (end === undefined) throw error;
-      // A node drops a consumer that does not read for about 30 s: we caused that.
+      // A node drops a consumer that does not read for about 30 s: then the fault is ours.
       return justPaused && end.fault !== undefined && end.refused === undefined
         ? { ...end, fault: undefined }
         : end;
@@ -208,7 +209,7 @@ export class ExecutionDataReader {
       try {
         this.#deliver(block, message, receivedAtMs);
       } catch (error) {
-        // Above the end of its spork a node may hold blocks that the next spork discarded: it does not lie.
+        // Above the end of its spork a node may hold blocks that the next spork discarded: that is not a lie.
         throw this.#moved(node) ?? error;
       }
     }
@@ -217,7 +218,7 @@ export class ExecutionDataReader {
     events.onMessage(node, block !== undefined, receivedAtMs);
   }
 
-  /** The height's block; `undefined` once it is durable. It is already here unless it is being replaced just now. */
+  /** The height's block; `undefined` once it is durable. Waits only while the block is being replaced. */
   async #blockOf(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
     const { window } = this.#dependencies;
     for (;;) {
@@ -228,7 +229,7 @@ export class ExecutionDataReader {
     }
   }
 
-  /** A block without collections is verified too, but nobody waits for it: it is complete without us. */
+  /** Also verifies a block without collections, but does not hand it in: it is complete already. */
   #deliver(block: FinalizedBlock, message: BlockExecutionData, receivedAtMs: number): void {
     const collections = verifyBlockCollections(block, message, this.#verificationMemory);
     if (collections.length === 0) return;

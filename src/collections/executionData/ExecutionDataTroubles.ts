@@ -4,23 +4,23 @@ import type { Clock } from '../../runtime/index.js';
 import type { BodyStream, StreamWords } from './BodyStream.js';
 import type { StreamEnd } from './StreamFault.js';
 
-/** How long the lowest height that a node named is believed: it may be given more history. */
+/** How long to believe the lowest height that a node named: its operator may add history. */
 const PRUNED_MS = 600_000;
-/** A head that has not moved for this long is reported. */
+/** A head that has not moved for this long is reported as the cause. */
 const HEAD_STILL_MS = 10_000;
 
-/** A node that has nothing of it, or nothing that low. */
+/** A node that does not offer the stream, or not for heights that low. */
 interface Lack {
   readonly sinceMs: number;
   readonly untilMs: number;
-  /** What the node has begins here. */
+  /** The lowest height that the node has. */
   readonly below: number;
   readonly said: string;
   /** Attempts without success. */
   readonly count: number;
 }
 
-/** What the stream waits for, as a snapshot. */
+/** A snapshot of what the stream waits for. */
 export interface StreamPosition {
   readonly next: number;
   readonly node: string | undefined;
@@ -29,7 +29,7 @@ export interface StreamPosition {
   readonly due: number | undefined;
   /** Since when the next height has been due, requested, and missing. */
   readonly dueSinceMs: number | undefined;
-  /** Since when it waits for the next height to be due. */
+  /** Since when the stream has waited for the next height to be due. */
   readonly earlySinceMs: number | undefined;
 }
 
@@ -103,7 +103,7 @@ export class ExecutionDataTroubles {
     return troubles;
   }
 
-  /** In one sentence; `undefined` while all is well. */
+  /** The trouble in one sentence; `undefined` while all is well. */
   sentence({ next, due, earlySinceMs }: StreamPosition): string | undefined {
     const lacks = [...this.#lacks].filter(([, { below }]) => next < below && below < Infinity);
     if (lacks.length > 0) return lacks.map(([, { said }]) => said).join(', ');
@@ -111,9 +111,9 @@ export class ExecutionDataTroubles {
     const nowMs = this.#clock.monotonic();
     if (earlySinceMs === undefined || nowMs - earlySinceMs < HEAD_STILL_MS) return undefined;
     const head = `the ${this.#words.due} head`;
-    const stands = due === undefined ? `no node reports ${head}` : `${head} stands at ${due}`;
+    const current = due === undefined ? `no node reports ${head}` : `${head} is at ${due}`;
     const seconds = Math.floor((nowMs - earlySinceMs) / 1_000);
-    return `waiting for height ${next} to be ${this.#words.due} for ${seconds} s: ${stands}`;
+    return `waiting for height ${next} to be ${this.#words.due} for ${seconds} s: ${current}`;
   }
 
   #lack(node: AccessNode, below: number, said: string, forMs: number): void {

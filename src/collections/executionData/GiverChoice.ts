@@ -19,7 +19,7 @@ export interface GiverChoiceDependencies {
   readonly logger: Logger;
 }
 
-/** Chooses whose stream is followed next. */
+/** Chooses the node or peer whose stream to follow next. */
 export class GiverChoice {
   readonly #stream: BodyStream;
   readonly #deps: GiverChoiceDependencies;
@@ -55,7 +55,7 @@ export class GiverChoice {
     }
     if (state.now !== 'unavailable') logger.info({ height }, `no ${words.giver} offers ${words.data}`);
     state.enter('unavailable');
-    // Another node may come up before one of these may be asked again.
+    // Another node may become available before one of these may be asked again.
     const untilMs = all.map((node) => troubles.lacksUntilMs(node, height));
     const askAgainInMs = Math.min(...untilMs) - nowMs;
     await sleep(clock, Math.min(askAgainInMs, NO_NODE_RETRY_MS), signal);

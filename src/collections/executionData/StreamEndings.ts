@@ -9,11 +9,11 @@ import type { BodyStream } from './BodyStream.js';
 import type { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamEnd } from './StreamFault.js';
 
-/** Longest pause after a node refused a stream for lack of capacity: others would take the next free one. */
+/** Longest pause after a node refused a stream for lack of capacity: other clients would take the next free one. */
 const REFUSED_MAX_MS = 2_000;
 /** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
 const HEIGHTS_BEFORE_PRAISE = 3;
-/** After this many streams in a row that brought nothing for a height that is due, the node's call is failing. */
+/** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
 const FRUITLESS_STREAMS = 2;
 
 /** An opened stream. */
@@ -46,14 +46,14 @@ export interface StreamEndingsDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'streamReopens'>;
 }
 
-/** What follows from how streams go and end: which node is praised or blamed, and how long the next one waits. */
+/** Draws the consequences of how streams go and end: which node is credited or blamed, and the pause before the next. */
 export class StreamEndings {
   readonly #options: StreamEndingsOptions;
   readonly #dependencies: StreamEndingsDependencies;
   readonly #reporter: FaultReporter;
   /** Verified messages of the current stream. */
   #verified = 0;
-  /** Consecutive streams that brought nothing for the same height of the same node. */
+  /** Consecutive streams of the same node that delivered nothing for the same height. */
   #fruitless = { node: '', height: 0, count: 0 };
   #isRefused = false;
 
@@ -78,9 +78,9 @@ export class StreamEndings {
       this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, opened));
   }
 
-  /** The node does not know the call. */
+  /** The node does not support the call. */
   offersNone({ node, method }: OpenedStream, said: string): void {
-    // It was only the fallback.
+    // A missing fallback says nothing about the call itself.
     if (method !== this.#options.stream.fallback)
       this.#dependencies.troubles.offersNone(node, said, this.#options.probeMs);
   }
@@ -111,8 +111,8 @@ export class StreamEndings {
 
   /**
    * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
-   * faults of the call when it keeps withholding the same height that is due, because there is another call. A refusal for
-   * lack of streams counts too: the other call may have some.
+   * faults of the call when it keeps withholding the same due height, so that the other call is tried. A refusal for lack
+   * of streams counts too: the other call may have free ones.
    */
   #faultOf(
     node: AccessNode,

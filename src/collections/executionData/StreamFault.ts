@@ -57,9 +57,9 @@ export class StreamFault extends Error {
 export interface StreamEnd extends Fault {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: string;
-  /** Its data contradicts the block's guarantees, or is another block's: either may be the lie. */
+  /** The stream contradicts the block's guarantees, or has another block: either side may be false. */
   readonly contradicts?: Contradicted;
-  /** Why the data is missing; `undefined` when we left the stream for our own reasons. */
+  /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
   readonly kind: TroubleKind | undefined;
   /** What went wrong, without the kind of error. */
   readonly said: string;
@@ -69,7 +69,7 @@ export interface StreamEnd extends Fault {
   readonly prunedBelow?: number;
 }
 
-/** How flow-go says that a node's execution data begins above the requested height, and an indexer that its blocks do. */
+/** The errors of flow-go, and of another indexer, for heights below the first that the node has. */
 const PRUNED = /(?:lower than (?:the )?lowest|below the first) indexed height (\d+)/i;
 
 /** Classifies the error that ended a stream; `undefined` if it is unexpected. */
@@ -94,8 +94,13 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
     // We set no deadline: the node, or a proxy before it, ended the stream.
     const named = Number(PRUNED.exec(message)?.[1] ?? error.lowestHeight);
     return {
-      ...{ reason: kind, text: message, refused, fault: kind === 'deadline' ? 'failing' : faultOf(kind) },
-      ...{ kind: troubleOf(kind), said: message, method },
+      reason: kind,
+      text: message,
+      refused,
+      fault: kind === 'deadline' ? 'failing' : faultOf(kind),
+      kind: troubleOf(kind),
+      said: message,
+      method,
       ...(Number.isSafeInteger(named) ? { prunedBelow: named } : {}),
     };
   }

@@ -6,17 +6,17 @@ export interface StreamMonitorOptions {
   readonly silenceMs: number;
   /** The same for the first message, if it is due when the stream is opened. */
   readonly openingSilenceMs: number;
-  /** A stream that fell further behind what is due over this time counts as too slow. */
+  /** A stream that is further behind at the end of this time than at its start counts as too slow. */
   readonly paceSpanMs: number;
-  /** Heights behind what is due within which a stream is never too slow. */
+  /** A stream that is at most this many heights behind is never too slow. */
   readonly paceSlackHeights: number;
-  /** What heights are once they are due. */
+  /** The state of a height that is due. */
   readonly due: 'sealed' | 'finalized';
 }
 
 export interface StreamMonitorDependencies {
   readonly clock: Clock;
-  /** The next height that the stream owes, and the highest that is due; called at every check. */
+  /** The next height that the stream must deliver, and the highest that is due; called at every check. */
   position(): { readonly next: number; readonly due: number | undefined };
   /** Also called at every check; may return a fault of its own. */
   look(): StreamFault | undefined;
@@ -27,9 +27,9 @@ export interface StreamMonitorDependencies {
 const LOOKS_PER_SILENCE = 4;
 
 /**
- * Watches whether a stream delivers what is due, not merely whether it is open. The sealed or finalized head says what is due. A
- * quiet chain is not a fault, nor is a stream that we do not read. One timer; two comparisons per message. (A stream
- * slower than block production looks alive: subsquid/squid-sdk PR 549.)
+ * Watches whether a stream delivers what is due, not merely whether it is open. Heights up to the sealed or finalized head
+ * are due. A quiet chain is not a fault, nor is a stream that we do not read. One timer; two comparisons per message. (A
+ * stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamMonitor {
   readonly #options: StreamMonitorOptions;
@@ -72,7 +72,7 @@ export class StreamMonitor {
     this.#timer = undefined;
   }
 
-  /** A read begins. True when what it reads is due. */
+  /** A read begins. True when the next height is due. */
   pulling(): boolean {
     this.#isPulling = true;
     this.#pullingSinceMs = this.#dependencies.clock.monotonic();

@@ -11,7 +11,7 @@ export type ExecutionDataState =
   | 'streaming'
   /** Paused by us: it is ahead of the window or of the blocks handed out, or the byte budget is used up. */
   | 'waiting_window'
-  /** Nobody offers it, or not for the next height. */
+  /** Nobody offers the stream, or not for the next height. */
   | 'unavailable';
 
 /** A snapshot of the stream. */
@@ -22,7 +22,7 @@ export interface ExecutionDataStatus {
   readonly nextHeight: number;
   /** The height of the last message; `undefined` before the first. */
   readonly lastHeight: number | undefined;
-  /** Since the last message of any stream. */
+  /** Time since the last message of any stream. */
   readonly lastMessageAgeMs: number | undefined;
   /** What ended the last stream; cleared by the next message. */
   readonly lastError: string | undefined;
@@ -30,12 +30,12 @@ export interface ExecutionDataStatus {
   readonly earlyMs: number | undefined;
 }
 
-/** What the stream does now, since when, and what it last brought or said. */
+/** The current state of the stream, since when, its last message and its last error. */
 export class StreamState {
   readonly #clock: Clock;
   #now: ExecutionDataState = 'off';
   #sinceMs: number;
-  /** What it returns to when it stops waiting. */
+  /** The state to return to when waiting ends. */
   #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
   /** The node that is followed or opened. */

@@ -11,9 +11,9 @@ export interface ByteBudgetDependencies {
 
 /**
  * Admits collections by the bytes held between receipt and durable commit. The lowest incomplete height, which holds up
- * the watermark, is always admitted: refusing it would prevent the commit that frees the budget. No other height is:
- * while the lowest is complete its commit is under way, so even a slow disk gathers no more than the budget behind it.
- * Received bytes always count, also beyond the limit.
+ * the watermark, is always admitted: refusing it would prevent the commit that frees the budget. No other height is
+ * admitted beyond the limit: if the lowest one is complete, its commit is under way and frees the budget. Received bytes
+ * always count, even beyond the limit.
  */
 export class ByteBudget {
   readonly limitBytes: number;

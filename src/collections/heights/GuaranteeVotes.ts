@@ -1,7 +1,7 @@
 import type { AccessMethod, Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 
-/** Different lists remembered per node and height; a node that gives more is a liar by any of them. */
+/** Different lists remembered per node and height: a node that gives more has lied already. */
 const MAX_LISTS_PER_NODE = 4;
 
 /** A block and who gave it. */
@@ -17,7 +17,7 @@ export class GuaranteeVotes {
   readonly blockId: Identifier;
   /** The current guarantees. */
   #list: string;
-  /** By node: each list that it gave, and by which call. */
+  /** Per node: each list that it gave, and by which call. */
   readonly #said = new Map<string, Map<string, AccessMethod>>();
   /** A block for each list, and who gave it first. */
   readonly #blocks = new Map<string, GivenBlock>();
@@ -40,22 +40,23 @@ export class GuaranteeVotes {
     }
   }
 
-  putInHand(block: FinalizedBlock): void {
+  makeCurrent(block: FinalizedBlock): void {
     this.#list = listOf(block);
     this.#tried.set(this.#list, (this.#tried.get(this.#list) ?? 0) + 1);
   }
 
-  isInHand(block: FinalizedBlock): boolean {
+  isCurrent(block: FinalizedBlock): boolean {
     return listOf(block) === this.#list;
   }
 
   /**
-   * A list other than the current one with at least as many votes; of several, the least tried. A node has one vote for
-   * each list that it gives now; the giver of the current block also votes for that.
+   * The list, other than the current one, with the most votes, if it has at least as many as the current one; of several,
+   * the least tried. A node has one vote for each list that it gives now; the giver of the current block also votes for
+   * that.
    */
   rival(given: readonly GivenBlock[], giver: Giver): GivenBlock | undefined {
     const votes = new Map<string, Set<string>>([[this.#list, new Set([giver.name])]]);
-    // A single node that gave several lists, by stream and by call, has each of them tried.
+    // If a single node gave several lists, by stream and by call, each of them gets its turn.
     for (const list of this.#said.get(giver.name)?.keys() ?? []) votes.set(list, new Set([giver.name]));
     for (const { block, giver: by } of given) {
       const list = listOf(block);

@@ -6,7 +6,7 @@ import type { GuaranteeVotes } from './GuaranteeVotes.js';
 import type { WantedCollection } from './WantedCollection.js';
 
 /**
- * Where a height stands. `linked`: its block is known, and links. `collecting`: handed out, lacks collections.
+ * The state of a height. `linked`: its block is known, and links. `collecting`: handed out, lacks collections.
  * `complete`: has all of them. `committing`: in the batch that is being written. `durable`: on disk, perhaps above the
  * watermark.
  */
@@ -38,13 +38,13 @@ const PROMISES: Readonly<
 };
 
 /** Which source gave the last missing collection of a height; `none` for a block without collections. */
-export type CompletionSource = Source | 'none';
+type CompletionSource = Source | 'none';
 
 /** What the requester knows about a height. */
 export interface HeightRequests {
-  /** Ids that may be requested now, oldest first; an id is listed at its lowest height only. */
+  /** Collections that may be requested now, oldest first; each is listed at its lowest height only. */
   readonly askable: Set<WantedCollection>;
-  /** Calls under way for it. */
+  /** Calls under way for the height. */
   workers: number;
   held: boolean;
   /** Set by the first hold: no hold of this height lasts longer. */
@@ -86,7 +86,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   giver: Giver | undefined;
   /** Monotonic milliseconds at which the height was handed out; unchanged when the block is replaced. */
   queuedAtMs = 0;
-  /** The job's completion callback, for whoever makes the height durable. */
+  /** The job's completion callback, to be called when the height is durable. */
   done: () => void = notHandedOut;
   /**
    * One slot per guarantee, in guarantee order. A slot is empty while its collection is missing. For an id that the
@@ -114,7 +114,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     this.#block = block;
   }
 
-  /** Its id as a job. */
+  /** The id of the job. */
   get id(): string {
     return String(this.height);
   }

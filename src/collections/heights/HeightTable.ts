@@ -5,13 +5,13 @@ import { HeightRecord } from './HeightRecord.js';
 import type { HeightStatus } from './HeightRecord.js';
 
 export interface HeightTableDependencies {
-  /** The durable end: records live above it. */
+  /** Records exist for heights above the watermark. */
   readonly watermark: { latestIndexedHeight(): number };
 }
 
 /**
- * The records of the window, by height. A record begins when its block links and goes when it is durable and the
- * watermark has passed it. So the table holds the window and, for a moment, what the last batch made durable.
+ * The records of the window, by height. A record is added when its block links, and removed when it is durable and the
+ * watermark has passed it. So the table holds the window and, for a moment, the heights of the last batch.
  */
 export class HeightTable {
   readonly #watermark: HeightTableDependencies['watermark'];
@@ -68,8 +68,8 @@ export class HeightTable {
   }
 
   /**
-   * The block links at its height: begins a record, or returns the existing one. If that holds another block, it was
-   * already handed out and must be replaced by the caller.
+   * Adds a record for a block that links, or returns the existing one. If that holds another block, it was already handed
+   * out, and the caller must replace it.
    */
   link(block: FinalizedBlock, giver?: Giver): HeightRecord {
     let record = this.#records.get(block.height);

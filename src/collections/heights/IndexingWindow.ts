@@ -12,12 +12,12 @@ export interface IndexingWindowDependencies {
   readonly budget: ByteBudget;
 }
 
-/** How many may wait for changes: the two sources, and a few readers. More is a leak. */
+/** The most waiters for changes: the two sources, and a few readers. More would be a leak. */
 const MAX_WAITERS = 32;
 
 /**
  * The window as the sources see it. It owns only the list of waiters: every answer comes from the part that owns the
- * data, and whoever changes such a part calls `notify`.
+ * data, and code that changes such a part calls `notify`.
  */
 export class IndexingWindow implements BlockWindow {
   readonly #dependencies: IndexingWindowDependencies;

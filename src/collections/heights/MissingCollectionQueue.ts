@@ -6,7 +6,7 @@ import type { HeightTable } from './HeightTable.js';
 import { WantedCollection } from './WantedCollection.js';
 
 /** The result of one delivered collection. */
-export interface Receipt {
+interface Receipt {
   /** `duplicate`: received or indexed before. `unsolicited`: no height of the window ever wanted it. */
   readonly decision: 'taken' | 'duplicate' | 'unsolicited';
   /** Heights that wanted it, ascending. */
@@ -28,8 +28,8 @@ const DUPLICATE: Receipt = { decision: 'duplicate', takers: [], completed: [] };
 const UNSOLICITED: Receipt = { decision: 'unsolicited', takers: [], completed: [] };
 
 /**
- * MCQ: which heights lack which collections, what has arrived for them, and which heights want an id. The face of the
- * height table for collections, and the one index by id. Pure state: it never indexes, and never calls back
+ * MCQ: which heights lack which collections, what has arrived for them, and which heights want an id. It is the view of
+ * the height table by collections, and the only index by id. Pure state: it never indexes, and never calls back
  * (docs/architecture.md, "The parts").
  *
  * A height is in hand from `enqueueMissingCollections` until `onIndexedForBlock`, complete or not. Bounds: at most
@@ -43,7 +43,7 @@ export class MissingCollectionQueue {
   /** Every id that a height lacks, or that the requester has not released yet. */
   readonly #wanted = new Map<Identifier, WantedCollection>();
   #missingCollections = 0;
-  /** Ring of the ids of the heights that left last. */
+  /** Ring buffer with the ids of the heights that became durable last. */
   readonly #indexedIds: (readonly Identifier[])[] = [];
   #nextIndexedIds = 0;
 
@@ -95,7 +95,7 @@ export class MissingCollectionQueue {
   }
 
   /**
-   * The lowest height whose block has this id, or guarantees this collection, received or not. Scans all of them: not
+   * The lowest height whose block has this id, or guarantees this collection, received or not. Scans all heights: not
    * for the hot path.
    */
   naming(id: Identifier): { readonly kind: 'block' | 'collection'; readonly height: number } | undefined {

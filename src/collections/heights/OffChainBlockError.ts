@@ -1,8 +1,8 @@
 import type { BlockHead } from '../../storage/index.js';
 
 /**
- * The block in hand, or durable above the watermark, is another one than the chain has: it came from a node that lied, or was
- * of another chain.
+ * The current block of a height, or the one stored above the watermark, is not on the chain: it came from a node that
+ * lied, or that belonged to another chain.
  */
 export class OffChainBlockError extends Error {
   override readonly name = 'OffChainBlockError';

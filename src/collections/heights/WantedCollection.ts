@@ -3,13 +3,13 @@ import type { Identifier } from '../../flow/index.js';
 import type { CollectionWay, NodeFailures } from '../ports.js';
 import type { HeightRecord } from './HeightRecord.js';
 
-/** The result of asking one node for one collection, and its consequence for the next call. */
+/** How one node failed to deliver one collection, and what follows for the next call. */
 export interface NodeRecord extends NodeFailures {
   /** The ways that failed. */
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
-  /** The way by which it keeps denying the collection; set once that has lasted. */
+  /** The way by which it denied the collection last. */
   readonly deniedBy: CollectionWay | undefined;
   /** When it last said so: milliseconds after the block was known. */
   readonly lackedMs: number;
@@ -34,9 +34,9 @@ export class WantedCollection {
   /** Its slot in each of their blocks. */
   readonly slots: number[] = [];
 
-  // The rest belongs to the requester.
+  // The fields below belong to the requester.
 
-  /** In the requester's hands: it stays in the index until the requester is done with it. */
+  /** The requester works on it: it stays in the index until the requester is done. */
   isAskedFor = false;
   call: Call | undefined;
   attempts = 0;
@@ -87,7 +87,7 @@ export class WantedCollection {
   }
 
   /**
-   * Nobody wants it. If it is wanted again before the call returns, it starts anew: earlier attempts no longer count.
+   * No height wants it any more. If one does before the call returns, it starts over: earlier attempts no longer count.
    */
   forget(): void {
     this.attempts = 0;

@@ -3,7 +3,7 @@ import { Listeners } from '../../runtime/index.js';
 export interface WindowEndsOptions {
   /** K: no height above watermark + K is ever worked on. */
   readonly windowHeights: number;
-  /** Nothing above it is asked for. Default: no such height. */
+  /** No height above it is worked on. Default: no limit. */
   readonly stopHeight?: number | undefined;
 }
 
@@ -11,15 +11,15 @@ export interface WindowEndsDependencies {
   readonly watermark: { latestIndexedHeight(): number };
   /** The finalized head; `undefined` until known. */
   finalizedHeight(): number | undefined;
-  /** How much of the window may be begun, above 0. Whoever raises it calls `moved`. Default: all of it. */
+  /** The share of the window that may be used, above 0. Call `moved` after raising it. Default: all of it. */
   readonly share?: () => number;
 }
 
-/** A block counts once its child is known: in a window that is narrower than this, nothing would ever become ready. */
+/** A block counts once its child is known: in a narrower window no block would ever become ready. */
 const LEAST_NARROWED_HEIGHTS = 2;
 
 /**
- * The two ends of the window: the watermark below, the head above. Whoever moves one calls `moved`; whoever needs to
+ * The two ends of the window: the watermark below, the head above. Code that moves one calls `moved`; code that needs to
  * know subscribes with `onMoved`. There is no other notification.
  */
 export class WindowEnds {
@@ -49,7 +49,7 @@ export class WindowEnds {
     return this.latestIndexedHeight() + this.windowHeights;
   }
 
-  /** The highest height that may be begun now. It goes down when the share does. */
+  /** The highest height that may be begun now. It falls when the share falls. */
   upperBound(): number {
     return Math.min(this.latestIndexedHeight() + this.#narrowed(), this.target() ?? 0);
   }

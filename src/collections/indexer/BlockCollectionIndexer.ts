@@ -22,14 +22,14 @@ export interface BlockCollectionIndexerOptions {
 
 export interface BlockCollectionIndexerDependencies {
   readonly store: RangeStore;
-  /** A block above their limit is a bug of the caller. Notified when the watermark has moved. */
+  /** Notified when the watermark has moved. A block above their limit is a bug of the caller. */
   readonly ends: WindowEnds;
-  /** The state of each height. A height that is handed in and unknown is added. */
+  /** The state of each height. An unknown height that is handed in is added. */
   readonly heights: HeightTable;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
   readonly logger: Logger;
-  /** While there is none, no batch begins. Default: there always is some. */
+  /** While there is no room, no batch begins. Default: there is always room. */
   readonly room?: WriteRoom | undefined;
   /** The spork of a height, if known. Recorded together with its root block. */
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
@@ -41,7 +41,7 @@ export interface BlockCollectionIndexerDependencies {
 
 /**
  * Takes each complete block once and has it written. Blocks above a gap are written at once; the watermark passes over
- * them in the batch that closes the gap. Those of an earlier process must first be confirmed by the chain.
+ * them in the batch that closes the gap. Those of an earlier process count only once the chain confirms them.
  *
  * The stored bytes depend on the chain alone: not on source, order, time or grouping.
  */
@@ -86,7 +86,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   /**
    * Idempotent. A height that is durable, or that another caller has handed in, is not written again; the result is
    * `false`, in the second case once it is durable. Rejects with AbortError after `stop`, with `StorageError` when the
-   * store fails, with `ParentLinkError`; collections that are not the block's own are a bug.
+   * store fails, with `ParentLinkError`; and for collections of another block, which is a bug.
    */
   onReceivedCollectionsForBlock(
     block: FinalizedBlock,
@@ -112,9 +112,9 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * The chain has this block at a durable height. Resolves once the watermark has passed it, if only this confirmation
-   * was missing; `undefined` when there is nothing to wait for. Rejects like `onReceivedCollectionsForBlock`, and with
-   * `OffChainBlockError`.
+   * Confirms that the chain has this block at a durable height. Resolves once the watermark has passed it, if only this
+   * confirmation was missing; `undefined` when there is nothing to wait for. Rejects like
+   * `onReceivedCollectionsForBlock`, and with `OffChainBlockError`.
    */
   confirm(block: BlockHead): Promise<void> | undefined {
     const { height } = block;
@@ -135,8 +135,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Records a spork whose root was written before any node named it; usually there is none. For shutdown, when idle:
-   * otherwise the next batch carries it. Expected errors: `StorageError`.
+   * Records a spork whose root was written before any node named it; usually there is none. For an idle indexer at
+   * shutdown: otherwise the next batch carries it. Expected errors: `StorageError`.
    */
   async recordLateSpork(): Promise<void> {
     const { refusal } = this.#writer;
@@ -152,14 +152,14 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   /**
-   * Finishes the current batch and writes no other: callers that wait for a later one, and later callers, are rejected
-   * with AbortError. Their blocks are fetched again after the restart.
+   * Finishes the current batch and writes no other: waiting and later callers get an AbortError. Their blocks are fetched
+   * again after the restart.
    */
   stop(): void {
     this.#writer.stop();
   }
 
-  /** Second check of what the job processor checked first: these are all of the block's collections, in its order. */
+  /** Checks again, after the job processor, that these are all of the block's collections, in its order. */
   #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
     const { height, collectionIds } = block;
     const bound = this.#ends.limit();

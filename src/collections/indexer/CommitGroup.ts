@@ -48,12 +48,12 @@ export class CommitGroup {
     return this.#bytes;
   }
 
-  /** First seen with one of its heights. */
+  /** The record of a spork that begins in this batch. */
   get spork(): SporkRecord | undefined {
     return this.#spork;
   }
 
-  /** By height. */
+  /** In order of height. */
   ascending(): readonly Commit[] {
     return this.#commits.sort(byHeight);
   }
@@ -76,9 +76,9 @@ export class CommitGroup {
   }
 
   /** Drops heights that turned out to be durable. */
-  dropThose(isThere: (commit: Commit) => boolean): void {
+  dropDurable(isDurable: (commit: Commit) => boolean): void {
     this.#commits = this.#commits.filter((commit) => {
-      if (!isThere(commit)) return true;
+      if (!isDurable(commit)) return true;
       this.#bytes -= commit.bytes;
       if (commit.collections.length > 0) this.#filled -= 1;
       return false;

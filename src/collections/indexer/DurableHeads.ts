@@ -8,15 +8,15 @@ export interface DurableHeadsDependencies {
 }
 
 /**
- * The durable blocks from the watermark up, and which of those above it the chain has confirmed. What an earlier line
- * or process left above a gap counts only once its block is known to be the chain's.
+ * The durable blocks from the watermark up, and which of those above it the chain has confirmed. A block that an earlier
+ * line or process left above a gap counts only once it is known to be on the chain.
  */
 export class DurableHeads {
   readonly #store: DurableHeadsDependencies['store'];
   readonly #heights: HeightTable;
-  /** What was above the watermark at first use. */
+  /** The blocks above the watermark at first use. */
   #inherited: ReadonlyMap<number, BlockHead> | undefined;
-  /** Those of them that are in doubt. */
+  /** The heights of those that the chain has not confirmed yet. */
   readonly #unconfirmed = new Set<number>();
 
   constructor(dependencies: DurableHeadsDependencies) {
@@ -31,7 +31,7 @@ export class DurableHeads {
     return latest?.height === height ? latest : this.#all().get(height);
   }
 
-  /** The chain has this block. True when it is durable and was in doubt. Throws `OffChainBlockError`. */
+  /** The chain has this block. True when it is durable and was unconfirmed. Throws `OffChainBlockError`. */
   confirm(block: BlockHead): boolean {
     const { height } = block;
     const head = this.#all().get(height);
@@ -40,7 +40,7 @@ export class DurableHeads {
     return this.#unconfirmed.delete(height);
   }
 
-  /** Durable, and the watermark may pass over it. */
+  /** True for a durable height that the watermark may pass. */
   isConfirmed(height: number): boolean {
     this.#all();
     return this.#store.hasHeight(height) && !this.#unconfirmed.has(height);

@@ -21,7 +21,7 @@ export interface GroupWriterDependencies {
   readonly sporks: SporkRecords;
   /** The parent of a spork's root block, if known. */
   readonly rootParentAt: (height: number) => Identifier | undefined;
-  /** While there is none, no batch begins. Default: there always is some. */
+  /** While there is no room, no batch begins. Default: there is always room. */
   readonly room?: WriteRoom | undefined;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
@@ -32,7 +32,7 @@ export interface GroupWriterDependencies {
 const TURN_BYTES = 128 * 1024;
 
 /**
- * The one writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
+ * The only writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first: a slow disk makes larger groups, not longer queues. The next batch's entries are prepared
  * meanwhile (`RangeStore.stage`), so that the disk does not wait for them.
  */
@@ -47,12 +47,12 @@ export class GroupWriter {
   readonly #clock: Clock;
   readonly #metrics: GroupWriterDependencies['metrics'];
   readonly #logger: Logger;
-  /** Aborted when no further batch is to be written. */
+  /** Aborted when no further batch may be written. */
   readonly #stopped = new AbortController();
   readonly #ready: ReadyCommits;
-  /** The rest of it is staged in a later turn of the event loop. */
+  /** The rest of the next batch is staged in a later turn of the event loop. */
   #staging = false;
-  /** In the batch that is being written. */
+  /** The commits in the batch that is being written. */
   #writing: readonly Commit[] = [];
   #commitStartedAtMs: number | undefined;
   #running: Promise<void> | undefined;
@@ -60,7 +60,7 @@ export class GroupWriter {
 
   constructor(bounds: GroupBounds, dependencies: GroupWriterDependencies) {
     this.#ready = new ReadyCommits(bounds, {
-      isThere: (commit) => this.#isThere(commit),
+      isDurable: (commit) => this.#isDurable(commit),
       sporkAt: (block) => this.#sporks.newAt(block),
     });
     this.#store = dependencies.store;
@@ -75,7 +75,7 @@ export class GroupWriter {
     this.#logger = dependencies.logger;
   }
 
-  /** Why it takes no more commits: stopped, or the store failed. */
+  /** Why it takes no more commits: it was stopped, or the store failed. */
   get refusal(): Error | undefined {
     return this.#refusal;
   }
@@ -85,7 +85,7 @@ export class GroupWriter {
     return this.#commitStartedAtMs;
   }
 
-  /** Its promise settles with the batch that carries it, or with `refusal`. */
+  /** The promise of the commit settles with the batch that carries it, or with `refusal`. */
   add(commit: Commit): void {
     this.#ready.add(commit);
     if (this.#commitStartedAtMs !== undefined) this.#stage();
@@ -103,7 +103,7 @@ export class GroupWriter {
     return this.#running ?? Promise.resolve();
   }
 
-  /** Finishes the current batch and writes no other: what waits, or comes later, is rejected with AbortError. */
+  /** Finishes the current batch and writes no other: waiting and later commits are rejected with AbortError. */
   stop(): void {
     this.#refuse(new AbortError('the indexer has stopped'));
   }
@@ -117,12 +117,12 @@ export class GroupWriter {
         if (room !== undefined) await room;
         const group = this.#takeGroup();
         if (group.size > 0 || this.#mayPass()) await this.#write(group);
-        // Whatever arrives at this moment joins the batch: half as many batches, and a tenth more heights per second
+        // Blocks that arrive at this moment join the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
         if (this.#ready.hasNext) await sleep(this.#clock, 0);
       }
     } catch (error) {
-      const failure = await this.#afterMending(error);
+      const failure = await this.#afterRewind(error);
       for (const commit of this.#writing) commit.reject(failure);
       this.#refuse(failure);
     }
@@ -131,8 +131,8 @@ export class GroupWriter {
   }
 
   /**
-   * While a batch is being written: moves the lowest ready heights into the next one, and has the store prepare them,
-   * some at a time.
+   * While a batch is being written, moves the lowest ready heights into the next one, and lets the store prepare them, a
+   * few at a time.
    */
   #stage(): void {
     if (this.#staging) return;
@@ -142,12 +142,12 @@ export class GroupWriter {
     this.#staging = true;
     this.#clock.setTimer(0, () => {
       this.#staging = false;
-      // Otherwise they are in a batch by now, or rejected.
+      // If no batch is being written, they are in one already, or rejected.
       if (this.#commitStartedAtMs !== undefined) this.#stage();
     });
   }
 
-  /** The next batch, with all that fits. Empty when all of it turned out to be durable. */
+  /** The next batch, with all that fits. Empty when every height turned out to be durable. */
   #takeGroup(): CommitGroup {
     const group = this.#ready.take();
     this.#writing = group.ascending();
@@ -163,8 +163,8 @@ export class GroupWriter {
     return group;
   }
 
-  /** The second of the two checks, now that it is the height's turn. */
-  #isThere(commit: Commit): boolean {
+  /** Checks again, now that it is the height's turn, whether it is durable already. */
+  #isDurable(commit: Commit): boolean {
     const { height } = commit.block;
     if (height > this.#store.latestIndexedHeight() && !this.#store.hasHeight(height)) return false;
     this.#heights.move(commit.record, 'durable');
@@ -222,8 +222,11 @@ export class GroupWriter {
     if (upper.parentId !== this.#rootParentAt(upper.height)) throw new ParentLinkError(upper, lower.id);
   }
 
-  /** Blocks above the watermark are not part of the index yet, only work saved: when in doubt, they are deleted. */
-  async #afterMending(error: unknown): Promise<Error> {
+  /**
+   * The error, after blocks that do not link have been deleted: those above the watermark are not part of the index yet,
+   * and can be fetched again.
+   */
+  async #afterRewind(error: unknown): Promise<Error> {
     try {
       if (error instanceof ParentLinkError && this.#store.blocksAboveWatermark().length > 0) {
         await this.#store.rewind(this.#store.latestIndexedHeight());

@@ -1,7 +1,7 @@
 /**
- * Two neighbouring blocks do not link: one of them is not on the chain. Blocks are linked before they are handed out,
- * so a block that was complete, or durable above a gap, before its node was found out came from a lie. When this is
- * thrown, everything durable above the watermark has been deleted, so that a restart begins with a clean chain.
+ * Two neighbouring blocks do not link: one of them is not on the chain. Blocks are checked for links before they are
+ * handed out, so a node lied, and was found out only after the block was complete or durable above a gap. When this is
+ * thrown, everything above the watermark has been deleted, so that a restart begins with a clean chain.
  */
 export class ParentLinkError extends Error {
   override readonly name = 'ParentLinkError';

@@ -5,13 +5,13 @@ import { byHeight, CommitGroup } from './CommitGroup.js';
 import type { GroupBounds } from './CommitGroup.js';
 
 export interface ReadyCommitsDependencies {
-  /** The height turned out to be durable: it needs no batch. */
-  readonly isThere: (commit: Commit) => boolean;
-  /** The record of the spork that begins with a block, where it is not written yet. */
+  /** True for a height that turned out to be durable: it needs no batch. */
+  readonly isDurable: (commit: Commit) => boolean;
+  /** The record of the spork that begins with a block, if it is not written yet. */
   readonly sporkAt: (block: FinalizedBlock) => SporkRecord | undefined;
 }
 
-/** What is ready to be written: the next batch as far as it is filled, and the rest. At most one window of heights. */
+/** The commits that are ready to be written: the next batch, and the rest. At most one window of heights. */
 export class ReadyCommits {
   readonly #bounds: GroupBounds;
   readonly #dependencies: ReadyCommitsDependencies;
@@ -28,7 +28,7 @@ export class ReadyCommits {
     return this.#waiting.length === 0 && !this.hasNext;
   }
 
-  /** There is something in the next batch. */
+  /** The next batch is not empty. */
   get hasNext(): boolean {
     return this.#next.size > 0;
   }
@@ -43,8 +43,8 @@ export class ReadyCommits {
    */
   join(maxBytes: number): { readonly joined: readonly Commit[]; readonly hasMore: boolean } {
     if (this.#waiting.length === 0 || this.#next.isFull) return { joined: [], hasMore: false };
-    const { isThere, sporkAt } = this.#dependencies;
-    this.#waiting = this.#waiting.filter((commit) => !isThere(commit)).sort(byHeight);
+    const { isDurable, sporkAt } = this.#dependencies;
+    this.#waiting = this.#waiting.filter((commit) => !isDurable(commit)).sort(byHeight);
     let bytes = 0;
     let count = 0;
     for (const commit of this.#waiting) {
@@ -56,16 +56,16 @@ export class ReadyCommits {
     return { joined, hasMore: bytes >= maxBytes && this.#waiting.length > 0 && !this.#next.isFull };
   }
 
-  /** The next batch, with all that fits. Empty when all of it turned out to be durable. */
+  /** The next batch, with all that fits. Empty when every height turned out to be durable. */
   take(): CommitGroup {
-    this.#next.dropThose(this.#dependencies.isThere);
+    this.#next.dropDurable(this.#dependencies.isDurable);
     this.join(Infinity);
     const group = this.#next;
     this.#next = new CommitGroup(this.#bounds);
     return group;
   }
 
-  /** Everything, which no batch will carry. */
+  /** Removes and returns everything: no batch will carry it. */
   drain(): readonly Commit[] {
     const all = [...this.#next.ascending(), ...this.#waiting];
     this.#waiting = [];

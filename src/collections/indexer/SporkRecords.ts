@@ -9,7 +9,7 @@ export interface SporkRecordsDependencies {
   readonly rootParentAt: (height: number) => Identifier | undefined;
 }
 
-/** Decides which spork is recorded with which batch: known sporks that the store has not recorded yet. */
+/** Decides which spork is recorded with which batch: a known spork that the store has not recorded yet. */
 export class SporkRecords {
   readonly #deps: SporkRecordsDependencies;
 

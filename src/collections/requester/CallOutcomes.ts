@@ -22,15 +22,15 @@ export interface CallOutcomesDependencies {
   readonly order: RequestOrder;
   readonly pauses: RetryPauses;
   readonly sink: Pick<CollectionSink, 'onCollection'>;
-  /** A node failed, and a new head would end the pause. */
+  /** A node failed, and a new head would end the pauses. */
   readonly onFailing: () => void;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'requestToReceive' | 'invalidCollections'>;
 }
 
 /**
- * What comes of each call: a collection that verifies goes to the sink; a failure is reported and recorded, and its id
- * pauses. Unexpected errors are thrown.
+ * Handles the outcome of each call: a verified collection goes to the sink; a failure is reported and recorded, and its
+ * id pauses. Unexpected errors are thrown.
  */
 export class CallOutcomes {
   readonly #deps: CallOutcomesDependencies;
@@ -45,7 +45,7 @@ export class CallOutcomes {
     this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
   }
 
-  /** How large a collection is expected to be. */
+  /** The expected size of a collection. */
   get collectionBytes(): number {
     return this.#collectionBytes.value ?? 0;
   }
@@ -68,7 +68,7 @@ export class CallOutcomes {
     sink.onCollection({ collection, source: 'requester', receivedAtMs });
   }
 
-  /** One way failed, and the call goes on by another. */
+  /** A transaction was refused by the rate limit; the call continues. */
   refused(question: Question, error: unknown): void {
     const failure = judgeFailure(error);
     if (failure !== undefined) remember(question, failure);
@@ -79,7 +79,7 @@ export class CallOutcomes {
     const failure = judgeFailure(error);
     if (cancelled) {
       if (failure === undefined && !isAbort(error)) throw error;
-      // Wanted again since: it only had to wait for the cancelled call.
+      // It has been wanted again since, and only had to wait for the cancelled call.
       if (wanted.isWanted) order.makeAskable(wanted);
       return;
     }

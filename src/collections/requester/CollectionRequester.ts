@@ -37,7 +37,7 @@ export interface CollectionRequesterOptions {
   readonly backoffMinMs: number;
   /** … up to here. */
   readonly backoffMaxMs: number;
-  /** For a range of history. Default: for the live range. */
+  /** True: for a range of history. Default: for the live range. */
   readonly isHistory?: boolean;
   /**
    * How long a height's requests wait at most for an execution-data stream that is expected to deliver it; 0 = never.
@@ -54,7 +54,7 @@ export interface CollectionRequesterDependencies {
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent when execution data is not followed. */
   readonly outlook?: ExecutionDataForecast | undefined;
-  /** Shared by the requesters of all ranges: history uses what the live range leaves. Default: its own. */
+  /** Shared by the requesters of all ranges: history uses the slots that the live range leaves. Default: its own. */
   readonly slots?: EndpointSlots | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -201,7 +201,7 @@ export class CollectionRequester implements CollectionRequests {
     }
   }
 
-  /** Sends whatever may be sent now, lowest height first. If the lowest height cannot send, no other overtakes it. */
+  /** Sends all requests that may be sent now, lowest height first. If the lowest cannot send, no other overtakes it. */
   #pump(): void {
     if (this.#pumping || this.#stopping.signal.aborted) return;
     this.#pumping = true;
@@ -240,7 +240,7 @@ export class CollectionRequester implements CollectionRequests {
     return height === this.#mcq.lowest() ? 'lowest' : 'other';
   }
 
-  /** Counts what the calls under way will bring, because the window only counts what has arrived. */
+  /** Includes the bytes that the calls under way will bring: the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
     const bytes = this.#outcomes.collectionBytes * (this.#calls.underWay + 1);
     return this.#dependencies.window.admits(height, bytes);
@@ -262,7 +262,7 @@ export class CollectionRequester implements CollectionRequests {
       });
   }
 
-  /** Requests the collections of a new block when the fastest node usually has them. */
+  /** Delays the requests for a new block's collections until the fastest node usually has them. */
   #awaitArrival(height: number): void {
     const nowMs = this.#dependencies.clock.monotonic();
     const delayMs = this.#nodes.untilFirstHasMs(height);

@@ -1,7 +1,7 @@
 import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** How much one answer moves the averages. */
+/** The weight of one answer in the averages. */
 const AVERAGE = { weight: 1 / 32 };
 
 /**
@@ -12,7 +12,7 @@ export class FetchRate {
   readonly #clock: Clock;
   readonly #callMs = new RunningAverage(AVERAGE);
   readonly #intervalMs = new RunningAverage(AVERAGE);
-  /** Of the last answer; `undefined` if no call had to wait at some moment since. */
+  /** The time of the last answer; `undefined` if at some moment since then no call had to wait. */
   #answeredAtMs: number | undefined;
 
   constructor(dependencies: { readonly clock: Clock }) {
@@ -27,7 +27,7 @@ export class FetchRate {
     this.#answeredAtMs = nowMs;
   }
 
-  /** Everything that may be requested has been: the pace is now that of the demand, not of the nodes. */
+  /** Everything that may be requested has been: from now on the pace depends on demand, not on the nodes. */
   idles(): void {
     this.#answeredAtMs = undefined;
   }

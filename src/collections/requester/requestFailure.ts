@@ -5,7 +5,7 @@ import type { Fault } from '../sources/FaultReporter.js';
 
 /** What a failed attempt means. */
 export interface RequestFailure extends Fault {
-  /** A rate limit: the node's own delay slows it down; the collection itself does not back off further. */
+  /** A rate limit: the node's own delay applies, and the collection does not back off in addition. */
   readonly isNodeBusy: boolean;
   /**
    * The node has no such collection. Many nodes cannot tell a collection that they have not fetched yet from one that
@@ -24,14 +24,19 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
   if (error instanceof InvalidCollectionError) {
     const text = `${error.reason}: ${error.message}`;
     return {
-      ...{ text, refused: error.reason, fault: 'lied', kind: 'invalid', method: undefined },
+      text,
+      refused: error.reason,
+      fault: 'lied',
+      kind: 'invalid',
+      method: undefined,
       ...{ isNodeBusy: false, isNotFound: false, isSilence: false },
     };
   }
   if (error instanceof UpstreamError) {
     const kind = troubleOf(error.kind);
     return {
-      ...{ text: error.message, kind },
+      text: error.message,
+      kind,
       refused: error.kind === 'malformed' || error.kind === 'too_large' ? error.kind : undefined,
       // Requesting a collection by its id is always a valid request.
       fault: isRefusal(error.kind) ? 'failing' : faultOf(error.kind),

@@ -3,7 +3,7 @@ import type { CollectionWay, RequestTrail } from '../ports.js';
 import type { RequestFailure } from './requestFailure.js';
 import type { NodeRecord, WantedCollection } from '../heights/WantedCollection.js';
 
-/** After this many denials over this time, a node is not just late. */
+/** After this many denials over this time, a denial no longer means that the node is just late. */
 const LASTING = { denials: 3, ms: 2_000 };
 
 const NO_FAILURES: RequestTrail['failures'] = new Map();

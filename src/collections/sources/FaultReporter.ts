@@ -4,7 +4,7 @@ import type { Source } from '../ports.js';
 
 /** What went wrong with one answer of a node. */
 export interface Fault {
-  /** For people: the kind of error and the node's own words. */
+  /** For people: the kind of error and the message of the node. */
   readonly text: string;
   /** The reason label of `invalid_collections_total` when data was refused. */
   readonly refused: string | undefined;
@@ -22,7 +22,7 @@ export interface FaultReporterDependencies {
 export class FaultReporter {
   readonly #source: Source;
   readonly #dependencies: FaultReporterDependencies;
-  /** Nodes whose data was refused and that have delivered nothing good since: warn only once. */
+  /** Nodes whose data was refused, and that have delivered nothing good since: only the first refusal is a warning. */
   readonly #refused = new Set<string>();
 
   constructor(options: { readonly source: Source }, dependencies: FaultReporterDependencies) {
@@ -36,7 +36,7 @@ export class FaultReporter {
     this.#dependencies.nodes.succeeded(node, method);
   }
 
-  /** `fields` and the node's own words go to the debug log only: they contain ids. */
+  /** `fields` and the message of the node go to the debug log only: they contain ids. */
   report(
     node: AccessNode,
     method: AccessMethod,

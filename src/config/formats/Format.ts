@@ -7,7 +7,7 @@ export interface Format<T> {
   readonly allowed: string;
   /** True for flags without a value. */
   readonly isSwitch?: boolean;
-  /** The words it allows, if any. */
+  /** The words that it allows, if any. */
   readonly words?: readonly string[];
   /** True for lists: the flag is repeated, the environment variable is separated by commas. */
   readonly isList?: boolean;

@@ -11,7 +11,7 @@ export interface HeightsToFill {
 const HEIGHTS_TO_FILL =
   /^(?:(?<word>root|everything)|spork:(?<spork>[\w.-]+)|(?<from>\d{1,16}))(?:\.\.(?<to>\d{1,16}))?$/;
 
-/** What a text of the format `heightsToFill` says; `undefined` for any other. */
+/** Parses a text of the format `heightsToFill`; `undefined` for any other text. */
 export function readHeightsToFill(text: string): HeightsToFill | undefined {
   const { word, spork, from, to } = HEIGHTS_TO_FILL.exec(text)?.groups ?? {};
   const last = to === undefined ? undefined : Number(to);
@@ -20,7 +20,7 @@ export function readHeightsToFill(text: string): HeightsToFill | undefined {
   return from === undefined ? undefined : { from: Number(from), to: last };
 }
 
-/** Where a plan begins, and after two dots where it ends. */
+/** The start of a plan and, after two dots, its end. */
 export const heightsToFill: Format<string> = (() => {
   const allowed =
     'a range of heights: FROM or FROM..TO, where FROM is a height, root, spork:NAME or everything, and TO a height';

@@ -39,7 +39,7 @@ export function formatBytes(bytes: number): string {
   return String(bytes);
 }
 
-/** A number, or a word that stands for one. */
+/** A number, or one of a few words. */
 export function integerOr<const T extends string>(
   min: number,
   max: number,

@@ -8,7 +8,7 @@ export function choice<const T extends string>(words: readonly T[]): Format<T> {
   return { allowed, words, check, parse: check };
 }
 
-/** Some of a few words, each once: separated by commas, or a repeated flag, or an array in a file. */
+/** A subset of a few words: separated by commas, a repeated flag, or an array in a file. */
 export function words<const T extends string>(known: readonly T[]): Format<readonly T[]> {
   const allowed = `one or several of ${known.join(', ')}, separated by commas`;
   const check = (value: unknown): readonly T[] => {
@@ -37,7 +37,7 @@ export const boolean: Format<boolean> = {
 
 const CONTROL = /\p{Cc}/u;
 
-/** Any text that is not empty and has no control characters: no path or address has any. */
+/** Any text that is not empty and has no control characters, which no path or address needs. */
 export function text(allowed: string): Format<string> {
   const check = (value: unknown): string =>
     typeof value === 'string' && value.trim() !== '' && !CONTROL.test(value) ? value : refuse(value, allowed);

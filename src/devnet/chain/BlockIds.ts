@@ -6,12 +6,12 @@ const TWO_31 = 2_147_483_648;
 const HIGH_WORD_MAX = 0x3f_ffff;
 const MEMO_HEIGHTS = 64;
 
-/** The two blocks of a height: the chain's own, and an orphan that lost. */
+/** The two blocks of a height: the chain's own, and an orphan. */
 export type Fork = 'chain' | 'orphan';
 
 /**
  * Maps (seed, chain, height) to block ids and back: 24 bytes of hash, then the height masked by the first 8 bytes.
- * So an id leads to its height without an index, however long the chain, and only correct ids are accepted.
+ * An id therefore gives its height without an index, however long the chain, and only correct ids are accepted.
  */
 export class BlockIds {
   readonly #domain: Buffer;
@@ -26,7 +26,7 @@ export class BlockIds {
     this.#maskLow = this.#domain.readUInt32BE(4);
   }
 
-  /** 32 bytes that belong to this chain and this name: spork id, node id, phases. */
+  /** 32 bytes derived from the chain and a name: spork id, node id, phases. */
   derive(name: string): Buffer {
     return sha3(Buffer.concat([this.#domain, Buffer.from(name, 'utf8')]));
   }
@@ -50,7 +50,7 @@ export class BlockIds {
     return this.idAt(height, fork).equals(id) ? { height, fork } : undefined;
   }
 
-  /** The random words that decide a height's content; `salt` separates their uses. */
+  /** The random words that determine a height's content; each use has its own `salt`. */
   words(height: number, salt: number): Prng {
     const digest = this.#digest(height);
     return new Prng(
@@ -61,7 +61,7 @@ export class BlockIds {
     );
   }
 
-  /** Digests of neighbours are needed again and again. */
+  /** Memoised, because neighbouring heights are hashed again and again. */
   #digest(height: number): Buffer {
     const slot = height % MEMO_HEIGHTS;
     const known = this.#memoDigests[slot];

@@ -11,16 +11,16 @@ import { SizedCache } from './SizedCache.js';
 
 /** How many of the latest generated collections and transactions can be found by id, at least. */
 export const INDEXED_COLLECTIONS = 65_536;
-export const INDEXED_TRANSACTIONS = 262_144;
+const INDEXED_TRANSACTIONS = 262_144;
 const INDEXED_HEIGHTS = 65_536;
-/** Heights searched for an unindexed id, around the height asked for last and around the last id found. */
+/** Heights searched for an unindexed id, around the last height asked for and around the last id found. */
 const SCAN_BELOW_HEIGHTS = 256;
 const SCAN_ABOVE_HEIGHTS = 64;
 const DEFAULT_CACHE_BYTES = 64 * 1024 * 1024;
 /** Overhead of a cached block; limits the number of empty ones. */
 const ENTRY_OVERHEAD_BYTES = 2048;
 
-/** Where a collection stands: the lowest height that guarantees it. */
+/** Where a collection is: the lowest height that guarantees it, and its index there. */
 export interface CollectionPlace {
   readonly block: GeneratedBlock;
   readonly index: number;
@@ -35,9 +35,9 @@ export interface TransactionPlace extends CollectionPlace {
  * from collection and transaction ids to heights.
  *
  * These ids are hashes and do not contain a height. The latest ones generated are found (`INDEXED_COLLECTIONS`,
- * `INDEXED_TRANSACTIONS`). For any other id, two neighbourhoods are searched once: the one of the height asked for
- * last, so that a client can go on after the node restarts, and the one of the last id found, from the root on, so that a client
- * that has its blocks elsewhere can catch up. Otherwise, ask for its block first.
+ * `INDEXED_TRANSACTIONS`). For any other id, two neighbourhoods are searched once: that of the last height asked for,
+ * so that a client can continue after the node restarts, and that of the last id found, starting at the root, so that
+ * a client that has its blocks from elsewhere can catch up. To find any other id, ask for its block first.
  */
 export class Chain {
   readonly generator: ChainGenerator;
@@ -89,14 +89,14 @@ export class Chain {
   }
 
   findCollection(id: Buffer): CollectionPlace | undefined {
-    return this.#found(() => this.#collectionAt(this.#collectionHeights.find(id), id));
+    return this.#search(() => this.#collectionAt(this.#collectionHeights.find(id), id));
   }
 
   findTransaction(id: Buffer): TransactionPlace | undefined {
-    return this.#found(() => this.#transactionAt(this.#transactionHeights.find(id), id));
+    return this.#search(() => this.#transactionAt(this.#transactionHeights.find(id), id));
   }
 
-  #found<T extends CollectionPlace>(find: () => T | undefined): T | undefined {
+  #search<T extends CollectionPlace>(find: () => T | undefined): T | undefined {
     const place = find() ?? (this.#scan() ? find() : undefined);
     if (place !== undefined) this.#foundHeight = place.block.height;
     return place;
@@ -115,8 +115,9 @@ export class Chain {
     const block = this.#cachedBlock(height);
     for (const [index, { transactionIds, transactions }] of block.collections.entries()) {
       for (const [position, transaction] of transactions.entries()) {
-        if (id.compare(transactionIds, position * 32, position * 32 + 32) === 0)
+        if (id.compare(transactionIds, position * 32, position * 32 + 32) === 0) {
           return { block, index, transaction };
+        }
       }
     }
     return undefined;
@@ -133,7 +134,7 @@ export class Chain {
     return block;
   }
 
-  /** Records where each id was created: the lowest height it stands at. */
+  /** Records where each id was created: the lowest height that has it. */
   #index(block: GeneratedBlock): void {
     if (this.#indexedHeights.findNumber(block.height) === undefined) {
       this.#indexedHeights.addNumber(block.height, block.height);
@@ -151,8 +152,9 @@ export class Chain {
   /** A transaction borrowed from the block below belongs to that block. */
   #addTransaction(ids: Buffer, offset: number, height: number): void {
     const known = this.#transactionHeights.find(ids, offset);
-    if (known === height - 1 && this.#transactionAt(known, ids.subarray(offset, offset + 32)) !== undefined)
+    if (known === height - 1 && this.#transactionAt(known, ids.subarray(offset, offset + 32)) !== undefined) {
       return;
+    }
     this.#transactionHeights.add(ids, offset, height);
   }
 

@@ -31,7 +31,8 @@ const SALT_BLOCK = 1_000_001;
 const SALT_GUARANTEES = 1_000_002;
 const SALT_SYSTEM = 1_000_003;
 
-const blockOdd: ReadonlySet<OddKind> = new Set<OddKind>([
+/** The kinds that shape a block's collections; all others shape a transaction. */
+const collectionKinds: ReadonlySet<OddKind> = new Set<OddKind>([
   'fullCollection',
   'bigCollection',
   'emptyCollection',
@@ -87,7 +88,7 @@ export interface GeneratedBlock {
 
 /**
  * A chain as a function of (seed, chain id, profile, height): any block, in any order, at the same cost, with
- * nothing stored. Millions of heights cost nothing.
+ * nothing stored: millions of heights cost no memory.
  *
  * Block ids are opaque, because a real id covers a header that the light form lacks. Transaction and collection
  * ids are real hashes.
@@ -150,13 +151,13 @@ export class ChainGenerator {
       guarantees: collections.map((collection, index) => ({
         collectionId: collection.id,
         referenceBlockId,
-        signature: random(SIGNATURE_BYTES, words),
+        signature: words.bytes(SIGNATURE_BYTES),
         signatures: [],
         signerIds: [],
-        signerIndices: random(3, words),
+        signerIndices: words.bytes(3),
         clusterChainId: Buffer.from(`cluster-${index}-${this.sporkId.slice(0, 16)}`, 'utf8'),
       })),
-      signatures: [random(SIGNATURE_BYTES, words)],
+      signatures: [words.bytes(SIGNATURE_BYTES)],
     });
     return { height, id, parentId, timestamp, collections, encoded, odd };
   }
@@ -216,7 +217,7 @@ export class ChainGenerator {
     const words = this.ids.words(height, SALT_BLOCK);
     const isEmpty = words.chance(this.profile.emptyShare);
     const count = words.between(this.profile.collectionsPerBlock);
-    // Keep what the block above repeats.
+    // The block above may repeat a collection or transaction of this one, which must exist then.
     const isNeeded =
       odd.length > 0 ||
       this.#isDue('repeatedCollection', height + 1) ||
@@ -225,7 +226,7 @@ export class ChainGenerator {
     return isEmpty ? 0 : count;
   }
 
-  /** A collection, determined by its height and index alone. */
+  /** A collection, determined by its height and index. */
   #ownCollection(height: number, index: number): GeneratedCollection {
     const words = this.ids.words(height, index);
     const odd = index === 0 ? this.oddAt(height) : [];
@@ -237,7 +238,7 @@ export class ChainGenerator {
     } else if (odd.includes('fullCollection')) {
       count = FULL_COLLECTION_TRANSACTIONS;
     }
-    const transactionOdd = odd.filter((kind) => !blockOdd.has(kind));
+    const transactionOdd = odd.filter((kind) => !collectionKinds.has(kind));
     if (odd.length > 0) count = Math.max(1, count);
 
     const transactions: Buffer[] = [];
@@ -286,10 +287,4 @@ function makeCollection(transactions: readonly Buffer[], originHeight: number): 
     encoded: encodeFullCollection(transactions),
     originHeight,
   };
-}
-
-function random(byteLength: number, words: Prng): Buffer {
-  const bytes = Buffer.allocUnsafe(byteLength);
-  words.fill(bytes);
-  return bytes;
 }

@@ -12,7 +12,7 @@ const EVENT_TYPES = [
   'A.f233dcee88fe0abe.FungibleToken.Withdrawn',
   'A.f233dcee88fe0abe.FungibleToken.Deposited',
 ];
-/** Offset after the tags and lengths of the result and its first field. */
+/** The offset of the id in a result: after the tags and lengths of the result and of its first field. */
 const RESULT_ID_AT = 4;
 const COMPUTATION_USED = 300;
 const marker = Buffer.alloc(ID_BYTES, 0xb1);
@@ -33,7 +33,7 @@ export class ExecutionBulk {
   readonly #failed: Buffer;
   readonly #path: Buffer;
   readonly #payload: Buffer;
-  /** The largest set of paths and payloads so far; smaller ones are a part of it. */
+  /** The most paths and payloads needed so far; smaller updates use the beginning. */
   #paths = Buffer.alloc(0);
   #payloads = Buffer.alloc(0);
 

@@ -32,7 +32,7 @@ export function encodeExecutionDataAnswer(parts: ExecutionDataParts): Buffer {
   return Buffer.concat([fieldHeader(1, byteLength(body)), ...body]);
 }
 
-/** `flow.entities.BlockExecutionData` in pieces: copying these largest messages is their cost. */
+/** `flow.entities.BlockExecutionData` in pieces, because most of the cost of such large messages is copying. */
 function blockExecutionData({ blockId, chunks }: ExecutionDataParts): Uint8Array[] {
   const pieces: Uint8Array[] = [fieldHeader(1, blockId.length), blockId];
   for (const chunk of chunks) pieces.push(fieldHeader(2, chunk.length), chunk);
@@ -84,8 +84,8 @@ function byteLength(pieces: readonly Uint8Array[]): number {
   return sum;
 }
 
-/** Tag and length of a field with number below 16 and this many bytes. */
-export function fieldHeader(field: number, length: number): Buffer {
+/** Tag and length of a field of `length` bytes; field numbers up to 15. */
+function fieldHeader(field: number, length: number): Buffer {
   const header = Buffer.allocUnsafe(6);
   header[0] = field * 8 + 2;
   let at = 1;

@@ -14,7 +14,7 @@ const signature = Buffer.alloc(64, 0xa4);
 
 /**
  * Ordinary transactions, the bulk of every chain, made by copying an encoded template and overwriting what
- * differs. Measured: half the cost per block of encoding each one.
+ * differs. Measured: half the cost per block of encoding each transaction.
  */
 export class PlainTransactions {
   readonly #scripts: readonly Buffer[];

@@ -48,6 +48,12 @@ export class Prng {
     return this.next() / 4_294_967_296 < probability;
   }
 
+  bytes(byteLength: number): Buffer {
+    const bytes = Buffer.allocUnsafe(byteLength);
+    this.fill(bytes);
+    return bytes;
+  }
+
   fill(target: Buffer, offset = 0, byteLength = target.length): void {
     const end = offset + byteLength;
     let at = offset;

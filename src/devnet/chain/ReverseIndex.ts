@@ -40,11 +40,11 @@ export class ReverseIndex {
     }
     this.#newer.values[slot] = height;
     if (this.#newer.count < this.#entries) return;
-    const forgotten = this.#older;
+    const dropped = this.#older;
     this.#older = this.#newer;
-    forgotten.keys.fill(0);
-    forgotten.count = 0;
-    this.#newer = forgotten;
+    dropped.keys.fill(0);
+    dropped.count = 0;
+    this.#newer = dropped;
   }
 
   findNumber(key: number): number | undefined {

@@ -43,7 +43,7 @@ export const oddKinds = [
 
 export type OddKind = (typeof oddKinds)[number];
 
-/** What a chain's blocks are like. It all goes into the ids: another profile is another chain. */
+/** What a chain's blocks are like. All of it goes into the ids: another profile gives another chain. */
 export interface ChainProfile {
   /** Share of blocks without collections, 0 to 1; blocks with something odd are never empty. */
   readonly emptyShare: number;
@@ -51,7 +51,7 @@ export interface ChainProfile {
   readonly transactionsPerCollection: Range;
   /** Wire size of a transaction in bytes; about 420 at least. */
   readonly transactionBytes: Range;
-  /** Once in how many blocks; 0 or absent: never. */
+  /** Each kind occurs once in this many blocks; 0 or absent: never. */
   readonly odd: Readonly<Partial<Record<OddKind, number>>>;
   /** Wire size of a `bigCollection`. */
   readonly bigCollectionBytes: number;
@@ -62,7 +62,7 @@ export interface ChainProfile {
   readonly eventPayloadBytes: number;
   /** Trie updates in one block's execution data, over all chunks. */
   readonly trieUpdateBytes: number;
-  /** Milliseconds between block timestamps, at whatever pace they are served. */
+  /** Milliseconds between block timestamps, however fast the blocks are served. */
   readonly blockTimeMs: number;
 }
 
@@ -173,19 +173,22 @@ export function resolveProfile(
   const { base = 'mixed', ...changes } = profile;
   const resolved: ChainProfile = { ...profiles[base], ...changes };
   const problem = profileProblem(resolved);
-  if (problem !== undefined)
+  if (problem !== undefined) {
     throw new OperatorError('configuration', `The chain profile is wrong: ${problem}.`);
+  }
   return resolved;
 }
 
 function profileProblem(profile: ChainProfile): string | undefined {
   const { emptyShare, odd, ...rest } = profile;
-  if (!(emptyShare >= 0 && emptyShare <= 1)) return 'emptyShare must lie between 0 and 1';
+  if (!(emptyShare >= 0 && emptyShare <= 1)) return 'emptyShare must be between 0 and 1';
   for (const [kind, every] of Object.entries(odd)) {
-    if (!(oddKinds as readonly string[]).includes(kind))
-      return `"${kind}" is no odd thing that is known here`;
-    if (!isWhole(every, Number.MAX_SAFE_INTEGER))
+    if (!(oddKinds as readonly string[]).includes(kind)) {
+      return `"${kind}" is not a known kind of odd thing; the kinds are ${oddKinds.join(', ')}`;
+    }
+    if (!isWhole(every, Number.MAX_SAFE_INTEGER)) {
       return `odd.${kind} must be a whole number: once in how many blocks`;
+    }
   }
   for (const [name, limit] of Object.entries(limits)) {
     const value = rest[name as keyof typeof limits];

@@ -3,19 +3,19 @@ import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
 import type { Prng } from './Prng.js';
 
 const SALT_HEADER = 2;
-/** Views run ahead of heights, because some end in a timeout. */
+/** Views run ahead of heights, because some views end in a timeout. */
 const VIEWS_AHEAD = 1000;
 const TIMEOUT_EVERY_HEIGHTS = 50;
 const SEALS_BEHIND_HEIGHTS = 4;
 
-/** What a fault may change. */
+/** The fields that a fault may change. */
 export interface HeaderIdentity {
   readonly id: Identifier;
   readonly parentId: Identifier;
   readonly chainId: string;
 }
 
-/** `flow.entities.BlockHeader`. Block ids of the devnet are opaque: they do not follow from its fields. */
+/** `flow.entities.BlockHeader`. The devnet's block ids are opaque: they are not hashes of these fields. */
 export function encodeHeader(
   generator: ChainGenerator,
   block: GeneratedBlock,
@@ -31,12 +31,12 @@ export function encodeHeader(
     .bytes(2, identifierBytes(identity.parentId))
     .number(3, block.height)
     .element(4, new WireWriter().number(1, seconds).number(2, nanos).finish())
-    .bytes(5, random(32, words))
+    .bytes(5, words.bytes(32))
     .number(6, view)
-    .bytes(8, random(48, words))
-    .bytes(9, random(32, words))
+    .bytes(8, words.bytes(48))
+    .bytes(9, words.bytes(32))
     .text(11, identity.chainId)
-    .bytes(12, random(3, words));
+    .bytes(12, words.bytes(3));
   if (skipped) writer.element(13, timeoutCertificate(view - 1, parentView, identity.parentId, words));
   return writer.number(14, parentView).finish();
 }
@@ -45,8 +45,8 @@ function timeoutCertificate(view: number, newestView: number, newestId: Identifi
   const quorumCertificate = new WireWriter()
     .number(1, newestView)
     .bytes(2, identifierBytes(newestId))
-    .bytes(3, random(3, words))
-    .bytes(4, random(48, words))
+    .bytes(3, words.bytes(3))
+    .bytes(4, words.bytes(48))
     .finish();
   return (
     new WireWriter()
@@ -54,8 +54,8 @@ function timeoutCertificate(view: number, newestView: number, newestId: Identifi
       // A packed list of one number.
       .bytes(2, new WireWriter().number(1, newestView).finish().subarray(1))
       .bytes(3, quorumCertificate)
-      .bytes(4, random(3, words))
-      .bytes(5, random(48, words))
+      .bytes(4, words.bytes(3))
+      .bytes(5, words.bytes(48))
       .finish()
   );
 }
@@ -68,19 +68,13 @@ export function encodeFullExtras(generator: ChainGenerator, block: GeneratedBloc
   if (sealed >= generator.rootHeight) {
     const seal = new WireWriter()
       .bytes(1, identifierBytes(generator.blockId(sealed)))
-      .bytes(2, random(32, words))
+      .bytes(2, words.bytes(32))
       .finish();
     writer.element(6, seal);
   }
   const identity = { id: block.id, parentId: block.parentId, chainId: generator.chainId };
   return writer
     .element(10, encodeHeader(generator, block, identity))
-    .bytes(11, random(32, words))
+    .bytes(11, words.bytes(32))
     .finish();
-}
-
-function random(byteLength: number, words: Prng): Buffer {
-  const bytes = Buffer.allocUnsafe(byteLength);
-  words.fill(bytes);
-  return bytes;
 }

@@ -11,7 +11,7 @@ const UINT64_MAX = 0xffff_ffff_ffff_ffffn;
 const ZERO_BLOCK_ID = Buffer.alloc(32);
 const NO_BYTES = Buffer.alloc(0);
 
-/** What determines a transaction, besides the random words. */
+/** What determines a transaction besides the random words. */
 export interface TransactionPlan {
   /** Target size in wire bytes. */
   readonly targetBytes: number;
@@ -32,15 +32,15 @@ export function makeTransaction(plan: TransactionPlan, words: Prng): Buffer {
 
 function makeBody(plan: TransactionPlan, odd: ReadonlySet<OddKind>, words: Prng): Transaction {
   const proposer = address(words);
-  const shared = odd.has('multiSign');
+  const isMultiSigned = odd.has('multiSign');
   const payer = odd.has('unusualAddress')
     ? Buffer.from([1 + words.below(255)])
-    : shared
+    : isMultiSigned
       ? address(words)
       : proposer;
   const authorizers = [proposer];
-  if (shared) authorizers.push(address(words), address(words));
-  if (odd.has('unusualAddress')) authorizers.push(random(10, words));
+  if (isMultiSigned) authorizers.push(address(words), address(words));
+  if (odd.has('unusualAddress')) authorizers.push(words.bytes(10));
   const keyId = odd.has('largeNumbers') ? UINT32_MAX : words.below(3);
 
   const bare = odd.has('bareTransaction');
@@ -57,7 +57,7 @@ function makeBody(plan: TransactionPlan, odd: ReadonlySet<OddKind>, words: Prng)
     payer,
     authorizers: bare ? [] : authorizers,
     // Nodes sort signatures by signer and key when they accept a transaction.
-    payloadSignatures: shared
+    payloadSignatures: isMultiSigned
       ? [
           signature(proposer, keyId, words),
           ...authorizers.slice(1, 3).map((signer) => signature(signer, 0, words)),
@@ -75,7 +75,7 @@ function envelopeSignatures(
 ): TransactionSignature[] {
   const signatures = [signature(payer, keyId, words)];
   if (odd.has('extensionData')) {
-    const data = random(EXTENSION_DATA_BYTES, words);
+    const data = words.bytes(EXTENSION_DATA_BYTES);
     data[0] = 1; // the authentication scheme: WebAuthn
     signatures.push({ ...signature(payer, keyId, words), extensionData: data });
   }
@@ -96,17 +96,11 @@ function argumentsOf(ending: string, words: Prng): Buffer[] {
 }
 
 function signature(signer: Uint8Array, keyId: number, words: Prng): TransactionSignature {
-  return { address: signer, keyId, signature: random(SIGNATURE_BYTES, words), extensionData: NO_BYTES };
+  return { address: signer, keyId, signature: words.bytes(SIGNATURE_BYTES), extensionData: NO_BYTES };
 }
 
 function address(words: Prng): Buffer {
-  return random(ADDRESS_BYTES, words);
-}
-
-function random(byteLength: number, words: Prng): Buffer {
-  const bytes = Buffer.allocUnsafe(byteLength);
-  words.fill(bytes);
-  return bytes;
+  return words.bytes(ADDRESS_BYTES);
 }
 
 function padded(script: Uint8Array, byteLength: number): Buffer {

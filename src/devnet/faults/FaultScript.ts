@@ -3,7 +3,7 @@ import { checkFaults, type FaultEffect, type FaultRule, methodsOf } from './faul
 import type { DevnetMethod } from './rpcMethods.js';
 import { Prng } from '../chain/Prng.js';
 
-/** How many subjects have their attempts counted, so that a probability applies to each attempt. */
+/** For how many subjects attempts are counted, so that a probability applies to each attempt. */
 const SUBJECTS_KEPT_MAX = 65_536;
 
 interface ActiveRule {
@@ -63,9 +63,9 @@ export class FaultScript {
     const effects: FaultEffect[] = [];
     for (const active of this.#rules) {
       if (active.rule.fault === 'execution_data_lag') continue;
-      if (!this.#holds(active, method, subject.height)) continue;
+      if (!this.#applies(active, method, subject.height)) continue;
       if ((active.rule.on ?? 'message') !== subject.on) continue;
-      if (this.#counts(active, method, subject)) effects.push(active.rule);
+      if (this.#fires(active, method, subject)) effects.push(active.rule);
     }
     return effects;
   }
@@ -75,37 +75,39 @@ export class FaultScript {
     let lag = 0;
     for (const active of this.#rules) {
       const { rule } = active;
-      if (rule.fault === 'execution_data_lag' && this.#holds(active, method, height)) lag += rule.blocks;
+      if (rule.fault === 'execution_data_lag' && this.#applies(active, method, height)) lag += rule.blocks;
     }
     return lag;
   }
 
-  #holds(active: ActiveRule, method: DevnetMethod, height: number | undefined): boolean {
+  /** True if the rule's conditions on method, height and time hold. */
+  #applies(active: ActiveRule, method: DevnetMethod, height: number | undefined): boolean {
     const { rule } = active;
     if (!active.methods.has(method)) return false;
     if (rule.fromHeight !== undefined || rule.toHeight !== undefined) {
       if (height === undefined) return false;
-      if (height < (rule.fromHeight ?? 0) || height > (rule.toHeight ?? Number.MAX_SAFE_INTEGER))
-        return false;
+      if (height < (rule.fromHeight ?? 0) || height > (rule.toHeight ?? Infinity)) return false;
     }
     if (rule.afterMs === undefined && rule.untilMs === undefined) return true;
     const age = this.#clock.monotonic() - this.#startedAtMs;
-    return age >= (rule.afterMs ?? 0) && age < (rule.untilMs ?? Number.MAX_SAFE_INTEGER);
+    return age >= (rule.afterMs ?? 0) && age < (rule.untilMs ?? Infinity);
   }
 
-  #counts(active: ActiveRule, method: DevnetMethod, subject: FaultSubject): boolean {
+  /** Counts a match, and decides by the rule's counters and probability whether the fault strikes. */
+  #fires(active: ActiveRule, method: DevnetMethod, subject: FaultSubject): boolean {
     const { rule } = active;
     if (rule.times !== undefined && active.fired >= rule.times) return false;
     active.matches++;
     const counted = active.matches - (rule.skip ?? 0);
     if (counted <= 0 || counted % (rule.every ?? 1) !== 0) return false;
-    if (rule.probability !== undefined && !this.#draws(active, method, subject, rule.probability))
+    if (rule.probability !== undefined && !this.#chance(active, method, subject, rule.probability)) {
       return false;
+    }
     active.fired++;
     return true;
   }
 
-  #draws(active: ActiveRule, method: DevnetMethod, subject: FaultSubject, probability: number): boolean {
+  #chance(active: ActiveRule, method: DevnetMethod, subject: FaultSubject, probability: number): boolean {
     const name = `${method} ${subject.height ?? ''} ${subject.key}`;
     const attempt = (active.attempts.get(name) ?? 0) + 1;
     active.attempts.delete(name);

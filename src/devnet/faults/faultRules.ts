@@ -2,7 +2,7 @@ import { messageOf, OperatorError, parseJson } from '../../runtime/index.js';
 import { type DevnetMethod, methodNames, methods, type Subject } from './rpcMethods.js';
 
 /** The gRPC statuses a call can end with, except OK. */
-export const statusNames = [
+const statusNames = [
   'CANCELLED',
   'UNKNOWN',
   'INVALID_ARGUMENT',
@@ -27,7 +27,7 @@ export type StatusName = (typeof statusNames)[number];
 export interface FaultCondition {
   /** A method's name or a prefix and `*`: `SubscribeBlocks*`, `*`. */
   readonly method: string;
-  /** Share of matching calls or messages, 0 to 1. Derived from the seed, the subject and its number of attempts. */
+  /** Share of matching calls or messages, 0 to 1. The draw depends on the seed, the subject and its number of attempts. */
   readonly probability?: number;
   /** Strike every n-th match. */
   readonly every?: number;
@@ -59,11 +59,11 @@ export type FaultEffect =
   /** An unknown field adds this many bytes; default 8 MiB. */
   | { readonly fault: 'oversized'; readonly bytes?: number }
   /**
-   * Bytes that do not hash to what was asked for; in a block, a guarantee nobody gave; in a header or digest, a
-   * wrong id.
+   * Bytes that do not hash to what was asked for; in a block, an invented guarantee; in a header or digest, a wrong
+   * id.
    */
   | { readonly fault: 'wrong_body' }
-  /** A valid answer to another question: another height, another id. */
+  /** A valid answer for another height or id. */
   | { readonly fault: 'other_body' }
   /** The orphan instead of the finalized block, with status UNKNOWN. */
   | { readonly fault: 'orphaned' }
@@ -94,10 +94,10 @@ export type Lie = Exclude<
 >;
 
 interface KindInfo {
-  /** Subjects that it applies to; absent: all. */
+  /** The subjects that the fault applies to; absent: all. */
   readonly subjects?: readonly Subject[];
   readonly isFor?: (method: DevnetMethod) => boolean;
-  /** Parameters with their limits; those with a default are optional. */
+  /** Parameters and their limits. */
   readonly parameters?: Readonly<Record<string, ParameterInfo>>;
 }
 
@@ -232,7 +232,7 @@ function ruleProblem(rule: unknown): string | undefined {
   );
   if (unknown !== undefined) {
     const known = [...Object.keys(conditions), ...Object.keys(parameters)].join(', ');
-    return `"${unknown}" is no field of a rule with the fault "${kind}", which takes ${known}`;
+    return `"${unknown}" is not a field of a rule with the fault "${kind}", which takes ${known}`;
   }
   return fieldsProblem(fields, parameters) ?? meaningProblem(fields as unknown as FaultRule);
 }
@@ -257,15 +257,17 @@ function meaningProblem(rule: FaultRule): string | undefined {
     return `no method is called "${rule.method}"; the methods are ${methodNames.join(', ')}`;
   }
   if (methodsOf(rule).length === 0) return `the fault "${rule.fault}" makes no sense for ${rule.method}`;
-  if ((rule.fromHeight ?? 0) > (rule.toHeight ?? Number.MAX_SAFE_INTEGER))
+  if ((rule.fromHeight ?? 0) > (rule.toHeight ?? Number.MAX_SAFE_INTEGER)) {
     return '"fromHeight" is above "toHeight"';
+  }
   if ((rule.afterMs ?? 0) > (rule.untilMs ?? Number.MAX_SAFE_INTEGER)) return '"afterMs" is after "untilMs"';
   if (rule.fault === 'execution_data_lag') {
     const counting = (['probability', 'every', 'skip', 'times', 'on'] as const).find(
       (name) => rule[name] !== undefined,
     );
-    if (counting !== undefined)
-      return `"${counting}" makes no sense for a lag: it holds as long as the rule does`;
+    if (counting !== undefined) {
+      return `"${counting}" makes no sense for a lag, which lasts as long as its rule applies`;
+    }
   }
   return undefined;
 }

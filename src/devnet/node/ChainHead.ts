@@ -121,7 +121,7 @@ export class ChainHead {
     this.#timer = undefined;
   }
 
-  /** A caller has read this block. */
+  /** Notes that a caller has read this block; with interval 0 the head moves on. */
   wasRead(height: number): void {
     if (this.#options.blockIntervalMs > 0 || this.isPaused) return;
     const behind = this.#options.sealedLag + Math.max(0, this.#executionDataLag);
@@ -134,7 +134,7 @@ export class ChainHead {
     if (height > this.#finalized) return false;
     if (ageMs === 0) return true;
     const since = this.#clock.monotonic() - ageMs;
-    // The first entry at or above the height tells when; no entry means long ago.
+    // The first entry at or above the height has the time. Without one, or below the oldest one, it was long ago.
     const first = this.#finalizations.find((entry) => entry.height >= height);
     if (first === undefined || first === this.#finalizations[0]) {
       const [oldest] = this.#finalizations;
@@ -143,7 +143,7 @@ export class ChainHead {
     return first.atMs <= since;
   }
 
-  /** Wakes everyone who waits. */
+  /** Calls all listeners. */
   touch(): void {
     for (const listener of [...this.#listeners]) listener();
   }

@@ -20,7 +20,7 @@ export interface Connection {
 }
 
 /**
- * An access node without the network; `UnaryCalls` and `Subscriptions` answer from it. Tests control it by its
+ * An access node without the network; `UnaryCalls` and `Subscriptions` answer from it. Tests control it through its
  * methods and properties.
  */
 export class DevnetNode {
@@ -73,7 +73,7 @@ export class DevnetNode {
    * Applies a call's faults: waits, fails, or returns the lie to tell. Expected errors: `StatusError`; the
    * signal's abort reason.
    */
-  async suffer(
+  async applyFaults(
     effects: readonly FaultEffect[],
     { signal, connection }: { readonly signal: AbortSignal; readonly connection: Connection },
   ): Promise<Lie | undefined> {
@@ -105,8 +105,9 @@ export class DevnetNode {
   /** The current `flow.entities.Metadata`. */
   metadata(): Buffer {
     const { finalized, executed } = this.head;
-    if (this.#metadata?.finalized === finalized && this.#metadata.executed === executed)
+    if (this.#metadata?.finalized === finalized && this.#metadata.executed === executed) {
       return this.#metadata.encoded;
+    }
     const { generator } = this.chain;
     const encoded = new WireWriter()
       .bytes(1, identifierBytes(generator.blockId(finalized)))

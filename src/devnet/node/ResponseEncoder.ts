@@ -21,7 +21,7 @@ import { encodeHeader, encodeFullExtras } from '../chain/encodeHeader.js';
 const OTHER_CHAIN = 'flow-benchnet';
 const SMALL_FIELD_BYTES = 128;
 const OVERSIZE_BYTES = 8 * 1024 * 1024;
-/** How far a lie searches for another collection than the one asked for. */
+/** How far a lie searches for a collection other than the one asked for. */
 const OTHER_BODY_SEARCH_HEIGHTS = 64;
 
 export type BlockStatusNumber = 0 | 1 | 2;
@@ -112,8 +112,9 @@ export class ResponseEncoder {
     const collection = lie?.fault === 'other_body' ? this.#otherCollection(place) : collectionAt(place);
     const ids = splitIds(collection.transactionIds);
     const [first] = ids;
-    if (lie?.fault === 'wrong_body')
+    if (lie?.fault === 'wrong_body') {
       ids[0] = first === undefined ? sha3(Buffer.alloc(0)) : garbledBytes(first);
+    }
     const encoded = new WireWriter().bytes(1, identifierBytes(collection.id)).elements(2, ids).finish();
     return finish(new WireWriter().element(1, encoded).element(2, metadata).finish(), lie);
   }
@@ -142,7 +143,7 @@ export class ResponseEncoder {
     return finish(new WireWriter().element(1, body).element(2, metadata).finish(), lie);
   }
 
-  /** `TransactionsResponse`: the guaranteed collections', then the system chunk's. */
+  /** `TransactionsResponse`: the transactions of the guaranteed collections, then those of the system chunk. */
   blockTransactions(block: GeneratedBlock, metadata: Uint8Array, lie?: Lie): Buffer {
     const subject = this.#subject(block, lie);
     const transactions: Uint8Array[] = subject.collections.flatMap((collection) => [
@@ -228,7 +229,7 @@ function lieInBlock(block: GeneratedBlock, lie: Lie): Uint8Array {
   const decoded = decodeBlock(block.encoded);
   if (lie.fault === 'wrong_parent') return encodeBlock({ ...decoded, parentId: garbled(decoded.parentId) });
   const [first, ...rest] = decoded.guarantees;
-  const made = first ?? {
+  const guarantee = first ?? {
     collectionId: block.id,
     referenceBlockId: identifierBytes(block.parentId),
     signature: Buffer.alloc(48, 1),
@@ -239,7 +240,7 @@ function lieInBlock(block: GeneratedBlock, lie: Lie): Uint8Array {
   };
   return encodeBlock({
     ...decoded,
-    guarantees: [{ ...made, collectionId: garbled(made.collectionId) }, ...rest],
+    guarantees: [{ ...guarantee, collectionId: garbled(guarantee.collectionId) }, ...rest],
   });
 }
 

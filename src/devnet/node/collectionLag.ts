@@ -1,5 +1,5 @@
-/** No collection takes longer than this many times the average: limits what the head must remember. */
-const LONGEST = 8;
+/** No collection's extra time is longer than this many times the mean: limits what the head must remember. */
+const MAX_SPREAD_FACTOR = 8;
 
 export interface CollectionLagOptions {
   readonly collectionLagMs: number;
@@ -14,10 +14,10 @@ export function collectionLagMs(options: CollectionLagOptions, id: string): numb
   const { collectionLagMs: leastMs, collectionLagSpreadMs: meanMs } = options;
   if (meanMs === 0) return leastMs;
   const chance = Number.parseInt(id.slice(0, 8), 16) / 2 ** 32;
-  return leastMs + Math.min(LONGEST, -Math.log(1 - chance)) * meanMs;
+  return leastMs + Math.min(MAX_SPREAD_FACTOR, -Math.log(1 - chance)) * meanMs;
 }
 
 /** The longest lag of any collection. */
 export function longestCollectionLagMs(options: CollectionLagOptions): number {
-  return options.collectionLagMs + LONGEST * options.collectionLagSpreadMs;
+  return options.collectionLagMs + MAX_SPREAD_FACTOR * options.collectionLagSpreadMs;
 }

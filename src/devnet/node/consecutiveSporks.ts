@@ -22,7 +22,7 @@ export interface SporksDescription {
 
 /**
  * The options of one devnet per spork: heights continue, each root's parent is the last block of the spork before,
- * spork ids differ, and all sporks but the last stand still.
+ * spork ids differ, and the heads of all sporks but the last are fixed.
  *
  * Expected errors: `OperatorError('configuration')` for ends that do not ascend.
  */

@@ -62,7 +62,7 @@ export interface DevnetOptions extends ChainOptions {
   /** `deprecated`: only `SubscribeExecutionData`, as nodes before 2024. Default `all`. */
   readonly executionDataSubscriptions?: 'all' | 'deprecated';
   /**
-   * Streams from the root include the root block (no chunks); false: they begin one above, as some nodes do.
+   * Streams from the root include the root block, which has no chunks; false: they begin one above, as on some nodes.
    * Default true.
    */
   readonly executionDataAtRoot?: boolean;
@@ -129,7 +129,7 @@ export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
   if (resolved.endSealedHeight > endHeight || resolved.endSealedHeight < rootHeight) {
     throw new OperatorError(
       'configuration',
-      `The devnet's heights do not fit together: the last sealed height (${resolved.endSealedHeight}) must lie between the root height (${rootHeight}) and the end height (${endHeight}).`,
+      `The devnet's heights do not fit together: the last sealed height (${resolved.endSealedHeight}) must be between the root height (${rootHeight}) and the end height (${endHeight}).`,
     );
   }
   return resolved;

@@ -18,7 +18,7 @@ import { StatusError } from '../faults/StatusError.js';
 import type { MessageSink, Subscriptions } from './Subscriptions.js';
 import type { UnaryCalls } from './UnaryCalls.js';
 
-/** The same as Flow's nodes. */
+/** The limit of Flow's nodes. */
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 /** How long `close` waits for callers to hang up. */
 const CLOSE_GRACE_MS = 1000;
@@ -32,7 +32,7 @@ interface ServerDependencies {
   readonly onBug: (error: unknown) => void;
 }
 
-/** Serves the node by gRPC on a TCP port. Answers arrive encoded. */
+/** Serves the node by gRPC on a TCP port. The node encodes its answers itself. */
 export class DevnetServer {
   readonly #dependencies: ServerDependencies;
   readonly #grpc: Server;
@@ -99,7 +99,7 @@ export class DevnetServer {
       for (const method of methodNames.filter((name) => methods[name].service === service)) {
         const entry = definition[method];
         if (entry === undefined) throw new TypeError(`proto/ knows no method ${service}.${method}`);
-        encodedDefinition[method] = { ...entry, responseSerialize: asItIs } as typeof entry;
+        encodedDefinition[method] = { ...entry, responseSerialize: unchanged } as typeof entry;
         implementation[method] = methods[method].isStream ? this.#stream(method) : this.#unary(method);
       }
       this.#grpc.addService(encodedDefinition, implementation);
@@ -203,7 +203,7 @@ function statusObject(error: { readonly status: StatusName; readonly details: st
   return { code: status[error.status], details: error.details };
 }
 
-function asItIs(message: Buffer): Buffer {
+function unchanged(message: Buffer): Buffer {
   return message;
 }
 

@@ -16,7 +16,7 @@ export interface Question {
   answer(lie?: Lie): Buffer;
 }
 
-/** Handles requests: what is asked, of which height, and the encoded answer, with a node's own errors. */
+/** Finds what a request asks for, and answers it as a node does, errors included. */
 export class RequestHandlers {
   readonly #node: DevnetNode;
 
@@ -86,8 +86,8 @@ export class RequestHandlers {
       key: id.toString('hex'),
       answer: (lie) => {
         const { height, fork } = this.#node.locate(id);
-        const told: Lie | undefined = fork === 'orphan' ? { fault: 'orphaned' } : lie;
-        return this.#blockAnswer(method, this.#node.chain.block(height), request, told);
+        const shownAs: Lie | undefined = fork === 'orphan' ? { fault: 'orphaned' } : lie;
+        return this.#blockAnswer(method, this.#node.chain.block(height), request, shownAs);
       },
     };
   }
@@ -180,7 +180,7 @@ export class RequestHandlers {
     };
   }
 
-  /** A node fetches collections after finalization: with a lag, they are not there at once. */
+  /** A node fetches collections after finalization: with a lag, it does not have them at once. */
   #hasCollection({ block: { height, collections }, index }: CollectionPlace): boolean {
     const { options, head } = this.#node;
     return head.isOlderThan(height, collectionLagMs(options, collections[index]?.id ?? ''));

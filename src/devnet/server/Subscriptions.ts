@@ -47,7 +47,7 @@ export class Subscriptions {
     try {
       const opening = node.faults.strike(method, { on: 'open', height: undefined, key: '' });
       if (opening.some(isOrderlyEnd)) return;
-      await node.suffer(opening, { signal, connection: sink });
+      await node.applyFaults(opening, { signal, connection: sink });
       await this.#pump(method, request, { sink, signal, startHeight: this.#startHeight(method, request) });
     } finally {
       this.#open--;
@@ -71,7 +71,7 @@ export class Subscriptions {
       let lie: Lie | undefined;
       if (effects.length > 0) {
         if (effects.some(isOrderlyEnd)) return;
-        lie = await node.suffer(effects, { signal, connection: sink });
+        lie = await node.applyFaults(effects, { signal, connection: sink });
         if (effects.some(({ fault }) => fault === 'gap')) continue;
       }
       const message = this.#message(method, request, height, lie);
@@ -135,9 +135,10 @@ export class Subscriptions {
       else start = height > 0 ? this.#checkedStart(height) : node.head.sealed;
     } else if (method === 'SubscribeIndexedBlocks') {
       const { nodeRootHeight } = node.options;
-      if (height < nodeRootHeight)
+      if (height < nodeRootHeight) {
         throw notFound(`height ${height} is below the first indexed height ${nodeRootHeight}`);
-      // It need not be there yet.
+      }
+      // The stream may begin above the head.
       start = height;
     } else if (method.endsWith('Latest')) {
       // The latest sealed block, even for streams of finalized blocks.
@@ -201,7 +202,7 @@ export class Subscriptions {
 
 const NO_BYTES = Buffer.alloc(0);
 
-/** Stream faults that `suffer` cannot end. */
+/** A fault that ends the stream normally, which `applyFaults` cannot do. */
 function isOrderlyEnd(effect: FaultEffect): boolean {
   return effect.fault === 'cut' && effect.how !== 'reset';
 }

@@ -7,13 +7,13 @@ import { StatusError } from '../faults/StatusError.js';
 /** The node's unary calls, with their shared rate limit and their faults. */
 export class UnaryCalls {
   readonly #node: DevnetNode;
-  readonly #questions: RequestHandlers;
+  readonly #handlers: RequestHandlers;
   readonly #rateLimit: RateLimit;
 
   constructor(dependencies: { readonly node: DevnetNode }) {
     const { node } = dependencies;
     this.#node = node;
-    this.#questions = new RequestHandlers(dependencies);
+    this.#handlers = new RequestHandlers(dependencies);
     const { ratePerSecond } = node.options;
     this.#rateLimit = new RateLimit({ perSecond: ratePerSecond }, { clock: node.clock });
   }
@@ -30,10 +30,10 @@ export class UnaryCalls {
       const path = `/${methods[method].service}/${method}`;
       throw new StatusError('RESOURCE_EXHAUSTED', `${path} rate limit reached, please retry later.`);
     }
-    const question = this.#questions.ask(method, request);
+    const question = this.#handlers.ask(method, request);
     const { height, key = '' } = question;
     const effects = node.faults.strike(method, { on: 'message', height, key });
-    const lie = effects.length === 0 ? undefined : await node.suffer(effects, { signal, connection });
+    const lie = effects.length === 0 ? undefined : await node.applyFaults(effects, { signal, connection });
     const answer = question.answer(lie);
     if (height !== undefined && methods[method].subject !== 'header') {
       node.requests.sent(height);

@@ -15,7 +15,7 @@ export interface DevnetHandle {
   readonly address: string;
   /** `grpc://host:port`. */
   readonly url: string;
-  /** Head, faults, request log: everything to control and inspect. */
+  /** Head, faults and request log, to control and inspect. */
   readonly node: DevnetNode;
   /** The chain it serves, for tests to compare answers with. */
   readonly chain: ChainGenerator;

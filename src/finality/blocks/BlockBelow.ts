@@ -5,21 +5,21 @@ import type { BlockLink } from '../forks/LinkedBlocks.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 import { Pause } from '../upstream/Pause.js';
 
-/** Rounds in which no node has the block before the range begins without it: the nodes' history may begin here, too. */
+/** After this many rounds in which no node has the block, the range begins without it: the nodes' history may begin here. */
 const ROUNDS_BEFORE_ABSENT = 3;
 const ROUND_EVERY_MS = 1_000;
 
 export interface BlockBelowDependencies {
   readonly nodes: AccessNodes;
-  /** Notes in `troubles` why a node does not answer. */
+  /** Records in `troubles` why a node does not answer. */
   readonly poll: BlockPoll;
   readonly troubles: NodeTroubles;
   readonly clock: Clock;
 }
 
 /**
- * The block below a range, where the index does not have it: without it, nothing would show that the first block of the
- * range names a wrong parent. The nodes are asked until one gives it, or all say that they do not have it.
+ * The block below a range, if the index does not have it: without it, nothing would show that the first block of the
+ * range names a wrong parent. Asks the nodes until one gives it, or all say that they do not have it.
  */
 export class BlockBelow {
   readonly height: number;
@@ -34,7 +34,7 @@ export class BlockBelow {
     this.#pause = new Pause(dependencies);
   }
 
-  /** `undefined` while it is sought, and when no node has it. */
+  /** `undefined` during the search, and when no node has the block. */
   get block(): BlockLink | undefined {
     return this.#block;
   }
@@ -67,7 +67,7 @@ export class BlockBelow {
   }
 }
 
-/** The one that most nodes give; of as many, the one of the best node. */
+/** The block that most nodes give; in a tie, that of the best node. */
 function mostGiven<B extends BlockLink>(blocks: readonly B[]): B | undefined {
   const votes = (block: B): number => blocks.filter(({ id }) => id === block.id).length;
   return blocks.reduce<B | undefined>(

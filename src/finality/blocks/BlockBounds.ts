@@ -11,12 +11,12 @@ export interface BlockBoundsOptions {
   /** Nothing above it is requested. */
   readonly stopHeight?: number | undefined;
   /**
-   * A height that the chain is known to have reached, whatever head is reported. Lagging nodes report a low one at
+   * A height that the chain is known to have reached, whatever head is reported. Lagging nodes report a low head at
    * first, and a block far below the tip must not count as the tip. Default: none.
    */
   readonly reachedHeight?: number | undefined;
   readonly sporkRoots?: readonly RootParent[];
-  /** Of a range: which of its neighbours are not indexed and are asked for, so that its ends are proved by them. */
+  /** For a range: which of its neighbours are not indexed and have to be requested, to prove the ends of the range. */
   readonly asksFor?: { readonly below: boolean; readonly above: boolean } | undefined;
 }
 
@@ -34,10 +34,10 @@ export interface BlockBoundsDependencies {
 /**
  * How far blocks are read, and how far they are handed out.
  *
- * A block that links may still be off the finalized chain, and that shows only when its child names another parent. If it
+ * A block that links may still be off the finalized chain, which shows only when its child names another parent. If it
  * were complete and durable by then, only a `rewind` would help. So the last linked block waits for its child.
- * Exceptions: near the tip, where no child may be known for long, and at the stop height, where none may be requested
- * (there `TipCheck` confirms the block), or nobody has it; a window of one; a block that the spork table vouches for.
+ * Exceptions: near the tip, where no child may be known for long, and at the stop height, where no child may be requested
+ * or no node has it (there `TipCheck` confirms the block); a window of one; a block that the spork table vouches for.
  */
 export class BlockBounds {
   readonly #deps: BlockBoundsDependencies;
@@ -62,7 +62,7 @@ export class BlockBounds {
     this.#handedOutTo = dependencies.watermark.latestIndexedHeight();
   }
 
-  /** The highest height whose block may be read now: of a range, also the child of the last one. */
+  /** The highest height whose block may be read now; for a range also the child of its last block. */
   toRead(): number {
     const bound = this.#deps.upperBound();
     if (!this.#asksForAbove || bound < this.#stopHeight) return bound;
@@ -78,12 +78,12 @@ export class BlockBounds {
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
-  /** The block was handed out: that is not taken back. */
+  /** The block was handed out, which cannot be undone. */
   handedOut(height: number): void {
     if (height > this.#handedOutTo) this.#handedOutTo = height;
   }
 
-  /** Its child may not be known for long, or may not be requested. */
+  /** True for a height whose child may be unknown for long, or may not be requested. */
   isTip(height: number): boolean {
     const tip = Math.max(this.#deps.head(), this.#reachedHeight);
     if (height >= tip - TIP_HEIGHTS || height > this.#stopHeight) return true;

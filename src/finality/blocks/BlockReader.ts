@@ -9,6 +9,7 @@ import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Refusals } from '../forks/Refusals.js';
 import type { FinalityMetrics } from '../ports.js';
+import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import { Pause } from '../upstream/Pause.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
@@ -16,19 +17,15 @@ import { ReadEndings } from './ReadEndings.js';
 import type { ReadEnding } from './ReadEndings.js';
 
 /**
- * Failed searches for a node before they are reported: at the edge of a spork the next nodes have yet to complete their
- * handshake.
+ * Searches for a node that fail before this is reported: at the edge of a spork the next nodes have yet to complete
+ * their handshake.
  */
 const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 
-/** Blocks in a row before a stream counts as working: one that breaks after each block does not. */
+/** Consecutive blocks after which a stream counts as working: one that breaks after each block does not. */
 const BLOCKS_BEFORE_PRAISE = 3;
 
 export interface BlockReaderOptions {
-  /** A stream that owes a block for this long is reopened. */
-  readonly silentAfterMs: number;
-  /** Delay before NotFound at the tip is retried. */
-  readonly notFoundRetryMs: number;
   /** Blocks requested at once from a node without streams. */
   readonly parallelReads: number;
 }
@@ -60,8 +57,8 @@ interface Mismatch {
 
 /**
  * Reads blocks in ascending order, from one node at a time, by stream or by parallel calls, and pauses by not pulling
- * when the window is full. Every block that links is handed over; for one that does not, `ForkResolver` decides who
- * is wrong. Who answers for any other end of a reading, and what follows, is up to `ReadEndings`.
+ * when the window is full. Every block that links is handed over; for one that does not, `ForkResolver` decides who is
+ * wrong. For any other reason to stop reading, `ReadEndings` decides which node is to blame, and what follows.
  */
 export class BlockReader {
   readonly #options: BlockReaderOptions;
@@ -82,7 +79,7 @@ export class BlockReader {
     this.#ways = dependencies.ways;
     this.#troubles = dependencies.troubles;
     this.#pause = new Pause({ clock: dependencies.clock });
-    this.#endings = new ReadEndings(options, dependencies);
+    this.#endings = new ReadEndings(dependencies);
   }
 
   /** No node serves the next height, and none has for a while. */
@@ -90,7 +87,7 @@ export class BlockReader {
     return this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
   }
 
-  /** There may be room now, or something else to read. */
+  /** Call it when there may be room, or something else to read. */
   notify(): void {
     this.#moved.notify();
   }
@@ -147,7 +144,7 @@ export class BlockReader {
     const { clock } = this.#deps;
     const { node, method } = way;
     const blocks = new StreamReader(
-      { limitMs: this.#endings.patienceMs(this.#options.silentAfterMs) },
+      { limitMs: this.#endings.patienceMs(STREAM_SILENT_MS) },
       { open: (ended) => this.#open(way, ended), signal, clock },
     );
     let delivered = 0;
@@ -174,7 +171,7 @@ export class BlockReader {
           await this.#room(signal);
           pausedMs = clock.monotonic() - pausedAtMs;
         }
-        // The next height may belong to the next spork's nodes, or the watermark may have passed what was read.
+        // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
         if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
         // The node was found to lie meanwhile, or its stream must make way.
         if (this.#ways.isStream(way) && !this.#endings.mayStream(node)) return { kind: 'moved' };
@@ -204,7 +201,7 @@ export class BlockReader {
     return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
-  /** It was penalized meanwhile, and another was not. */
+  /** True when the node was set aside meanwhile, and there is one that was not. */
   #isOutdone({ node, method }: Way): boolean {
     if (node.healthOf(method) !== 'set_aside') return false;
     const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
@@ -227,7 +224,7 @@ export class BlockReader {
   /** Returns the pause before the next reading. */
   async #resolve(refused: Answer, signal: AbortSignal): Promise<number> {
     this.#deps.metrics.invalidBlocks.inc({
-      reason: this.#linked.mayStand(refused.block) ? 'parent_mismatch' : 'not_vouched',
+      reason: this.#linked.isAcceptable(refused.block) ? 'parent_mismatch' : 'not_vouched',
     });
     const resolution = await this.#deps.resolver.resolve(refused, signal);
     if (resolution.kind === 'accept') {

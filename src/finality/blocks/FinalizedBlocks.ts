@@ -25,17 +25,11 @@ import { BlockReader } from './BlockReader.js';
 export interface FinalizedBlocksOptions extends BlockBoundsOptions {
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
-  /** A stream that owes a block for this long is reopened. Default 5,000. */
-  readonly silentAfterMs?: number;
-  /** Delay before NotFound at the tip is retried. Default 200. */
-  readonly notFoundRetryMs?: number;
   /** Blocks requested at once from a node without streams. Default 8. */
   readonly parallelReads?: number;
   /** Delay before a failed source is replaced. Defaults 250 and 10,000. */
   readonly backoffMinMs?: number;
   readonly backoffMaxMs?: number;
-  /** How often the nodes are asked again while none confirms the latest stored block. Default 10,000. */
-  readonly mismatchRetryMs?: number;
 }
 
 export interface FinalizedBlocksDependencies {
@@ -73,11 +67,11 @@ export interface HeldUpBlock {
 }
 
 /**
- * The finalized blocks as jobs: read ahead of the watermark (`BlockReader`), linked parent by parent, and handed out only
- * then. `notify` tells it that the watermark or the head has moved.
+ * The finalized blocks as jobs: reads them ahead of the watermark (`BlockReader`), links them parent by parent, and only
+ * then hands them out. Call `notify` when the watermark or the head has moved.
  *
- * Bounds: it asks for heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only and holds no others; of a
- * range, for the two beside it as well (`asksFor`), the upper one within the window.
+ * Bounds: it requests heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only, and holds no others; for a
+ * range also the two neighbours (`asksFor`), the upper one within the window.
  */
 export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
   readonly #deps: FinalizedBlocksDependencies;
@@ -117,7 +111,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#resolver = new ForkResolver(
       {
         firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
-        retryMs: options.mismatchRetryMs ?? 10_000,
         hasSporks: (options.sporkRoots ?? []).length > 0,
       },
       {
@@ -132,11 +125,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       this.#below = new BlockBelow({ height }, { nodes, poll, troubles: this.#troubles, clock });
     }
     this.#reader = new BlockReader(
-      {
-        silentAfterMs: options.silentAfterMs ?? 5_000,
-        notFoundRetryMs: options.notFoundRetryMs ?? 200,
-        parallelReads: options.parallelReads ?? 8,
-      },
+      { parallelReads: options.parallelReads ?? 8 },
       {
         ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: () => this.#bounds.toRead() },
         ...{ linked: this.#linked, ways: this.#ways, resolver: this.#resolver },
@@ -195,7 +184,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return (await this.#poll.ask(height, signal)).answers;
   }
 
-  /** A node is proven to forge what it gives by this call: its stream is abandoned. */
+  /** This node has been proven to forge answers to this call: abandons its stream. */
   distrust({ name, method }: Giver): void {
     if (method === BLOCK_STREAM) this.#ways.callInstead(name, FORGER_POLLED_MS);
   }
@@ -251,8 +240,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   }
 
   /**
-   * The last block, which was not handed out, is not on the finalized chain. Single calls report the status of each
-   * block.
+   * The last block, which was not handed out, is not on the finalized chain: removes it. From now on single calls are
+   * used for this node, as they report the status of each block.
    */
   #takeBack(lie: Answer): void {
     const { node, block } = lie;

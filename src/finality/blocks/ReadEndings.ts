@@ -16,12 +16,14 @@ import type { FinalityMetrics } from '../ports.js';
 import { patienceMs } from '../upstream/patienceMs.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
 
+/** Delay before NotFound at the tip is retried. */
+const NOT_FOUND_RETRY_MS = 200;
 /** How often NotFound at the tip is retried quickly: some nodes learn of a block a moment after the others. */
 const MAX_QUICK_RETRIES = 25;
-/** And for how long in all, because refusals may be slow. */
+/** The longest time for these retries, because refusals may be slow. */
 const QUICK_RETRIES_MS = 5_000;
 
-/** A stream that fails after we left it unread for so long is our fault: the node rightly closed it. */
+/** A stream that fails after we did not read it for this long is our fault: the node rightly closed it. */
 const FORGIVEN_PAUSE_MS = 10_000;
 
 /** How long a node without a free stream is polled before a stream is requested again. */
@@ -48,16 +50,15 @@ export type ReadEnding =
   | { readonly kind: 'orphaned' | 'wrong_height'; readonly block: FinalizedBlock };
 
 /**
- * What follows when reading from a node has ended: what counts against the node or its call, and how long to pause. It
- * remembers what failed since the last block arrived, and from where each node streams.
+ * Decides what follows when reading from a node has ended: what counts against the node or its call, and how long to
+ * pause. Remembers what failed since the last block arrived, and the first height that each node streams.
  */
 export class ReadEndings {
-  readonly #options: { readonly notFoundRetryMs: number };
   readonly #deps: ReadEndingsDependencies;
   readonly #linked: LinkedBlocks;
   readonly #ways: TwoWays;
   readonly #troubles: NodeTroubles;
-  /** Where a node's stream begins, if above the node's lowest block: below that its blocks are requested one by one. */
+  /** The first height of a node's stream, if above its lowest block: blocks below are requested one by one. */
   readonly #streamFrom = new Map<string, number>();
   #quickRetries = 0;
   /** When the first of these retries was made. */
@@ -65,8 +66,7 @@ export class ReadEndings {
   /** Consecutive reads that ended because nothing arrived in time. */
   #silences = 0;
 
-  constructor(options: { readonly notFoundRetryMs: number }, dependencies: ReadEndingsDependencies) {
-    this.#options = options;
+  constructor(dependencies: ReadEndingsDependencies) {
     this.#deps = dependencies;
     this.#linked = dependencies.linked;
     this.#ways = dependencies.ways;
@@ -79,12 +79,12 @@ export class ReadEndings {
     return (from === undefined || this.#linked.next >= from) && this.#ways.mayStream(node);
   }
 
-  /** How long to wait for an answer, after the silences of late. */
+  /** How long to wait for an answer: longer after recent silences. */
   patienceMs(shortMs?: number): number {
     return patienceMs(this.#silences, shortMs);
   }
 
-  /** A block arrived that links. */
+  /** A block that links has arrived. */
   came(): void {
     this.#ways.cameBy();
     this.#troubles.clear();
@@ -102,14 +102,14 @@ export class ReadEndings {
         return 0;
       case 'ended':
         if (streams) this.#countReopened('ended');
-        // It may have been ended to make way for another stream.
+        // The stream may have ended to make way for another one.
         if (!streams || ending.delivered > 0 || !this.mayStream(way.node)) return 0;
-        this.#hold(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
+        this.#blame(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
         return this.#ways.pauseMs();
       case 'silent':
         if (streams) this.#countReopened('stale');
         this.#silences += 1;
-        this.#hold(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
+        this.#blame(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
         return 0;
       case 'failed':
         if (streams) this.#countReopened(ending.error.kind);
@@ -133,17 +133,17 @@ export class ReadEndings {
     const fault = faultOf(kind);
     if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return 0;
     if (kind === 'not_found' && this.#retriesQuickly()) {
-      // This node learns of the block in a moment: meanwhile another may be the real obstacle.
+      // This node will have the block in a moment; until then another may be the real obstacle.
       this.#troubles.answered(node.name);
       this.#ways.skip(way);
-      return this.#options.notFoundRetryMs;
+      return NOT_FOUND_RETRY_MS;
     }
     this.#deps.logger.debug(
       { node: node.name, height: this.#linked.next, kind, error: error.message },
       'reading blocks failed',
     );
     if (this.#ways.isStream(way)) {
-      // Its few streams may all be taken, even by us: blocks can be read without one.
+      // The node's few streams may all be taken, even by us: blocks can be read without one.
       if (kind === 'rate_limited') this.#ways.callInstead(node.name, POLLED_INSTEAD_MS);
       if (kind === 'below_root' && (lowestHeight ?? 0) > this.#linked.next) {
         this.#streamFrom.set(node.name, lowestHeight ?? 0);
@@ -173,8 +173,8 @@ export class ReadEndings {
     return true;
   }
 
-  /** Nothing arrived: counts against the call, and is reported. */
-  #hold(way: Way, kind: NodeTrouble['kind'], fault: Exclude<NodeFault, 'lied'>, what: string): void {
+  /** Nothing arrived: counts this against the call, and reports it. */
+  #blame(way: Way, kind: NodeTrouble['kind'], fault: Exclude<NodeFault, 'lied'>, what: string): void {
     const { node, method } = way;
     const said = `${method} at ${node.name}: ${what}`;
     this.#troubles.note(node.name, method, kind, said);

@@ -3,7 +3,7 @@ import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.j
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 
-/** Deadline of one call: the verdict of a round, or even of two, is due within ten seconds. */
+/** Deadline of one call: the verdict of a round, or even of two rounds, must come within ten seconds. */
 const ASK_TIMEOUT_MS = 3_000;
 
 /** Most nodes asked for one height. */
@@ -33,7 +33,7 @@ export class BlockPoll {
   constructor(dependencies: {
     readonly nodes: AccessNodes;
     readonly storedBlock?: StoredBlockReader | undefined;
-    /** A node did not answer for the height that every node is asked for. */
+    /** A node did not answer a question that went to every node. */
     readonly onFailure?: (error: UpstreamError) => void;
   }) {
     this.#nodes = dependencies.nodes;
@@ -61,10 +61,10 @@ export class BlockPoll {
   }
 
   /**
-   * The block that the nodes agree on below `upper`, whose answers are all blocks of one height. Only a node whose two
-   * answers fit together counts: one that gives a child of another block than its own contradicts itself. A node that
-   * does not serve the upper height (its spork ends here) counts when anybody's answer there is a child of its block.
-   * Resolves with `undefined` when no node counts, or when they do not all name the same block.
+   * The block on which the nodes agree below `upper`, which are answers for one height. A node counts only if its two
+   * answers fit together: one whose upper block is not a child of its lower block contradicts itself. A node that does not
+   * serve the upper height (its spork ends here) counts when any answer there is a child of its block. Resolves with
+   * `undefined` when no node counts, or when they do not all name the same block.
    */
   async agreedParent(upper: readonly Answer[], signal: AbortSignal): Promise<FinalizedBlock | undefined> {
     const height = upper[0]?.block.height;
@@ -84,8 +84,8 @@ export class BlockPoll {
   /**
    * The highest stored height, below `watermark` and not below `lowest`, whose block the nodes still have; `undefined`
    * when it cannot be found within the bound. A spork discards the topmost blocks, so the search doubles its steps
-   * downward, then halves the last one. Heights that nobody serves any more (of the spork before the nodes' own) are
-   * searched from below: the last block is known as the parent of the first one served.
+   * downward, then halves the last one. Heights that nobody serves any more (those of the spork before the nodes' own)
+   * only move the search upwards: their last block is confirmed as the parent of the first one that is served.
    */
   async highestConfirmed(
     watermark: number,
@@ -112,7 +112,7 @@ export class BlockPoll {
     return confirmed;
   }
 
-  /** `undefined` when it is not stored, or no node has the height or the one above it. */
+  /** `undefined` when the height is not stored, or no node has it or the one above it. */
   async #confirms(height: number, signal: AbortSignal, mute: Set<string>): Promise<boolean | undefined> {
     const stored = await this.#storedBlock?.(height);
     if (stored === undefined) return undefined;
@@ -122,7 +122,7 @@ export class BlockPoll {
     return child === undefined ? undefined : child.parentId === stored.id;
   }
 
-  /** The block of the best node that has one. Nodes that did not answer in time are not waited for again: `mute`. */
+  /** The block of the best node that has one. `mute`: nodes that did not answer in time, and are not asked again. */
   async #anyBlock(
     height: number,
     signal: AbortSignal,

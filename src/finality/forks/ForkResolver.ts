@@ -9,10 +9,12 @@ import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 import type { Refusals } from './Refusals.js';
 import type { TwoWays } from '../upstream/TwoWays.js';
 
+/** How often the nodes are asked again while none confirms the latest stored block. */
+const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
 
-/** Indexing is stuck because of the chain itself, not the connections or us. */
+/** Indexing is stuck because of the chain itself, not because of connections or a bug. */
 export interface ChainTrouble {
   readonly code: 'parent_mismatch' | 'not_vouched';
   /** The height at which no block is accepted. */
@@ -21,7 +23,7 @@ export interface ChainTrouble {
   readonly sinceMs: number;
   /** What does not match. */
   readonly what: string;
-  /** The cause, as far as it is known, and the fix: the rest of the sentence. */
+  /** The cause, if known, and what to do: the rest of the sentence. */
   readonly mend: string;
 }
 
@@ -36,17 +38,16 @@ export interface ParentMismatch extends ChainTrouble {
 export type Resolution =
   /** This block links. */
   | { readonly kind: 'accept'; readonly answer: Answer }
-  /** Read again after a pause, from other nodes than these if there are any. */
+  /** Read again after a pause, if possible from other nodes than these. */
   | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
 
 /**
  * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
- * gave the one below (which is then taken back and read again), or our own store, whose last blocks a spork has
- * discarded. It never changes what is durable.
+ * gave the one below (which is then removed and read again), or our own store, whose last blocks a spork has discarded.
+ * It never changes what is durable.
  */
 export class ForkResolver {
   readonly #firstHeight: number;
-  readonly #retryMs: number;
   readonly #hasSporks: boolean;
   readonly #refusals: Refusals;
   readonly #nodes: AccessNodes;
@@ -61,7 +62,7 @@ export class ForkResolver {
   #rounds = 0;
 
   constructor(
-    options: { readonly firstHeight: number; readonly retryMs: number; readonly hasSporks: boolean },
+    options: { readonly firstHeight: number; readonly hasSporks: boolean },
     dependencies: {
       readonly refusals: Refusals;
       readonly troubles: NodeTroubles;
@@ -78,7 +79,6 @@ export class ForkResolver {
     this.#hasSporks = options.hasSporks;
     this.#refusals = refusals;
     this.#firstHeight = options.firstHeight;
-    this.#retryMs = options.retryMs;
     this.#nodes = nodes;
     this.#linked = dependencies.linked;
     this.#watermark = dependencies.watermark;
@@ -115,20 +115,21 @@ export class ForkResolver {
     // A node whose stream does not match may give another block in a single call.
     const known = refused.method === BLOCK_CALL ? [refused] : [];
     const { answers: asked, complete } = await this.#poll.ask(height, signal, known);
-    // The watermark may have moved while the nodes were asked: what no longer links is simply read again.
+    // The watermark may have moved while the nodes were asked: a block that no longer links is simply read again.
     if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
     const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
     const given = isAnswered ? asked : [refused, ...asked];
-    const answers = given.filter(({ block }) => this.#linked.mayStand(block));
+    const answers = given.filter(({ block }) => this.#linked.isAcceptable(block));
     for (const answer of given)
       if (!answers.includes(answer)) this.#refusals.refuse(answer, 'not_vouched', height);
-    const [first = refused] = this.#linked.mayStand(refused.block) ? [refused] : answers;
+    const [first = refused] = this.#linked.isAcceptable(refused.block) ? [refused] : answers;
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find(({ block }) => this.#linked.links(block));
     if (linking !== undefined) {
       for (const answer of onceEach([refused, ...answers]))
-        if (this.#linked.mayStand(answer.block) && !this.#linked.links(answer.block)) this.#report(answer);
+        if (this.#linked.isAcceptable(answer.block) && !this.#linked.links(answer.block))
+          this.#report(answer);
       return { kind: 'accept', answer: linking };
     }
     for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
@@ -136,18 +137,18 @@ export class ForkResolver {
 
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
-    await this.#expose(first, signal);
-    return { kind: 'retry', avoid: [], pauseMs: this.#retryMs };
+    await this.#recordMismatch(first, signal);
+    return { kind: 'retry', avoid: [], pauseMs: MISMATCH_RETRY_MS };
   }
 
-  /** The block below is not durable: if the nodes agree on another one there, it was a lie. */
+  /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
   async #questionBelow(
     refused: Answer,
     answers: readonly Answer[],
     signal: AbortSignal,
   ): Promise<Resolution> {
     const below = refused.block.height - 1;
-    // It is not ours: none of these answers links.
+    // The agreed block cannot be ours: none of these answers links to ours.
     const agreed = await this.#poll.agreedParent(answers, signal);
     const held = this.#linked.at(below);
     const giver = held?.giver;
@@ -184,7 +185,7 @@ export class ForkResolver {
     this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
-  /** No node that answers has the block that the spork table vouches for: wait for it, accept no other. */
+  /** No node that answers has the block that the spork table vouches for: waits for it, and accepts no other. */
   #awaitEnd(refused: Answer, complete: boolean): Resolution {
     const { height } = refused.block;
     this.#rounds += 1;
@@ -198,9 +199,9 @@ export class ForkResolver {
           `No access node has block ${this.#linked.vouchedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
           `the parent of the root block at height ${root}`,
         mend:
-          `those that answer have another one there. Name an access node ` +
-          `that has it (--access-node). Should the root be known to name another parent than the block below it, set ` +
-          `"rootParentIsBelow": false for it in config/sporks.json.`,
+          `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
+          `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
+          `config/sporks.json.`,
       };
       const { what, mend } = this.#missingEnd;
       this.#logger.error(
@@ -211,7 +212,8 @@ export class ForkResolver {
     return this.#askAnother(refused);
   }
 
-  async #expose({ block }: Answer, signal: AbortSignal): Promise<void> {
+  /** Records the mismatch, with the height to rewind to. */
+  async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
     const latest = this.#watermark.latestBlock();
     if (latest === undefined || this.#mismatch?.blockId === block.id) return;
     const lowest = this.#firstHeight;
@@ -248,7 +250,7 @@ export class ForkResolver {
   }
 }
 
-/** A node that gives the same block by stream and by call has lied once. */
+/** Without duplicates: a node that gives the same block by stream and by call has lied once. */
 function onceEach(answers: readonly Answer[]): readonly Answer[] {
   return answers.filter(
     ({ node, block }, at) =>

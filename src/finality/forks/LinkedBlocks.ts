@@ -10,7 +10,7 @@ export interface BlockLink {
   readonly parentId: Identifier;
 }
 
-/** The durable end of the chain: the indexer's watermark. */
+/** The indexer's watermark: the end of the durable chain. */
 export interface Watermark {
   /** Every height up to it is durable; first height - 1 on an empty store. */
   latestIndexedHeight(): number;
@@ -27,13 +27,13 @@ export interface RootParent {
 }
 
 /**
- * The blocks above the watermark that link to it, parent by parent, without a gap. Holds two heights; the blocks are in
- * the line's records.
+ * The blocks above the watermark that link to it, parent by parent, without a gap. Holds two heights; the blocks
+ * themselves are in the records of the heights.
  */
 export class LinkedBlocks {
   readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
-  /** By height: the only block that may be there. */
+  /** By height: the only block that is accepted there. */
   readonly #vouched: ReadonlyMap<number, Identifier>;
   readonly #heights: LinkedHeights;
   #base: number;
@@ -80,13 +80,13 @@ export class LinkedBlocks {
     return latest;
   }
 
-  /** The id of the last block of a spork, if the root of the next one names it. */
+  /** The id of the last block of a spork, if the root of the next spork names it. */
   vouchedAt(height: number): Identifier | undefined {
     return this.#vouched.get(height);
   }
 
   /** False when the spork table vouches for another block at this height. */
-  mayStand({ height, id }: BlockLink): boolean {
+  isAcceptable({ height, id }: BlockLink): boolean {
     const vouched = this.#vouched.get(height);
     return vouched === undefined || vouched === id;
   }
@@ -94,7 +94,7 @@ export class LinkedBlocks {
   /** True when the block links at `next`. */
   links(block: FinalizedBlock): boolean {
     const tip = this.tip();
-    return block.height === this.#next && this.mayStand(block) && this.#follows(block, tip);
+    return block.height === this.#next && this.isAcceptable(block) && this.#follows(block, tip);
   }
 
   #follows(block: FinalizedBlock, tip: BlockLink | undefined): boolean {
@@ -110,15 +110,15 @@ export class LinkedBlocks {
     return isSameBlock(this.#heights.link(block, giver).block, block);
   }
 
-  /** Takes back every block from `height` on. */
+  /** Removes every block from `height` on. */
   takeBack(height: number): void {
     for (let above = height; above < this.#next; above += 1) this.#heights.unlink(above);
     this.#next = Math.min(this.#next, height);
   }
 
   /**
-   * Drops what the watermark has passed. If the blocks above do not follow it (it passed blocks that an earlier run had
-   * made durable), all of them are taken back.
+   * Drops the blocks that the watermark has passed. If those above do not follow it (it passed blocks that an earlier run
+   * had made durable), removes all of them.
    */
   prune(): void {
     const watermark = this.#watermark.latestIndexedHeight();

@@ -6,14 +6,14 @@ import type { Answer } from './BlockPoll.js';
 export type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
 
 /**
- * Handles refused blocks: each counts against its node, is named as what holds the height up, and is logged once until
- * a block is accepted. Bounded by the nodes that are asked for one height.
+ * Handles refused blocks: each counts against its node, is named as the cause of the delay, and is logged once until a
+ * block is accepted. Bounded by the nodes that are asked for one height.
  */
 export class Refusals {
   readonly #nodes: AccessNodes;
   readonly #troubles: NodeTroubles;
   readonly #logger: Logger;
-  readonly #told = new Set<string>();
+  readonly #logged = new Set<string>();
 
   constructor(dependencies: {
     readonly nodes: AccessNodes;
@@ -37,18 +37,18 @@ export class Refusals {
     );
     const key = `${node.name} ${block.height} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };
-    if (this.#told.has(key)) this.#logger.debug(fields, 'a block was refused');
+    if (this.#logged.has(key)) this.#logger.debug(fields, 'a block was refused');
     else this.#logger.warn(fields, 'a block was refused');
-    this.#told.add(key);
+    this.#logged.add(key);
   }
 
-  /** Names what holds the height up without reporting anybody: our own blocks may be wrong. */
+  /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
   name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
     this.#troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
   }
 
   accepted(): void {
-    if (this.#told.size > 0) this.#told.clear();
+    if (this.#logged.size > 0) this.#logged.clear();
   }
 }
 

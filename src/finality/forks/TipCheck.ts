@@ -9,13 +9,13 @@ import type { Answer, BlockPoll } from './BlockPoll.js';
 import { Pause } from '../upstream/Pause.js';
 import type { ToldHead } from '../ports.js';
 
-/** How long a witness may take to answer and to learn of the block: nodes do not learn of it all at once. */
+/** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
-/** How soon a witness that does not have the block yet is asked again. */
+/** Pause before asking a witness that does not have the block yet again. */
 const NOT_YET_MS = 200;
-/** How many nodes refute a block whose giver does not answer. */
+/** How many other nodes it takes to refute a block whose giver does not answer. */
 const WITNESSES_AGAINST = 2;
-/** How soon the nodes are asked again for a block on which they disagree. */
+/** Pause before asking the nodes again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
 export interface TipCheckDependencies {
@@ -24,7 +24,7 @@ export interface TipCheckDependencies {
   readonly clock: Clock;
   /** The last report of a head at this height, from any node. */
   readonly toldHead: (height: number) => ToldHead | undefined;
-  /** No block has been put on top of this one, or in its place. */
+  /** True while no block has followed or replaced this one. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
   readonly onTrue: () => void;
@@ -43,17 +43,17 @@ interface Check {
 type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
- * Checks whether a streamed block is on the finalized chain while no child confirms it: a stream gives blocks without a
- * status. A head that another node reported confirms it at no cost; otherwise the best other node is asked once. A node
- * alone is believed unless the head that it reports contradicts the block. A node without an answer delays the block by
- * at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block; one call at a time,
- * and one to each node when they disagree.
+ * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. A
+ * head that another node reported confirms the block at no cost; otherwise the best other node is asked once. If there is
+ * no other node, the giver is believed unless the head that it reports contradicts the block. A node that does not answer
+ * delays the block by at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block;
+ * one call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
   readonly #deps: TipCheckDependencies;
   readonly #begun = new WorkSignal();
   readonly #pause: Pause;
-  /** Nodes that did not have the previous block in time: they are not waited for again. */
+  /** Nodes that did not have the previous block in time: the check does not wait for them again. */
   readonly #late = new Set<string>();
   #check: Check | undefined;
 
@@ -85,7 +85,7 @@ export class TipCheck {
     return this.#current() !== undefined;
   }
 
-  /** The last block, if another node has a different one there. */
+  /** The last block and the contradiction, if another node has a different block there. */
   trouble(): { readonly height: number; readonly trouble: NodeTrouble } | undefined {
     const check = this.#current();
     if (check === undefined || check.doubts === 0) return undefined;
@@ -136,7 +136,7 @@ export class TipCheck {
       else this.#late.delete(witness.name);
       if (typeof said === 'string') return 'true';
       const isFinalized = said.status !== 'unknown';
-      // It confirms the block, or gives one that it does not call finalized itself.
+      // It confirms the block, or gives another one that it does not call finalized itself.
       if ((said.block.id === block.id) === isFinalized) return 'true';
       if (isFinalized) known.push({ node: witness, method: BLOCK_CALL, block: said.block });
     }
@@ -145,10 +145,10 @@ export class TipCheck {
     if (ids.size !== 1) return 'doubtful';
     if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
     if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
-    // One node against another: either may be the liar, unless the giver takes its block back.
+    // One node against another: either may be the liar, unless the giver's own call withdraws the block.
     const own = await this.#ask(check.answer.node, block.height, signal);
-    const isRecanted = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
-    return isRecanted ? 'false' : 'doubtful';
+    const isWithdrawn = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
+    return isWithdrawn ? 'false' : 'doubtful';
   }
 
   /** The node to ask; `undefined` when the block is not in doubt, or no other node can answer. */
@@ -162,7 +162,7 @@ export class TipCheck {
     const told = toldHead(block.height);
     if (told?.id === block.id && told.node !== node.name) return undefined;
     if (other !== undefined || told === undefined || told.id === block.id) return other;
-    // Its own call has a status.
+    // Ask the giver itself: its single call has a status.
     return able.find(({ name }) => name === node.name);
   }
 

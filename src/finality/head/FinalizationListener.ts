@@ -8,18 +8,6 @@ import type { FinalityMetrics, ToldHead } from '../ports.js';
 /** Heads remembered with their ids: more than there are blocks at the tip. */
 const TOLD_HEADS = 16;
 
-export interface FinalizationListenerOptions {
-  /** How often a node without streams is asked for its head. Default 1,000. */
-  readonly pollIntervalMs?: number;
-  /** How often some node is polled for its head while a stream is followed. Default 2,000. */
-  readonly freshnessPollMs?: number;
-  /** A stream that delivers nothing for this long while the polled head moves is reopened. Default 5,000. */
-  readonly silentAfterMs?: number;
-  /** Delay before a stream is reopened. Defaults 250 and 10,000. */
-  readonly backoffMinMs?: number;
-  readonly backoffMaxMs?: number;
-}
-
 export interface FinalizationListenerDependencies {
   readonly nodes: AccessNodes;
   readonly clock: Clock;
@@ -29,8 +17,8 @@ export interface FinalizationListenerDependencies {
 }
 
 /**
- * Knows the finalized and the sealed head of the network. Neither ever goes down, whichever node answers (heights
- * behind a load balancer do). Streams are judged by what they deliver, not by being open.
+ * Knows the finalized and the sealed head of the network. Neither ever falls, whichever node answers (behind a load
+ * balancer the reported heights do). Streams are judged by what they deliver, not by being open.
  */
 export class FinalizationListener {
   readonly #clock: Clock;
@@ -46,21 +34,13 @@ export class FinalizationListener {
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
 
-  constructor(options: FinalizationListenerOptions, dependencies: FinalizationListenerDependencies) {
-    const {
-      pollIntervalMs = 1_000,
-      freshnessPollMs = 2_000,
-      silentAfterMs = 5_000,
-      backoffMinMs = 250,
-      backoffMaxMs = 10_000,
-    } = options;
-    const limits = { pollIntervalMs, freshnessPollMs, silentAfterMs, backoffMinMs, backoffMaxMs };
+  constructor(dependencies: FinalizationListenerDependencies) {
     this.#clock = dependencies.clock;
     const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
       if (wasSilent) this.#answerListeners.tell();
     };
     this.#finalized = new HeadSubscription(
-      { stream: 'finalized', ...limits },
+      { stream: 'finalized' },
       {
         ...dependencies,
         onAnswer: (how) => {
@@ -74,7 +54,7 @@ export class FinalizationListener {
       },
     );
     this.#sealed = new HeadSubscription(
-      { stream: 'sealed', ...limits },
+      { stream: 'sealed' },
       { ...dependencies, onAnswer, onHead: ({ height }) => this.#onSealed(height) },
     );
   }

@@ -6,12 +6,14 @@ import type { ToldHead } from '../ports.js';
 
 export const HEAD_CALL = 'GetLatestBlockHeader';
 
-/** Consecutive sources that never reached the polled height before it is no longer believed. */
+/** The polled height is no longer believed after this many consecutive sources that never reached it. */
 const MAX_MISSES = 2;
+
+/** How often some node is polled for its head while a stream is followed; also the deadline of that call. */
+const FRESHNESS_POLL_MS = 2_000;
 
 export interface HeadPollOptions {
   readonly stream: 'finalized' | 'sealed';
-  readonly freshnessPollMs: number;
 }
 
 export interface HeadPollDependencies {
@@ -24,7 +26,7 @@ export interface HeadPollDependencies {
   readonly onHead: (head: ToldHead) => void;
 }
 
-/** Asks the nodes in turn, slowly, for their head, and knows the highest that one has told. */
+/** Asks the nodes in turn, slowly, for their head, and knows the highest reported one. */
 export class HeadPoll {
   readonly #options: HeadPollOptions;
   readonly #deps: HeadPollDependencies;
@@ -37,12 +39,12 @@ export class HeadPoll {
     this.#deps = dependencies;
   }
 
-  /** The highest that was told; -1: none that is believed. */
+  /** The highest reported height; -1: none is believed. */
   get height(): number {
     return this.#height;
   }
 
-  /** A source was given up before it reached the height. */
+  /** A source was abandoned before it reached the height. */
   missed(): void {
     this.#misses += 1;
     if (this.#misses >= MAX_MISSES) this.#believe(-1);
@@ -52,7 +54,7 @@ export class HeadPoll {
   async run(signal: AbortSignal): Promise<void> {
     const { nodes, clock, troubles } = this.#deps;
     for (;;) {
-      await sleep(clock, this.#options.freshnessPollMs, signal);
+      await sleep(clock, FRESHNESS_POLL_MS, signal);
       const live = nodes.live(HEAD_CALL);
       const healthy = live.filter((candidate) => candidate.healthOf(HEAD_CALL) === 'healthy');
       const asked = healthy.length > 0 ? healthy : live;
@@ -62,7 +64,7 @@ export class HeadPoll {
       try {
         const { height, id } = await node.getLatestBlockHeader(this.#options.stream === 'sealed', {
           signal,
-          timeoutMs: this.#options.freshnessPollMs,
+          timeoutMs: FRESHNESS_POLL_MS,
         });
         this.#deps.onAnswer();
         if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);

@@ -1,12 +1,13 @@
 import type { AccessMethod, AccessNode, StreamReader } from '../../access/index.js';
 import type { ToldHead } from '../ports.js';
+import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import type { Way } from '../upstream/TwoWays.js';
 
-/** A stream that has not delivered what a poll has just seen counts as silent after this time. */
+/** After this time, a stream that has not delivered a height that a poll has seen counts as silent. */
 const GRACE_MS = 2_000;
 
-/** Why a source is to be replaced. */
-export interface Lag {
+/** Why to replace a source. */
+interface Lag {
   readonly what: string;
   /** It never reached a height that a poll has seen. */
   readonly isMiss: boolean;
@@ -17,7 +18,7 @@ export class HeadSource implements Way {
   readonly node: AccessNode;
   readonly method: AccessMethod;
   readonly reader: StreamReader<ToldHead>;
-  /** It was given up because it did not keep up. */
+  /** It was abandoned because it did not keep up. */
   isStale = false;
   #deliveredAtMs: number;
   #height = -1;
@@ -44,25 +45,24 @@ export class HeadSource implements Way {
   }
 
   /**
-   * `undefined` while it keeps up with the polled height. `openingMs`: how long its first head may take, whether or not
-   * a poll can tell what it owes: every stream begins with one. `undefined`: any time, for it does not stream.
+   * `undefined` while it keeps up with the polled height. `openingMs`: how long the first head of a stream may take, even
+   * if no poll has seen a higher one: every stream begins with a head. `undefined`: no limit, as it does not stream.
    */
   lag(
     polledHeight: number,
     nowMs: number,
-    limits: { readonly silentAfterMs: number; readonly openingMs: number | undefined },
+    { openingMs }: { readonly openingMs: number | undefined },
   ): Lag | undefined {
     if (this.#owed === undefined && polledHeight > this.#height)
       this.#owed = { height: polledHeight, sinceMs: nowMs };
     const silentMs = nowMs - this.#deliveredAtMs;
     if (this.#owed === undefined) {
-      if (this.#height >= 0 || limits.openingMs === undefined || silentMs < limits.openingMs)
-        return undefined;
+      if (this.#height >= 0 || openingMs === undefined || silentMs < openingMs) return undefined;
       return { what: `no head for ${Math.round(silentMs / 1_000)} s`, isMiss: false };
     }
     const owedMs = nowMs - this.#owed.sinceMs;
-    const isSilent = silentMs >= limits.silentAfterMs && owedMs >= GRACE_MS;
-    if (!isSilent && owedMs < limits.silentAfterMs) return undefined;
+    const isSilent = silentMs >= STREAM_SILENT_MS && owedMs >= GRACE_MS;
+    if (!isSilent && owedMs < STREAM_SILENT_MS) return undefined;
     return { what: `stood at ${this.#height} while ${this.#owed.height} was known`, isMiss: true };
   }
 }

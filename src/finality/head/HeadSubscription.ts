@@ -4,7 +4,7 @@ import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { patienceMs } from '../upstream/patienceMs.js';
+import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import { Pause } from '../upstream/Pause.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { TwoWays } from '../upstream/TwoWays.js';
@@ -17,13 +17,10 @@ const STREAM = 'SubscribeBlockDigestsFromLatest';
 
 /** How often the freshness of the stream is checked. */
 const WATCH_INTERVAL_MS = 1_000;
-
-export interface HeadSubscriptionOptions extends HeadPollOptions {
-  readonly pollIntervalMs: number;
-  readonly silentAfterMs: number;
-  readonly backoffMinMs: number;
-  readonly backoffMaxMs: number;
-}
+/** How often a node without streams is asked for its head. */
+const POLL_INTERVAL_MS = 1_000;
+/** Delay before a stream is reopened. */
+const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
 export interface HeadSubscriptionDependencies {
   readonly nodes: AccessNodes;
@@ -38,12 +35,12 @@ export interface HeadSubscriptionDependencies {
 }
 
 /**
- * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no node in good
- * standing streams. A slow poll round the nodes tells whether the source keeps up: an open socket proves nothing. A
- * source that delivers nothing, or lags, while the polled head moves is replaced.
+ * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no healthy node
+ * streams. A slow poll of all nodes in turn shows whether the source keeps up: an open socket proves nothing. A source
+ * that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
-  readonly #options: HeadSubscriptionOptions;
+  readonly #options: HeadPollOptions;
   readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
   readonly #ways: TwoWays;
@@ -51,24 +48,23 @@ export class HeadSubscription {
   readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
   readonly #poll: HeadPoll;
   #source: HeadSource | undefined;
-  /** The highest height that any source has delivered: only a higher one shows that a source works. */
+  /** The highest height that any source has delivered: a source works only if it delivers a higher one. */
   #best = -1;
   #deliveredAtMs: number;
   #answeredAtMs = -Infinity;
   /** Consecutive answers that did not arrive in time. */
   #silences = 0;
-  /** The call by which the source was lost, from when that was logged until it delivers again. */
+  /** The call of the lost source, from when the loss was logged until a source delivers again. */
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(options: HeadSubscriptionOptions, dependencies: HeadSubscriptionDependencies) {
+  constructor(options: HeadPollOptions, dependencies: HeadSubscriptionDependencies) {
     this.#options = options;
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);
     const { clock, random } = dependencies;
     this.#pause = new Pause({ clock });
-    const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
-    this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses }, { clock, random });
+    this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES }, { clock, random });
     this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
     this.#poll = new HeadPoll(options, {
       ...{ nodes: dependencies.nodes, clock, troubles: this.#troubles.polls },
@@ -84,7 +80,7 @@ export class HeadSubscription {
     return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
   }
 
-  /** A node answers again: it is asked at once. */
+  /** A node answers again: ends the current pause. */
   wake(): void {
     this.#pause.wake();
   }
@@ -136,9 +132,9 @@ export class HeadSubscription {
         }
         if (!streams) return 'streams_again';
         const said = `${STREAM} at ${node.name}: the node ended the stream`;
-        // It may have been ended to make way for another stream.
+        // The stream may have ended to make way for another one.
         if (source.height >= 0 || !this.#ways.mayStream(node)) this.#ways.avoid(way);
-        else this.#hold(source, 'refused', said);
+        else this.#blame(source, 'refused', said);
         return 'ended';
       }
     } catch (error) {
@@ -179,7 +175,7 @@ export class HeadSubscription {
       const isSealed = this.#options.stream === 'sealed';
       const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
       yield { height, id, node: node.name };
-      await sleep(this.#deps.clock, this.#options.pollIntervalMs, signal);
+      await sleep(this.#deps.clock, POLL_INTERVAL_MS, signal);
     }
   }
 
@@ -225,20 +221,19 @@ export class HeadSubscription {
   }
 
   #judge(source: HeadSource): void {
-    const { silentAfterMs, stream } = this.#options;
-    const openingMs = this.#ways.isStream(source) ? patienceMs(this.#silences, silentAfterMs) : undefined;
-    const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { silentAfterMs, openingMs });
+    const openingMs = this.#ways.isStream(source) ? patienceMs(this.#silences, STREAM_SILENT_MS) : undefined;
+    const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { openingMs });
     if (lag === undefined) return;
-    const what = lag.isMiss ? `its ${stream} head ${lag.what}` : lag.what;
+    const what = lag.isMiss ? `its ${this.#options.stream} head ${lag.what}` : lag.what;
     source.isStale = true;
     this.#silences += 1;
-    this.#hold(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
+    this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
     source.reader.cancel();
     if (lag.isMiss) this.#poll.missed();
   }
 
-  /** The source gave nothing, or too little: counts against the call, and is reported. */
-  #hold(source: HeadSource, kind: 'refused' | 'unreachable', said: string): void {
+  /** The source delivered nothing, or too little: counts this against the call, and reports it. */
+  #blame(source: HeadSource, kind: 'refused' | 'unreachable', said: string): void {
     const { node, method } = source;
     this.#troubles.source.note(node.name, method, kind, said);
     this.#ways.failed(source, said);

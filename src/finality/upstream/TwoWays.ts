@@ -3,7 +3,7 @@ import type { AccessMethod, AccessNode, StreamMethod, UnaryMethod } from '../../
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 
-/** The node that is asked next, and by which call. */
+/** A node to ask, and by which call. */
 export interface Way {
   readonly node: AccessNode;
   readonly method: AccessMethod;
@@ -13,14 +13,14 @@ export interface TwoWaysOptions {
   readonly stream: StreamMethod;
   /** The unary call with the same information. */
   readonly call: UnaryMethod;
-  /** Between two unsuccessful attempts. */
+  /** The pause between two unsuccessful attempts. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
 }
 
 export interface TwoWaysDependencies {
   readonly clock: Clock;
   readonly random: Random;
-  /** Single calls are used from here on; `reason`: how the last stream failed. */
+  /** Single calls are used from now on; `reason`: how the last stream failed. */
   readonly onLeft?: (node: string, reason: string) => void;
   /** A stream works again. */
   readonly onBack?: (node: string) => void;
@@ -39,16 +39,16 @@ export class TwoWays {
   readonly #onLeft: TwoWaysDependencies['onLeft'];
   readonly #onBack: TwoWaysDependencies['onBack'];
   /**
-   * The stream's health at all nodes together: two consecutive failures, at whichever nodes, switch to single calls.
+   * The stream's health at all nodes together: two consecutive failures, at any nodes, switch to single calls.
    */
   readonly #streams: CallHealth;
   /** Nodes whose call has just failed. */
   readonly #avoided = new Set<string>();
-  /** Nodes for which single calls are used regardless of their streams, and until when. */
+  /** Nodes for which only single calls are used, and until when. */
   readonly #callsUntilMs = new Map<string, number>();
   /** Consecutive rounds of all nodes without success. */
   #rounds = 0;
-  #isRoundInVain = false;
+  #hasRoundFailed = false;
   /** How many nodes there were to choose from. */
   #candidates = 1;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
@@ -85,8 +85,8 @@ export class TwoWays {
     let candidates = ways.filter((way) => !this.#avoided.has(keyOf(way)));
     if (candidates.length === 0) {
       this.#avoided.clear();
-      if (this.#isRoundInVain || ways.length === 0) this.#rounds += 1;
-      this.#isRoundInVain = false;
+      if (this.#hasRoundFailed || ways.length === 0) this.#rounds += 1;
+      this.#hasRoundFailed = false;
       candidates = ways;
     }
     const healthy = candidates.filter(({ node, method }) => node.healthOf(method) === 'healthy');
@@ -95,28 +95,28 @@ export class TwoWays {
     return chosen;
   }
 
-  /** The pause before the next attempt: the more nodes, the shorter. */
+  /** The pause before the next attempt: shorter with more nodes. */
   pauseMs(): number {
     return backoffMs(this.#options.pauses, this.#rounds, this.#random) / this.#candidates;
   }
 
-  /** The node is asked after the others; nothing counts against its call. */
+  /** The node is asked after the others; this does not count against its call. */
   avoid(way: Way): void {
     this.skip(way);
-    this.#isRoundInVain = true;
+    this.#hasRoundFailed = true;
   }
 
-  /** Like `avoid`, but without a longer pause: what was requested will be there in a moment. */
+  /** Like `avoid`, but without lengthening the pause: the requested data will be there in a moment. */
   skip(way: Way): void {
     this.#avoided.add(keyOf(way));
   }
 
-  /** The node has no stream left, or none that can be trusted: single calls are used there for this long. */
+  /** The node has no free stream, or none that can be trusted: uses single calls there for this long. */
   callInstead(node: string, durationMs: number): void {
     this.#callsUntilMs.set(node, this.#clock.monotonic() + durationMs);
   }
 
-  /** The call failed, in whatever way, and delivered nothing. */
+  /** The call failed and delivered nothing. */
   failed(way: Way, said: string): void {
     this.avoid(way);
     if (!this.isStream(way)) {

@@ -13,7 +13,7 @@ export async function* pollBlocks(
   startHeight: number,
   options: {
     readonly parallelReads: number;
-    /** Of one call. */
+    /** Deadline of one call. */
     readonly timeoutMs: number;
     readonly upperBound: () => number;
     /** True once the node may be asked for a stream. */

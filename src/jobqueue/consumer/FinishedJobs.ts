@@ -8,12 +8,12 @@ export interface FinishedJobsDependencies<J extends Job> {
   readonly hooks: JobHooks<J>;
 }
 
-/** The jobs that have finished and are not accounted for. */
+/** The jobs that have finished and are not accounted for yet. */
 export class FinishedJobs<J extends Job> {
   readonly #window: JobWindow<J>;
   readonly #progress: ConsumerProgress;
   readonly #hooks: JobHooks<J>;
-  /** Since the last round, in the order of completion; at most `maxProcessing` per round. */
+  /** Jobs finished since the last round, in order of completion; at most `maxProcessing` per round. */
   #jobs: J[] = [];
 
   constructor(dependencies: FinishedJobsDependencies<J>) {
@@ -46,7 +46,7 @@ export class FinishedJobs<J extends Job> {
     await this.#callHook('post', jobs, processed);
   }
 
-  /** Awaits promises alone: hundreds of jobs whose hooks return nothing cost no promise each. */
+  /** Awaits only promises: hundreds of jobs whose hooks return nothing do not cost a promise each. */
   async #callHook(name: 'pre' | 'post', jobs: readonly J[], progress: number): Promise<void> {
     if (this.#hooks[name] === undefined) return;
     for (const job of jobs) {

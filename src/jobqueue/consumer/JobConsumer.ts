@@ -88,7 +88,7 @@ export class JobConsumer<J extends Job> {
   }
 
   /**
-   * Resolves when the consumer has stopped; rejects with the first unknown error, at once. Somebody must handle it.
+   * Resolves when the consumer has stopped; rejects with the first unknown error, at once. Its rejection must be handled.
    */
   get done(): Promise<void> {
     return this.#done.promise;

@@ -21,12 +21,11 @@ export class JobWindow<J extends Job> {
     this.#maxSearchAhead = options.maxSearchAhead;
   }
 
-  /** P. */
   get processed(): number {
     return this.#processed;
   }
 
-  /** The lowest index that was not handed out. */
+  /** The lowest index that was not handed out yet. */
   get next(): number {
     return this.#next;
   }

@@ -1,10 +1,10 @@
-/** The jobs that `stop` waits for: how long each lasts is told by what its worker returned (see `Worker`). */
+/** The jobs that `stop` waits for. How long each lasts depends on what its worker returned (see `Worker`). */
 export class UnreturnedJobs {
   readonly #onReturn: () => void;
   readonly #onError: (error: unknown) => void;
-  /** Those whose worker returned a promise … */
+  /** Jobs whose worker returned a promise … */
   readonly #promises = new Set<Promise<void>>();
-  /** … and those whose worker returned nothing and will call `done` later, by index. */
+  /** … and the indexes of those whose worker returned nothing and will call `done` later. */
   readonly #handedOver = new Set<number>();
 
   constructor(dependencies: {
@@ -43,7 +43,7 @@ export class UnreturnedJobs {
     this.#handedOver.delete(index);
   }
 
-  /** Nobody waits for them any more. */
+  /** Stops waiting for them. */
   abandon(): void {
     this.#promises.clear();
     this.#handedOver.clear();

@@ -3,8 +3,8 @@ import { JobNotReadableError } from '../JobNotReadableError.js';
 import type { Job, JobHooks, Jobs } from '../types.js';
 
 /**
- * The job at an index; `undefined` while there is none, or while it cannot be read, which the hook is told. What is
- * available synchronously is returned so. Expected errors: none; whatever else the jobs throw is passed on.
+ * The job at an index; `undefined` while there is none, or while it cannot be read, which is reported to the hook. A job
+ * that is available synchronously is returned synchronously. Other errors of the jobs are passed on.
  */
 export function readJob<J extends Job>(
   jobs: Jobs<J>,
@@ -15,7 +15,7 @@ export function readJob<J extends Job>(
     const job = jobs.atIndex(index);
     return isThenable(job) ? readLater(job, index, hooks) : job;
   } catch (error) {
-    judgeUnread(error, index, hooks);
+    reportUnreadable(error, index, hooks);
     return undefined;
   }
 }
@@ -28,12 +28,12 @@ async function readLater<J extends Job>(
   try {
     return await job;
   } catch (error) {
-    judgeUnread(error, index, hooks);
+    reportUnreadable(error, index, hooks);
     return undefined;
   }
 }
 
-function judgeUnread<J extends Job>(error: unknown, index: number, hooks: JobHooks<J>): void {
+function reportUnreadable<J extends Job>(error: unknown, index: number, hooks: JobHooks<J>): void {
   if (!(error instanceof JobNotReadableError)) throw error;
   hooks.notReadable?.(index, error);
 }

@@ -6,12 +6,12 @@ export interface EntryCodec<E, J extends Job> {
   jobToEntry(job: J): E;
 }
 
-/** Where entries are kept: a narrow port over any key-value store. */
+/** Where entries are stored: a narrow port to any key-value store. */
 export interface EntryStore<E> {
   /** The index of the last entry; `undefined` while there is none. */
   latestIndex(): number | undefined | Promise<number | undefined>;
   read(index: number): E | undefined | Promise<E | undefined>;
-  /** Writes the entry and moves `latestIndex` to it: durably, and both or neither in case of a crash. */
+  /** Writes the entry and moves `latestIndex` to it, durably: after a crash either both happened or neither. */
   append(index: number, entry: E): void | Promise<void>;
 }
 

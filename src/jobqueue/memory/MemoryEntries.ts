@@ -1,6 +1,6 @@
 import type { EntryStore } from '../jobs/PersistedJobs.js';
 
-/** Entries that live in memory: for tests and examples. */
+/** Entries in memory: for tests and examples. */
 export class MemoryEntries<E> implements EntryStore<E> {
   readonly #entries = new Map<number, E>();
   #latest: number | undefined;

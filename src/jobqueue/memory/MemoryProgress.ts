@@ -1,6 +1,6 @@
 import type { ConsumerProgress } from '../types.js';
 
-/** Progress that lives in memory: for tests and examples. */
+/** Progress in memory: for tests and examples. */
 export class MemoryProgress implements ConsumerProgress {
   #index: number | undefined;
 

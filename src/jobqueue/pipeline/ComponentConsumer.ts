@@ -3,7 +3,7 @@ import type { JobConsumerDependencies, JobConsumerOptions } from '../consumer/Jo
 import type { Job, JobHooks, JobId, Notifiable, WakeUp } from '../types.js';
 
 export interface ComponentConsumerDependencies<J extends Job> extends JobConsumerDependencies<J> {
-  /** Signals that there may be new jobs. Wake-ups before the consumer is ready cause one check after it is. */
+  /** Signals that there may be new jobs. Wake-ups before the consumer is ready cause one check afterwards. */
   readonly wakeUp: WakeUp;
   /** Notified after every finished job: the wake-up of the next queue. */
   readonly wakes?: Notifiable;

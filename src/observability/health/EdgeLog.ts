@@ -1,12 +1,12 @@
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../logs/createLogger.js';
 
-/** Losses within this time after a warning are flapping, and logged at debug. */
+/** A loss within this time after a warning is flapping, and is logged at debug. */
 const QUIET_MS = 60_000;
 
 /**
  * Logs when something is lost (warning) and when it is back (info), at most once a minute however often it flaps.
- * What it holds up is reported by readiness.
+ * Readiness reports the consequences.
  */
 export class EdgeLog {
   readonly #clock: Clock;

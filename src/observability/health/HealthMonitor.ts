@@ -3,13 +3,13 @@ import type { Logger } from '../logs/createLogger.js';
 import { readinessCodes } from './readiness.js';
 import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
 
-/** How often readiness is checked when nobody asks: this is how exact edges are. */
+/** How often readiness is checked when nobody asks, and so how precisely changes are timed. */
 const TURN_MS = 1000;
-/** A check that comes this much late tells of a process that stood still; what it had waited for may be there. */
+/** If a check is this late, the process stood still, and what it was waiting for may have arrived in the meantime. */
 const STOOD_STILL_MS = 5_000;
 
 const STOOD_STILL =
-  'see whether it was suspended (SIGSTOP, a paused machine), or got no processor or memory; it goes on by itself';
+  'check whether it was suspended (SIGSTOP, a paused machine) or starved of CPU or memory; it continues by itself';
 
 export interface HealthMonitorDependencies {
   readonly clock: Clock;
@@ -19,8 +19,8 @@ export interface HealthMonitorDependencies {
 }
 
 /**
- * Tracks since when each reason for not being ready stands, and logs when it comes and goes. From `start()` on it
- * checks once a second, and says so when the process stood still: what that made late is nobody else's fault.
+ * Tracks how long each reason for not being ready has lasted, and logs when it comes and goes. From `start()` on it
+ * checks once a second, and logs a standstill of the process: delays that it causes are blamed on nothing else.
  */
 export class HealthMonitor {
   readonly #clock: Clock;
@@ -29,10 +29,10 @@ export class HealthMonitor {
   /** When each current reason arose, in monotonic milliseconds. */
   readonly #since = new Map<ReadinessCode, number>();
   #found: readonly Finding[] = [];
-  /** When it checked by itself last; `undefined` unless it does. */
+  /** When the last periodic check ran; `undefined` while there are none. */
   #turnedAtMs: number | undefined;
-  /** After a standstill what was found before it counts until then. */
-  #heardByMs = 0;
+  /** After a standstill, the earlier findings are kept until then. */
+  #keepFindingsUntilMs = 0;
   #timer: Timer | undefined;
 
   constructor(dependencies: HealthMonitorDependencies) {
@@ -41,7 +41,7 @@ export class HealthMonitor {
     this.#logger = dependencies.logger;
   }
 
-  /** Starts checking by itself. */
+  /** Starts the periodic checks. */
   start(): void {
     if (this.#timer !== undefined) return;
     const turn = (): void => {
@@ -62,9 +62,9 @@ export class HealthMonitor {
   readiness(): Readiness {
     const nowMs = this.#clock.monotonic();
     this.#noteStandstill(nowMs);
-    if (nowMs >= this.#heardByMs) this.#found = this.#find();
+    if (nowMs >= this.#keepFindingsUntilMs) this.#found = this.#find();
     const found = this.#found;
-    this.#keepEdges(found, nowMs);
+    this.#noteChanges(found, nowMs);
     const reasons = found.map(({ code, message, height }): ReadinessReason => {
       const sinceSeconds = wholeSeconds(nowMs - (this.#since.get(code) ?? nowMs));
       return { code, message, ...(height === undefined ? {} : { height }), sinceSeconds };
@@ -72,20 +72,20 @@ export class HealthMonitor {
     return { ready: reasons.length === 0, reasons };
   }
 
-  /** Whoever asks first: others look as well. */
+  /** Called on every query, because a caller may come before the late periodic check. */
   #noteStandstill(nowMs: number): void {
     const lateMs = nowMs - (this.#turnedAtMs ?? nowMs) - TURN_MS;
     if (lateMs < STOOD_STILL_MS) return;
     this.#logger?.warn({ seconds: wholeSeconds(lateMs), advice: STOOD_STILL }, 'the process stood still');
     this.#turnedAtMs = nowMs;
-    this.#heardByMs = nowMs + TURN_MS;
+    this.#keepFindingsUntilMs = nowMs + TURN_MS;
   }
 
-  #keepEdges(found: readonly Finding[], nowMs: number): void {
+  #noteChanges(found: readonly Finding[], nowMs: number): void {
     const wasReady = this.#since.size === 0;
-    const standing = new Set(found.map(({ code }) => code));
+    const current = new Set(found.map(({ code }) => code));
     for (const [code, sinceMs] of this.#since) {
-      if (standing.has(code)) continue;
+      if (current.has(code)) continue;
       this.#since.delete(code);
       this.#logger?.info({ code, afterSeconds: wholeSeconds(nowMs - sinceMs) }, 'readiness reason cleared');
     }

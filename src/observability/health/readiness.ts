@@ -25,7 +25,7 @@ export const readinessCodes = {
   },
   upstream_unreachable: {
     severity: 'trouble',
-    cause: 'No node answers, except to deny having it: connections fail or calls time out.',
+    cause: 'No node answers, except to say that it lacks the data: connections fail or calls time out.',
     mend: 'Check that the nodes in the message run and can be reached from here, or name others (`--access-node`).',
   },
   upstream_refusing: {
@@ -59,8 +59,8 @@ export const readinessCodes = {
   },
   chain_replaced: {
     severity: 'trouble',
-    cause: 'At indexed heights, the nodes serve another chain than the stored one.',
-    mend: 'Name nodes of the right chain, start over with another `--data-dir`, or `rewind` to where the chains part.',
+    cause: 'At indexed heights, the nodes serve a chain that differs from the stored one.',
+    mend: 'Name nodes of the right chain, start over with another `--data-dir`, or `rewind` to where the chains diverge.',
   },
   head_behind: {
     severity: 'trouble',
@@ -95,8 +95,8 @@ export const readinessCodes = {
   leader_lost: {
     severity: 'trouble',
     cause:
-      'No process has led for more than 12 s, of those that share the database: nobody follows the chain. What is indexed is served.',
-    mend: 'Start a process with the role `live`, or see why those that have it do not lead: `workers` lists them, `/readyz` of each says more.',
+      'None of the processes that share the database has led for more than 12 s, so none follows the chain. What is indexed is still served.',
+    mend: 'Start a process with the role `live`, or find out why those that have it do not lead: `workers` lists them, and `/readyz` of each says more.',
   },
   reader_down: {
     severity: 'trouble',
@@ -131,7 +131,7 @@ export interface Readiness {
   readonly reasons: readonly ReadinessReason[];
 }
 
-/** A reason, as found. */
+/** A reason, without its age. */
 export interface Finding {
   readonly code: ReadinessCode;
   readonly message: string;

@@ -2,8 +2,8 @@ import { pino, stdSerializers } from 'pino';
 import { withoutCredentials } from '../../runtime/index.js';
 
 /**
- * The logger that all rooms use: constant messages, data in fields. pino's logger fits. Warnings are logged on the
- * edge of a change, not on each repetition; ids only at debug.
+ * The logger that all rooms use: constant messages, data in fields. pino's logger fits. Warnings are logged when
+ * something changes, not on each repetition; ids only at debug.
  */
 export interface Logger {
   debug(fields: object, message: string): void;
@@ -16,7 +16,6 @@ export interface Logger {
 export interface ProgramLogger extends Logger {
   /** Logs why the process ends: the last line. */
   fatal(fields: object, message: string): void;
-  /** From now on. */
   setLevel(level: LogLevel): void;
 }
 
@@ -33,7 +32,7 @@ export interface LogDestination {
 
 export interface LoggerOptions {
   readonly level: LogLevel;
-  /** Makes a line for people of a line of JSON (`loadPrettyLine`). Default: JSON. */
+  /** Turns a line of JSON into a line for people (`loadPrettyLine`). Default: JSON. */
   readonly toLine?: ((json: string) => string) | undefined;
   /** Default: standard output, written synchronously, so that no line is lost at exit. */
   readonly destination?: LogDestination;
@@ -66,12 +65,12 @@ export function createLogger(options: LoggerOptions): ProgramLogger {
   });
 }
 
-/** An error of another thread comes as the object that it is written as. */
+/** An error from another thread arrives serialised already. */
 function written(value: unknown): unknown {
   return value instanceof Error ? stdSerializers.err(value) : value;
 }
 
-/** Fields for a logger of another thread: errors as they are written. */
+/** Fields for the logger of another thread: errors are serialised. */
 export function errorFields(fields: object): object {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [

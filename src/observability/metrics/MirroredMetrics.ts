@@ -5,15 +5,15 @@ import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client'
 export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
 
 /**
- * The metrics of consecutive threads, as they reported them: the counts of earlier ones stay, and the latest report
- * counts until a newer one arrives.
+ * The metrics that consecutive threads reported: the counts of ended threads are kept, and the current thread's
+ * latest report is valid until the next one arrives.
  */
 export class MirroredMetrics {
-  /** Of the threads that have ended: counters only. */
+  /** The sum over the threads that have ended: counters and histograms. */
   #before: MetricsSnapshot | undefined;
   #last: MetricsSnapshot | undefined;
 
-  told(snapshot: MetricsSnapshot): void {
+  update(snapshot: MetricsSnapshot): void {
     this.#last = snapshot;
   }
 
@@ -34,7 +34,7 @@ export async function mergedPage(
   own: Registry,
   others: readonly MetricsSnapshot[],
 ): Promise<{ readonly contentType: string; readonly text: string }> {
-  // Of a cluster's start times none is that of all, so prom-client leaves them out; here one process has one.
+  // prom-client omits start times, because processes of a cluster differ in them. Here there is only one process.
   const kept = (await own.getMetricsAsJSON()).map((metric) => ({
     ...metric,
     aggregator: metric.aggregator === 'omit' ? ('first' as const) : metric.aggregator,
@@ -44,11 +44,11 @@ export async function mergedPage(
 }
 
 function summed(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
-  // Only prom-client writes and reads it, and its types leave it open.
+  // The value goes straight back into prom-client, whose types do not describe it.
   return AggregatorRegistry.aggregate([...snapshots]).getMetricsAsArray() as unknown as MetricsSnapshot;
 }
 
-/** In a snapshot, types are words; in the types, numbers. */
+/** A snapshot holds the type as a word, where prom-client's types declare a number. */
 function isGauge(type: unknown): boolean {
   return type === 'gauge';
 }

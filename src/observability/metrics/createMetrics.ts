@@ -11,16 +11,16 @@ const collectionSources = ['requester', 'edi', 'peer'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
-/** The states of a range of history that was begun. */
+/** The states of a range of history that has been begun. */
 const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
 
 /** Why a reader thread was replaced. */
 const readerEnds = ['died', 'hung'] as const;
 
-/** The processes that share a database: heard of lately, silent without having stopped, stopped by themselves. */
+/** The states of a process that shares a database; `silent`: not heard from lately, though it did not stop. */
 const workerStates = ['live', 'silent', 'stopped'] as const;
 
-/** Why data is refused. An alert on the first time needs series that were there before it. */
+/** Why data is refused. These series exist from the start, so that an alert sees the first increase. */
 const collectionRefusals = [
   ...(['malformed', 'too_large', 'id_mismatch', 'unsolicited'] as const).flatMap((reason) =>
     collectionSources.map((source) => ({ source, reason })),
@@ -30,8 +30,12 @@ const collectionRefusals = [
   ),
 ];
 const blockRefusals = [
-  ...(['malformed', 'orphaned', 'wrong_height'] as const),
-  ...(['parent_mismatch', 'not_vouched', 'forged_guarantees'] as const),
+  'malformed',
+  'orphaned',
+  'wrong_height',
+  'parent_mismatch',
+  'not_vouched',
+  'forged_guarantees',
 ];
 
 /** Values read at each scrape, so that they are correct even when nothing moves. */
@@ -42,11 +46,11 @@ export interface ScrapedValues {
   sealedHeight(): number;
   /** Heights that can be read, in all ranges. */
   coveredHeights(): number;
-  /** Heights that are planned and not durable. */
+  /** Planned heights that are not durable yet. */
   backfillMissingHeights(): number;
-  /** Ranges that were begun and are not readable yet, by state. */
+  /** Ranges that have been begun and are not readable yet, by state. */
   backfillRanges(): ReadonlyMap<string, number>;
-  /** Ranges that run and do not grow. */
+  /** Running ranges that do not grow. */
   backfillHeldUpRanges(): number;
   /** Up to 1. */
   backfillShare(): number;
@@ -78,18 +82,18 @@ export interface ScrapedValues {
   headAgeSeconds(): number | undefined;
   /** Seconds since the watermark moved, or since the start. */
   indexedAgeSeconds(): number;
-  /** 1 while this process leads those that share its database, 0 while another does; `undefined` where none is shared. */
+  /** 1 while this process leads those that share its database, else 0; `undefined` without a shared database. */
   leads(): number | undefined;
-  /** Since the process that leads was last heard of; `undefined` while none is known. */
+  /** Seconds since the leading process was last heard from; `undefined` while none is known. */
   leaderAgeSeconds(): number | undefined;
-  /** How many processes share the database, by state; `undefined` where none is shared. */
+  /** How many processes share the database, by state; `undefined` without a shared database. */
   workers(): ReadonlyMap<string, number> | undefined;
   /** `undefined` until first measured. */
   storeBytes(): number | undefined;
   diskFreeBytes(): number | undefined;
-  /** With less free than this, indexing pauses; 0: never. */
+  /** Indexing pauses with less free than this; 0: never. */
   diskMinFreeBytes(): number;
-  /** 1 while indexing is paused for want of space. */
+  /** 1 while indexing is paused because the disk is nearly full. */
   paused(): number;
 }
 
@@ -117,7 +121,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       },
     });
   const makers = metricMakers(registry);
-  const { counter, histogram } = makers;
+  const { counter, gauge, histogram } = makers;
 
   scraped(
     'latest_indexed_height',
@@ -155,17 +159,17 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   );
   scraped(
     'leads',
-    'Of the processes that share a database, 1 for the one that follows the chain, 0 for the others; absent without a database.',
+    '1 if this process leads those that share its database, and so follows the chain, else 0; absent without a database.',
     (v) => v.leads(),
   );
   scraped(
     'leader_age_seconds',
-    'Seconds since the process that leads was last heard of; absent while no leader is known, and without a database.',
+    'Seconds since the leading process was last heard from; absent while no leader is known, and without a database.',
     (v) => v.leaderAgeSeconds(),
   );
   new Gauge({
     name: PREFIX + 'workers',
-    help: 'Processes that share the database, by state: live; silent (not heard of for 12 s, and never stopped: dead, or cut off); stopped. The last two are forgotten after a day. Absent without a database.',
+    help: 'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
     labelNames: ['state'],
     registers,
     collect() {
@@ -190,7 +194,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   );
   scraped(
     'store_bytes',
-    'Size of the store on disk, measured every minute; of a database, every five.',
+    'Size of the store on disk, measured every minute; of a database, every five minutes.',
     (v) => v.storeBytes(),
   );
   scraped('disk_free_bytes', "Free space on the store's disk, measured every second.", (v) =>
@@ -198,7 +202,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   );
   scraped(
     'disk_min_free_bytes',
-    'With less than this free, indexing pauses (disk.minFreeBytes); 0: never, also where a database holds the index.',
+    'Indexing pauses with less than this free (disk.minFreeBytes); 0: never, as always when a database holds the index.',
     (v) => v.diskMinFreeBytes(),
   );
   scraped('indexing_paused', '1 while indexing is paused because the disk is nearly full, else 0.', (v) =>
@@ -213,8 +217,8 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     labelNames: ['code'],
     registers,
     collect() {
-      const standing = values?.notReady() ?? new Set(['starting']);
-      for (const code of allReadinessCodes) this.set({ code }, standing.has(code) ? 1 : 0);
+      const current = values?.notReady() ?? new Set(['starting']);
+      for (const code of allReadinessCodes) this.set({ code }, current.has(code) ? 1 : 0);
     },
   });
   scraped(
@@ -270,12 +274,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       }
     },
   });
-  new Gauge({
-    name: PREFIX + 'build_info',
-    help: 'Always 1; its labels are the versions of the program and of Node.js.',
-    labelNames: ['version', 'node'],
-    registers,
-  }).set(build, 1);
+  gauge('build_info', 'Always 1; its labels are the versions of the program and of Node.js.', [
+    'version',
+    'node',
+  ]).set(build, 1);
   registerProcessMetrics(registry);
 
   const metrics = {
@@ -341,7 +343,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Collection bytes in one durable batch.',
       [1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6],
     ),
-    scrubRate: makers.gauge(
+    scrubRate: gauge(
       'store_scrub_bytes_per_second',
       "How fast the running daemon checks the store's tables; 0 when it does not.",
     ),
@@ -349,18 +351,17 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'store_scrubbed_bytes_total',
       "Bytes of the store's tables checked against their checksums by the running daemon.",
     ),
-    lastScrub: new Gauge({
-      name: `${PREFIX}store_last_scrub_timestamp_seconds`,
-      help: 'When the running daemon last found all tables of the store sound, in seconds since 1970; absent until then.',
-      registers,
-    }),
-    networkInfo: makers.gauge('network_info', 'Always 1; its labels are the network and its chain id.', [
+    lastScrub: gauge(
+      'store_last_scrub_timestamp_seconds',
+      'When the running daemon last found all tables of the store sound, in seconds since 1970; absent until then.',
+    ),
+    networkInfo: gauge('network_info', 'Always 1; its labels are the network and its chain id.', [
       'network',
       'chain',
     ]),
     endpointLies: counter(
       'endpoint_lies_total',
-      'How often an access node sent what was proved wrong; it is set aside each time.',
+      'How often an access node sent data that was proved wrong; the node is set aside each time.',
       ['endpoint'],
     ),
     upstreamRequests: upstreamRequests(makers),
@@ -376,19 +377,18 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint', 'method'],
     ),
     streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
-    certificateExpires: new Gauge({
-      name: `${PREFIX}tls_certificate_expires_timestamp_seconds`,
-      help: 'When the certificate of the read API expires, in seconds since 1970; absent where it speaks plain text.',
-      registers,
-    }),
+    certificateExpires: gauge(
+      'tls_certificate_expires_timestamp_seconds',
+      'When the certificate of the read API expires, in seconds since 1970; absent without TLS.',
+    ),
     secretReloads: counter(
       'secret_reloads_total',
-      'Changes of the files with the certificate and the tokens of the read API, and with the token for peers, by outcome: changed (in use), refused (it cannot be used, and the one before stays in use; counted at every look, each 5 s, until it is mended).',
+      'Changes to the files with the certificate and the tokens of the read API, and with the token for peers, by outcome: changed (the new one is in use), refused (it is unusable, so the previous one stays in use; counted at every check, each 5 s, until the file is fixed).',
       ['secret', 'outcome'],
     ),
     readersReplaced: counter(
       'reader_replaced_total',
-      'Threads that served readers and were followed by another one, by reason: died (it ended by an error of its own, or for want of memory), hung (it did not answer, and was ended).',
+      'Reader threads that were replaced, by reason: died (an error of its own ended it, or it ran out of memory), hung (it did not answer, so it was ended).',
       ['reason'],
     ),
     foreignNodes: counter(
@@ -412,5 +412,5 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   return metrics;
 }
 
-/** All metrics; each part takes the ones it updates by `Pick<Metrics, …>`. */
+/** All metrics; each part takes those that it updates by `Pick<Metrics, …>`. */
 export type Metrics = ReturnType<typeof createMetrics>;

@@ -4,7 +4,7 @@ import { Gauge, Registry } from 'prom-client';
 import { latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
 import type { MetricsSnapshot } from './MirroredMetrics.js';
 
-/** What is forwarded at once up to a bound of its own. */
+/** Each kind has its own limit on how many are forwarded at once. */
 const forwardedKinds = [
   { protocol: 'grpc', kind: 'call' },
   { protocol: 'grpc', kind: 'stream' },
@@ -14,7 +14,7 @@ const forwardedKinds = [
 const NANOSECONDS_PER_SECOND = 1e9;
 const LOOP_DELAY_RESOLUTION_MS = 20;
 
-/** Every metric of a reader thread, made once per thread. Like `createMetrics`. */
+/** Every metric of a reader thread, made once per thread; otherwise like `createMetrics`. */
 export function createReaderMetrics() {
   const registry = new Registry();
   const registers = [registry];
@@ -42,22 +42,22 @@ export function createReaderMetrics() {
   });
   const metrics = {
     registry,
-    /** The values of now, for another thread. */
+    /** The current values, for another thread. */
     snapshot: (): Promise<MetricsSnapshot> => registry.getMetricsAsJSON(),
     apiRequests: counter(
       'api_requests_total',
-      'Requests of callers that came to an end, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
+      'Finished requests of callers, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
       ['interface', 'route', 'status'],
     ),
     apiLatency: histogram(
       'api_request_seconds',
-      'How long those requests took, from their first byte to the end of the answer; streams left out.',
+      'Duration of the requests of callers, from their first byte to the end of the answer; streams left out.',
       latencyBuckets,
       ['interface', 'route', 'status'],
     ),
     forwardedCalls: counter(
       'forwarded_calls_total',
-      'Calls of others that were to be forwarded, by what became of them.',
+      'Calls of callers that were to be forwarded, by outcome.',
       ['protocol', 'method', 'outcome'],
     ),
     forwardedLatency: histogram(
@@ -66,24 +66,21 @@ export function createReaderMetrics() {
       latencyBuckets,
       ['protocol', 'method'],
     ),
-    forwardedUnderWay: gauge(
-      'forwarded_calls_in_flight',
-      'Forwarded calls, and forwarded streams, that are under way.',
-      ['protocol', 'kind'],
-    ),
-    grpcConnections: gauge('grpc_connections', 'Connections of callers to the gRPC port that are open.'),
-    grpcConnectionsCut: counter(
-      'grpc_connections_cut_total',
-      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken; this one rested, or nothing moved on it), no_room (a new one, and all others were at work), overdue (a call or an answer came to no end), talkative (it sent more than its calls account for).',
-      ['reason'],
-    ),
-    feedFollowers: gauge('feed_followers', 'Streams of the change feed that are open, by interface.', [
+    forwardedUnderWay: gauge('forwarded_calls_in_flight', 'Forwarded calls and streams under way.', [
+      'protocol',
       'kind',
     ]),
-    feedEvents: counter('feed_events_total', 'Events of the change feed that were sent and taken.', ['kind']),
+    grpcConnections: gauge('grpc_connections', 'Open connections of callers to the gRPC port.'),
+    grpcConnectionsCut: counter(
+      'grpc_connections_cut_total',
+      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken, and this one was idle or stuck), no_room (a new one, while all others were busy), overdue (a call or an answer did not end), talkative (it sent more than its calls account for).',
+      ['reason'],
+    ),
+    feedFollowers: gauge('feed_followers', 'Open streams of the change feed, by interface.', ['kind']),
+    feedEvents: counter('feed_events_total', 'Events of the change feed that callers took.', ['kind']),
     feedFollowersCut: counter(
       'feed_followers_cut_total',
-      'Streams of the change feed that were ended because nothing was taken for too long.',
+      'Streams of the change feed that were ended because the caller took nothing for too long.',
       ['kind'],
     ),
     upstreamRequests: upstreamRequests(makers),
@@ -92,5 +89,5 @@ export function createReaderMetrics() {
   return metrics;
 }
 
-/** All of them; a part takes the few that it moves by `Pick<ReaderMetrics, …>`. */
+/** All metrics; each part takes those that it updates by `Pick<ReaderMetrics, …>`. */
 export type ReaderMetrics = ReturnType<typeof createReaderMetrics>;

@@ -24,7 +24,7 @@ export function metricMakers(registry: Registry) {
   };
 }
 
-/** Of the indexer and of callers: both threads have it. */
+/** Both threads call access nodes, so both have this metric. */
 export function upstreamRequests({ counter }: Pick<ReturnType<typeof metricMakers>, 'counter'>) {
   return counter('upstream_requests_total', 'Calls sent to access nodes.', ['endpoint', 'method']);
 }

@@ -3,7 +3,7 @@ import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
-/** Between two samples: a millisecond costs a few percent of the thread. */
+/** The time between two samples. One millisecond costs a few percent of the thread. */
 const SAMPLING_INTERVAL_US = 1_000;
 
 /** A profile of this thread is being taken already. */
@@ -11,7 +11,7 @@ export class ProfilingError extends Error {
   override readonly name = 'ProfilingError';
 }
 
-/** Looks into the thread that it is used in: where its time goes, and what its heap holds. */
+/** Profiles the thread that it runs in: where its time goes, and what its heap holds. */
 export class ThreadProfiler {
   readonly #clock: Clock;
   #isProfiling = false;
@@ -21,8 +21,8 @@ export class ThreadProfiler {
   }
 
   /**
-   * A CPU profile of so long, in the form of Chrome DevTools (`.cpuprofile`), as JSON. Expected errors: ProfilingError while
-   * another one is being taken; the signal's abort reason.
+   * A CPU profile over `durationMs`, in the format of Chrome DevTools (`.cpuprofile`), as JSON. Expected errors:
+   * ProfilingError while another profile is being taken; the signal's abort reason.
    */
   async cpu(durationMs: number, signal: AbortSignal): Promise<string> {
     if (this.#isProfiling) throw new ProfilingError('a profile of this thread is being taken already');
@@ -42,7 +42,7 @@ export class ThreadProfiler {
     }
   }
 
-  /** What the heap of this thread holds, as JSON: in all, and in each of its spaces. Bytes. */
+  /** Heap use of this thread in bytes, as JSON: in total, and for each heap space. */
   heap(): string {
     return JSON.stringify({
       memory: process.memoryUsage(),

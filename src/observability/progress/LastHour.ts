@@ -7,7 +7,7 @@ import type { CountedMetrics, NodeTotals, Totals, WorkTotals } from './totals.js
 /** How often the metrics are read. */
 const SAMPLE_MS = 2_000;
 const MINUTE_MS = 60_000;
-/** Whole minutes that are kept, besides the current one. */
+/** How many whole minutes are kept, besides the current one. */
 export const MAX_MINUTES = 60;
 /** What "now" means for rates. */
 const RATE_WINDOW_MS = 30_000;
@@ -19,17 +19,17 @@ export interface Minute extends WorkTotals {
   readonly ageSeconds: number;
 }
 
-/** What was done lately, and in how many seconds. */
+/** What was done in a stretch of time. */
 export interface Stretch {
   readonly seconds: number;
   readonly work: WorkTotals;
-  /** By access node: calls sent and failed. */
+  /** Calls by access node. */
   readonly nodes: ReadonlyMap<string, NodeTotals>;
 }
 
 /**
- * What the daemon has done in the last hour, minute by minute. It counts nothing itself: it reads the metrics now and
- * then, and keeps what they said at the beginning of each of the last 60 minutes, and in the last half minute.
+ * What the daemon has done in the last hour, minute by minute. It counts nothing itself: it samples the metrics every
+ * two seconds, and keeps the samples from the start of each of the last 60 minutes and from the last half minute.
  */
 export class LastHour {
   readonly #clock: Clock;
@@ -47,7 +47,7 @@ export class LastHour {
     this.#metrics = dependencies.metrics;
   }
 
-  /** Resolves when the signal aborts. No expected errors. */
+  /** Samples until the signal aborts, then resolves. No expected errors. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
@@ -70,7 +70,7 @@ export class LastHour {
     }));
   }
 
-  /** The last half minute; `undefined` before the second look. */
+  /** The last half minute; `undefined` before the second sample. */
   now(): Stretch | undefined {
     return stretchOf(this.#recent);
   }

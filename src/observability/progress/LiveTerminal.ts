@@ -20,7 +20,7 @@ export class LiveTerminal {
     this.#stream = dependencies.stream;
   }
 
-  /** Room for the live line. The last column stays free, because some terminals wrap when it is written. */
+  /** The width of the live line. The last column stays free, because some terminals wrap when it is written. */
   columns(): number {
     return Math.max(1, (this.#stream.columns ?? DEFAULT_COLUMNS) - 1);
   }

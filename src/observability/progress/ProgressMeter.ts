@@ -1,6 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
 
-/** Where the heights come from; read for each sample. */
+/** The values that each sample reads. */
 export interface ProgressSource {
   /** The watermark; `undefined` until known. */
   latestIndexedHeight(): number | undefined;
@@ -81,7 +81,7 @@ export class ProgressMeter {
     const ratePerSecond = perSecond(now.indexed - oldest.indexed);
     const closingPerSecond = ratePerSecond - perSecond(now.head - oldest.head);
     const lag = Math.max(0, head - latestIndexed);
-    const base = this.#turn(lag, latestIndexed);
+    const base = this.#updateMode(lag, latestIndexed);
     return {
       mode: this.#following ? 'following' : 'catching_up',
       latestIndexed,
@@ -107,10 +107,10 @@ export class ProgressMeter {
   }
 
   /**
-   * Decides between catching up and following, and returns the watermark at which this catch-up began. Between the
-   * two thresholds the mode stays the same, so that it does not flap at the tip.
+   * Decides between catching up and following, and returns the watermark at which this catch-up began. The mode keeps
+   * its value between the two thresholds, so that it does not flap at the tip.
    */
-  #turn(lag: number, indexed: number): number {
+  #updateMode(lag: number, indexed: number): number {
     this.#base ??= indexed;
     if (this.#following && lag > CATCH_UP_LAG) {
       this.#following = false;

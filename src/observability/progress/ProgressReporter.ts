@@ -80,7 +80,7 @@ export class ProgressReporter {
   }
 
   #logEdge(state: ProgressState): void {
-    // While held up, no edge is real.
+    // A mode change while held up means nothing.
     if (state.mode === this.#mode || state.heldUpBy !== undefined) return;
     const before = this.#mode;
     this.#mode = state.mode;

@@ -37,7 +37,7 @@ function fit(state: ProgressState, columns: number): string {
   const percent = `${(Math.floor(state.fraction * 1000) / 10).toFixed(1)}%`;
   const lag = `lag ${formatCount(state.lag)}`;
   const eta = `ETA ${state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds)}`;
-  // An empty store stands below height 0: do not show a negative height.
+  // An empty store that starts at height 0 has the watermark -1: do not show a negative height.
   const heights = `${formatCount(Math.max(0, state.latestIndexed))} / ${head}`;
   const withBar = (parts: readonly string[]): string | undefined => {
     const rest = parts.join(GAP);
@@ -80,7 +80,7 @@ export interface ProgressFields {
 
 export function progressFields(state: ProgressState): ProgressFields {
   return {
-    // An empty store stands below height 0.
+    // An empty store that starts at height 0 has the watermark -1.
     latestIndexed:
       state.latestIndexed === undefined || state.latestIndexed < 0 ? undefined : state.latestIndexed,
     ...(state.heldUpBy === undefined ? {} : { heldUpBy: state.heldUpBy }),

@@ -1,6 +1,6 @@
 import type { Metrics } from '../metrics/createMetrics.js';
 
-/** The metrics that the last hour is told from. */
+/** The metrics that `LastHour` samples. */
 export type CountedMetrics = Pick<
   Metrics,
   | 'collectionsReceived'
@@ -12,13 +12,13 @@ export type CountedMetrics = Pick<
   | 'upstreamErrors'
 >;
 
-/** Collections of one source: those that it delivered first, and those that were there already. */
+/** Collections from one source: those that it delivered first, and those that had arrived already. */
 export interface RaceTotals {
   readonly first: number;
   readonly late: number;
 }
 
-/** Work done, of all lines. */
+/** Work done, by all lines together. */
 export interface WorkTotals {
   readonly requester: RaceTotals;
   readonly edi: RaceTotals;
@@ -29,11 +29,11 @@ export interface WorkTotals {
 export interface CommitTotals {
   readonly count: number;
   readonly heights: number;
-  /** Of collections. */
+  /** Collection bytes. */
   readonly bytes: number;
-  /** Spent in them. */
+  /** The sum of their durations. */
   readonly seconds: number;
-  /** How many took at most so long, by upper bound in seconds, ascending; the last bound is Infinity. */
+  /** How many took at most `bound` seconds, by ascending bound; the last bound is Infinity. */
   readonly within: readonly (readonly [bound: number, count: number])[];
 }
 
@@ -45,14 +45,14 @@ export interface NodeTotals {
   readonly kinds: ReadonlyMap<string, number>;
 }
 
-/** What the metrics said at one moment. */
+/** A sample of the metrics. */
 export interface Totals {
   readonly atMs: number;
   readonly work: WorkTotals;
   readonly nodes: ReadonlyMap<string, NodeTotals>;
 }
 
-/** Bounded by what labels the metrics: sources, nodes, methods and kinds of error. */
+/** Reads a sample. Its size is bounded by the metrics' labels: sources, nodes, methods and kinds of error. */
 export async function readTotals(metrics: CountedMetrics, atMs: number): Promise<Totals> {
   const [received, duplicate, calls, errors] = await Promise.all([
     metrics.collectionsReceived.get(),
@@ -105,7 +105,7 @@ async function commitsOf({
   };
 }
 
-/** What happened between two moments. */
+/** What happened between two samples. */
 export function changeOf(from: Totals, to: Totals): Pick<Totals, 'work' | 'nodes'> {
   const race = (source: 'requester' | 'edi' | 'peer'): RaceTotals => ({
     first: to.work[source].first - from.work[source].first,
@@ -119,14 +119,14 @@ export function changeOf(from: Totals, to: Totals): Pick<Totals, 'work' | 'nodes
     seconds: after.seconds - before.seconds,
     within: after.within.map(([bound, count], index) => [bound, count - (before.within[index]?.[1] ?? 0)]),
   };
-  const nodes = [...to.nodes].map(([name, now]) => [name, sinceThen(from.nodes.get(name), now)] as const);
+  const nodes = [...to.nodes].map(([name, now]) => [name, changeOfNode(from.nodes.get(name), now)] as const);
   return {
     work: { requester: race('requester'), edi: race('edi'), peer: race('peer'), commits },
     nodes: new Map(nodes),
   };
 }
 
-function sinceThen(before: NodeTotals | undefined, now: NodeTotals): NodeTotals {
+function changeOfNode(before: NodeTotals | undefined, now: NodeTotals): NodeTotals {
   const kinds = [...now.kinds].map(
     ([kind, count]) => [kind, count - (before?.kinds.get(kind) ?? 0)] as const,
   );
@@ -138,8 +138,8 @@ function sinceThen(before: NodeTotals | undefined, now: NodeTotals): NodeTotals 
 }
 
 /**
- * How long at most 95 of 100 commits took, read from the bounds of the histogram: the true figure lies below it, above
- * the bound before. `undefined` without commits, and where it is beyond the last bound.
+ * The 95th percentile of the duration of commits in seconds, rounded up to a bound of the histogram. `undefined`
+ * without commits, or if it is beyond the last bound.
  */
 export function slowestUsual({ count, within }: CommitTotals): number | undefined {
   const bound = within.find(([, commits]) => commits >= count * USUAL_SHARE)?.[0];

@@ -4,9 +4,9 @@ const CLOSED = 2;
 const LOADING = 3;
 
 /**
- * Keeps a thread from being terminated by another one at a harmful moment: while Node.js loads its modules, which would
- * abort the process, and while it creates something in native code that nobody would free. Both threads have a gate
- * over the same memory.
+ * Prevents one thread from terminating another at a harmful moment: while Node.js loads its modules, which would abort
+ * the process, and while it creates something in native code that nobody would free. Both threads have a gate over the
+ * same memory.
  */
 export class EndGate {
   /** Handed to the other thread. */
@@ -32,7 +32,7 @@ export class EndGate {
     return gate;
   }
 
-  /** Called by the thread: runs an action that must not be interrupted. Throws once the thread is to end. */
+  /** Called by the thread: runs an action that must not be interrupted. Throws once the gate is closed. */
   within<T>(action: () => T): T {
     if (Atomics.compareExchange(this.#state, 0, OPEN, WITHIN) !== OPEN) {
       throw new Error('this thread is being ended');
@@ -48,7 +48,7 @@ export class EndGate {
     return Atomics.load(this.#state, 0) === LOADING;
   }
 
-  /** Called by whoever ends the thread. False: not now, try again. */
+  /** Called before terminating the thread. False: not now, try again. */
   close(): boolean {
     const before = Atomics.compareExchange(this.#state, 0, OPEN, CLOSED);
     return before === OPEN || before === CLOSED;

@@ -1,6 +1,6 @@
 import { abortReason, isAbort } from './AbortError.js';
 
-/** A signal that aborts with its parent or alone, and leaves nothing behind on a parent that lives much longer. */
+/** A signal that aborts with its parent or alone, and leaves no listener on a parent that lives much longer. */
 export interface ChildSignal {
   readonly signal: AbortSignal;
   /** Default reason: that of the platform. */

@@ -13,7 +13,7 @@ const LONG_PORT = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s/@"\\:,[\]]{1,255}:)[^\s/@"\\
 /** Everything before the last `@` of an endpoint, with or without a scheme. */
 const IN_ENDPOINT = /^(\s*(?:[a-z][a-z0-9+.-]*:\/\/)?).*@/is;
 
-/** Removes `user:password@` from URLs in a text, and what may be one: for everything that is logged or printed. */
+/** Removes everything that looks like `user:password@` from a text: for everything that is logged or printed. */
 export function withoutCredentials(text: string): string {
   const known = text.includes('@') ? text.replace(IN_URL, '$1').replace(BARE, '') : text;
   return known.includes('://') ? known.replace(LONG_PORT, '$1***') : known;

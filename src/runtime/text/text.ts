@@ -4,7 +4,7 @@ const ACTING = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 const PLAIN = /^[\w./:@+~-]+$/;
 const MAX_QUOTED = 80;
 const MAX_SENTENCE = 1_000;
-/** How much of the end of a long message is kept: it says what to do. */
+/** The part at the end of a long message that is kept: it says what to do. */
 const KEPT_END = 400;
 
 /** Escapes every character that controls a terminal, as JSON does. */

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from './clock.js';
 
-/** Acts after each `intervalMs`, until it is cancelled; the action may do that itself. */
+/** Runs the action after each `intervalMs` until cancelled, which the action may do itself. */
 export function every(clock: Clock, intervalMs: number, action: () => void): Timer {
   let timer: Timer;
   const wait = (): void => {

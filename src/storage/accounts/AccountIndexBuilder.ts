@@ -6,7 +6,7 @@ import type { WriteRoom } from '../port/IndexStore.js';
 import { isCorruption } from '../StorageError.js';
 
 /** The largest share of time spent on building: after each step it rests four times as long. */
-export const BUILD_SHARE = 0.2;
+const BUILD_SHARE = 0.2;
 /** A step with almost nothing in it takes almost no time. */
 const MIN_REST_MS = 1;
 /** Between two log lines. */
@@ -24,7 +24,7 @@ export interface AccountIndexBuilderDependencies {
   readonly accounts: AccountIndex;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Default: there always is some. */
+  /** Default: there is always room. */
   readonly room?: WriteRoom | undefined;
 }
 
@@ -51,8 +51,8 @@ export class AccountIndexBuilder {
   }
 
   /**
-   * Resolves when nothing is left to do, or nothing more can be done. Expected errors: `StorageError`, except for
-   * damage, which reads report as well; the signal's abort reason.
+   * Resolves when the index is complete, or cannot be built further. Expected errors: `StorageError`, but not for damage,
+   * which reads report as well; the signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#isBuilding()) return;

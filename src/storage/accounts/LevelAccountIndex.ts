@@ -20,11 +20,11 @@ export interface AccountIndexDependencies {
   readonly writeBeside: (action: () => Promise<void>) => Promise<void>;
 }
 
-/** A range on its way into the index. */
+/** A range that the next write adds to the index. */
 export interface Entering {
-  /** Puts the record of the index, with all that enter by the same write so far. */
+  /** Puts the coverage record, which includes all ranges that the same write has added so far. */
   readonly put: (put: Put) => void;
-  /** The write is durable. */
+  /** To be called once the write is durable. */
   readonly release: () => void;
 }
 
@@ -35,12 +35,12 @@ export class LevelAccountIndex implements AccountIndex {
   readonly #deps: AccountIndexDependencies;
   readonly #isWanted: boolean;
   #coverage: Coverage | undefined;
-  /** With the ranges that the next write enters. */
+  /** The coverage with the ranges that the next write adds. */
   #entering: Coverage | undefined;
   #step: Promise<void> | undefined;
   #isHeld = false;
 
-  /** `isWanted`: a store that has no blocks yet will have the index. */
+  /** `isWanted`: a store without blocks gets the index with its first one. */
   constructor(
     options: { readonly coverage: Coverage | undefined; readonly isWanted: boolean },
     dependencies: AccountIndexDependencies,
@@ -88,8 +88,8 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   /**
-   * Adds a range whose blocks were all committed with their entries. No step runs from then on, and none begins before it
-   * is released. Several may enter by one write. `undefined`: there is no index.
+   * Adds a range whose blocks were all committed with their entries. No step runs until it is released. One write may add
+   * several ranges. `undefined`: there is no index.
    */
   async enter(range: HeightRange): Promise<Entering | undefined> {
     if (this.#coverage === undefined) return undefined;

@@ -10,7 +10,7 @@ import { corruptRecord } from '../StorageError.js';
 import { locate, putAccounts } from './accountEntries.js';
 import type { LocatedCollection } from './accountEntries.js';
 
-/** Heights per step, and bytes of their collections; exceeded only where a single block is larger. */
+/** Heights per step, and bytes of their collections; only a single larger block exceeds the latter. */
 const MAX_STEP_HEIGHTS = 128;
 const MAX_STEP_BYTES = 512 * 1024;
 

@@ -5,7 +5,7 @@ import { encodeMeta } from '../records/coding/jsonRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
 import {
-  ACCOUNTS_SCHEMA_VERSION,
+  agreesOnAccounts,
   COVERAGE_KEY,
   META_KEY,
   Prefix,
@@ -59,8 +59,7 @@ export async function withSoundAccounts(database: Database, meta: StoreMeta): Pr
 async function isSound(database: Database, meta: StoreMeta): Promise<boolean> {
   try {
     const coverage = await readCoverage(database);
-    if (meta.schemaVersion === RANGES_SCHEMA_VERSION) return true;
-    return (coverage !== undefined) === (meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION);
+    return agreesOnAccounts(meta, coverage !== undefined);
   } catch (error) {
     if (!isCorruption(error)) throw error;
     return false;

@@ -1,21 +1,19 @@
-import { copyFile, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
+import { copyFile, link, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
-import { MANIFEST_FILE } from './format/currentManifest.js';
+import { LOG_FILE, MANIFEST_FILE, numberOf, TABLE_FILE, tableName } from './format/fileNames.js';
 import { parseManifest } from './format/manifest.js';
 import type { Manifest } from './format/manifest.js';
 import { readIfThere } from './format/readIfThere.js';
 import { SUSPECTS_FILE } from './suspects.js';
 import { syncDirectory } from './syncDirectory.js';
-import { tableName } from './format/tableFile.js';
+import { syncFile, writeSynced } from './syncedFiles.js';
 
-const LOG_FILE = /^(\d+)\.log$/;
-const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
-/** How often a compaction may take files away before they are linked. */
+/** How often a compaction may delete files before they are linked. */
 const ATTEMPTS_MAX = 50;
 /** Files linked at once. */
 const LINKS_AT_ONCE = 32;
-/** The file systems, or the rules of this one, allow no link: the bytes are copied. */
+/** Errors of `link` after which the bytes are copied instead: links are not possible here. */
 const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS'];
 
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EROFS'];
@@ -23,13 +21,13 @@ const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EROFS'];
 /** What a copy consists of. */
 export interface CopiedFiles {
   readonly tables: number;
-  /** Of the tables that are hard links: they take no space. */
+  /** Bytes of the tables that are hard links, which take no space. */
   readonly linkedBytes: number;
-  /** Of everything else. */
+  /** Bytes of everything else. */
   readonly copiedBytes: number;
 }
 
-/** A moment of the database: a manifest, and the logs that go on from it. */
+/** The manifest of the database at one moment. */
 interface Moment {
   readonly current: Buffer;
   readonly manifestFile: string;
@@ -38,12 +36,12 @@ interface Moment {
 }
 
 /**
- * Fills a new directory with a copy of a database that may be in use, by this process or another. It is the database as
- * a crash at one moment of the call would have left it: whole batches, none missing before the last.
+ * Fills a new directory with a copy of a database that may be in use, by this process or another. The copy is the
+ * database as a crash during the call would have left it: whole batches, with none missing before the last.
  *
  * Tables never change and become hard links where the file system allows it. The logs are read after the manifest, so
- * they hold everything that its tables lack; one that is being written ends at some batch, and none that began later is
- * taken. Where a compaction deletes a file first, it begins again with the new manifest. Expected errors: `StorageError`.
+ * they hold everything that its tables lack; the copy of a log that is being written ends at some batch. When a
+ * compaction deletes a file first, the copy begins again with the new manifest. Expected errors: `StorageError`.
  */
 export async function copyFilesInUse(path: string, copy: string): Promise<CopiedFiles> {
   try {
@@ -54,7 +52,7 @@ export async function copyFilesInUse(path: string, copy: string): Promise<Copied
       if (copied !== undefined) return copied;
     }
   } catch (error) {
-    // Only the copy is written to.
+    // Only writes to the copy can fail like this.
     if (NO_ROOM.some((code) => hasCode(error, code)))
       throw storageErrorFrom(error, 'write a copy of the store', copy);
     throw storageErrorFrom(error, 'copy the files of the store', path);
@@ -65,7 +63,7 @@ export async function copyFilesInUse(path: string, copy: string): Promise<Copied
   );
 }
 
-/** `undefined` when a file was deleted meanwhile. `done` has the tables that the copy has already. */
+/** `undefined` when a file was deleted meanwhile. `done`: the tables that are in the copy already. */
 async function tryCopy(
   path: string,
   copy: string,
@@ -78,9 +76,9 @@ async function tryCopy(
   if (logs === undefined || !(await linkTables(path, copy, [...tables.keys()], done))) return undefined;
   await removeOthers(copy, tables);
   const suspects = await readIfThere(join(path, SUSPECTS_FILE));
-  if (suspects !== undefined) await writeSynced(join(copy, SUSPECTS_FILE), suspects);
-  await writeSynced(join(copy, moment.manifestFile), moment.manifestBytes);
-  await writeSynced(join(copy, 'CURRENT'), moment.current);
+  if (suspects !== undefined) await writeSynced(join(copy, SUSPECTS_FILE), suspects, 'w');
+  await writeSynced(join(copy, moment.manifestFile), moment.manifestBytes, 'w');
+  await writeSynced(join(copy, 'CURRENT'), moment.current, 'w');
   await syncDirectory(copy);
   let [linkedBytes, copiedBytes] = [0, logs + moment.manifestBytes.length];
   for (const [number, bytes] of tables) {
@@ -104,10 +102,10 @@ async function readMoment(path: string): Promise<Moment | undefined> {
   return { current, manifestFile, manifestBytes, manifest };
 }
 
-/** Returns their bytes; `undefined` when one that the manifest needs has been deleted. */
+/** Returns the bytes of the logs; `undefined` when one that the manifest needs has been deleted. */
 async function copyLogs(path: string, copy: string, from: number): Promise<number | undefined> {
   const numbers = (await readdir(path))
-    .map((name) => Number(LOG_FILE.exec(name)?.[1] ?? -1))
+    .map((name) => numberOf(LOG_FILE, name))
     .filter((number) => number >= from)
     .sort((left, right) => left - right);
   if (from > 0 && numbers[0] !== from) return undefined;
@@ -116,7 +114,7 @@ async function copyLogs(path: string, copy: string, from: number): Promise<numbe
     const name = `${String(number).padStart(6, '0')}.log`;
     const content = await readIfThere(join(path, name));
     if (content === undefined) return undefined;
-    await writeSynced(join(copy, name), content);
+    await writeSynced(join(copy, name), content, 'w');
     bytes += content.length;
   }
   return bytes;
@@ -161,29 +159,10 @@ async function linkOrCopy(path: string, copy: string, name: string) {
   return 'copied';
 }
 
-/** What an attempt that was overtaken left behind. */
+/** Removes the tables of an earlier attempt that the manifest no longer names. */
 async function removeOthers(copy: string, tables: ReadonlyMap<number, number>): Promise<void> {
   for (const name of await readdir(copy)) {
-    const [, number] = TABLE_FILE.exec(name) ?? [];
-    if (number !== undefined && !tables.has(Number(number))) await rm(join(copy, name));
-  }
-}
-
-async function writeSynced(path: string, content: Buffer): Promise<void> {
-  const file = await open(path, 'w', 0o600);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
+    const number = numberOf(TABLE_FILE, name);
+    if (number >= 0 && !tables.has(number)) await rm(join(copy, name));
   }
 }

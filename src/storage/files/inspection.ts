@@ -1,16 +1,15 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { storageErrorFrom } from '../StorageError.js';
-import { MANIFEST_FILE, readCurrentManifest, readManifest } from './format/currentManifest.js';
+import { readCurrentManifest, readManifest } from './format/currentManifest.js';
 import type { FoundManifest } from './format/currentManifest.js';
+import { LOG_FILE, MANIFEST_FILE, numberOf, TABLE_FILE, tableName } from './format/fileNames.js';
 import { checkLogs } from './format/logs.js';
 import type { LogDamage } from './format/logs.js';
 import type { KeySpan, Manifest } from './format/manifest.js';
-import { checkTable, describeDamage, tableName, UNREADABLE_TABLE, wrongSize } from './format/tableFile.js';
+import { checkTable, describeDamage, UNREADABLE_TABLE, wrongSize } from './format/tableFile.js';
 import type { DescribedDamage, TableDamage } from './format/tableFile.js';
 
-const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
-const LOG_FILE = /^(\d+)\.log$/;
 /** File sizes read at once. */
 const STATS_AT_ONCE = 32;
 
@@ -30,7 +29,7 @@ export interface Inspection {
   readonly manifest: { readonly file: string; readonly content: Manifest } | undefined;
   /** Damaged tables, by file name. Missing and truncated ones are `unreadable`. */
   readonly tables: ReadonlyMap<string, TableDamage>;
-  /** All write-ahead logs that count, ascending. */
+  /** The write-ahead logs that are not in tables yet, ascending. */
   readonly logs: readonly string[];
   readonly log: LogDamage | undefined;
 }
@@ -71,12 +70,6 @@ async function inspect(path: string, options: InspectionOptions): Promise<Inspec
   return { damages, manifest, tables, logs, log };
 }
 
-/** -1 for a name that does not match. */
-function numberOf(pattern: RegExp, name: string): number {
-  const [, number] = pattern.exec(name) ?? [];
-  return number === undefined ? -1 : Number(number);
-}
-
 function byNumber(left: string, right: string): number {
   return (Number.parseInt(left, 10) || 0) - (Number.parseInt(right, 10) || 0);
 }
@@ -95,7 +88,7 @@ async function findManifest(path: string, names: readonly string[], damages: Fil
   return undefined;
 }
 
-/** A manifest that has lost its end is none to rely on. Only for a database that is not in use. */
+/** Rejects a manifest that has lost its end. Only for a database that is not in use. */
 function withoutLosses(found: FoundManifest, names: readonly string[]): FoundManifest {
   if ('what' in found) return found;
   const { file, content } = found;
@@ -116,7 +109,7 @@ function withoutLosses(found: FoundManifest, names: readonly string[]): FoundMan
   return found;
 }
 
-/** Without a manifest every table counts, whatever its size. */
+/** Without a manifest every table is checked, whatever its size. */
 async function checkTables(
   path: string,
   names: readonly string[],

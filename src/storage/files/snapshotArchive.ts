@@ -1,13 +1,14 @@
 import { once } from 'node:events';
-import { mkdir, open, readdir } from 'node:fs/promises';
+import { mkdir, readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Unpack } from 'tar';
 import { childOf, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../StorageError.js';
 import { syncDirectory } from './syncDirectory.js';
+import { syncFile } from './syncedFiles.js';
 
-/** The files of a database. Everything else in an archive is passed over. */
+/** The files of a database. Everything else in an archive is ignored. */
 const DATABASE_FILE = /^(?:CURRENT|SUSPECTS|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
 /** Only the owner may read what a store contains. */
 const FILE_MODE = 0o600;
@@ -17,7 +18,7 @@ const SILENCE_MS = 60_000;
 export interface SnapshotProgress {
   readonly phase: 'download';
   readonly bytes: number;
-  /** Where the server tells. */
+  /** `undefined` when the server does not say. */
   readonly ofBytes: number | undefined;
 }
 
@@ -28,11 +29,11 @@ export interface SnapshotDependencies {
 }
 
 /**
- * Fills a new directory with the files of a database from a tar archive, plain or gzipped, as it comes over HTTP. Only
+ * Fills a new directory with the files of a database from a tar archive, plain or gzipped, while it is downloaded. Only
  * plain files with names of LevelDB are written, all into that directory, whatever paths the archive names.
  *
- * Expected errors: `OperatorError` (`usage`, an address that gives no archive); `StorageError` (`corrupt`, one that is cut
- * short, is none, or names a file twice); those of the file system; the signal's abort reason.
+ * Expected errors: `OperatorError` (`usage`, the URL does not return an archive); `StorageError` (`corrupt`, the archive
+ * is cut short, is not one, or names a file twice); those of the file system; the signal's abort reason.
  */
 export async function unpackSnapshot(
   url: string,
@@ -71,7 +72,7 @@ export async function unpackSnapshot(
 async function requested(url: string, signal: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    // An encoding of the transfer would be undone on the way, and one of the archive must not be.
+    // `fetch` would undo a content encoding: ask for the archive as it is, compressed or not.
     response = await fetch(url, { signal, headers: { 'accept-encoding': 'identity' } });
   } catch (error) {
     const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
@@ -102,7 +103,7 @@ async function unpack(
     },
   });
   files.on('error', (error: unknown) => (failure ??= failureOf(url, error)));
-  // One that has failed may never drain, nor close.
+  // After a failure `drain` and `close` may never be emitted.
   const hasFailed = (): boolean => failure !== undefined;
   try {
     for await (const chunk of body) {
@@ -122,23 +123,18 @@ async function unpack(
 
 async function syncFiles(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
-    const file = await open(join(directory, name), 'r+');
-    try {
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await syncFile(join(directory, name));
   }
   await syncDirectory(directory);
 }
 
 function unusable(url: string, why: string, cause?: unknown): OperatorError {
-  return new OperatorError('usage', `No snapshot can be had from ${url}: ${why}. Check the address.`, {
+  return new OperatorError('usage', `Cannot get a snapshot from ${url}: ${why}. Check the address.`, {
     cause,
   });
 }
 
-/** What the disk says is told as it is. */
+/** Errors of the disk are passed on unchanged. */
 function failureOf(url: string, error: unknown): Error {
   const isOfDisk = error instanceof Error && 'syscall' in error && 'path' in error;
   return isOfDisk ? error : broken(url, messageOf(error), error);

@@ -4,17 +4,16 @@ import { hasCode, storageErrorFrom } from '../StorageError.js';
 
 /**
  * A note in the directory of the database, one file name per line: tables found damaged while the database was in use.
- * The next open checks these again, however old they are, and refuses the store as long as they are damaged. Without
- * the note a restart would serve the store until the damage is found once more.
+ * The next open checks these again, however old they are, and refuses the store while they are damaged. Without the
+ * note a restart would serve the store until the damage is found again.
  */
 export const SUSPECTS_FILE = 'SUSPECTS';
 
 /** Empty where there is no note. Lines that name no table are ignored. Expected errors: `StorageError`. */
 export async function readSuspects(path: string): Promise<ReadonlySet<string>> {
   try {
-    return new Set(
-      (await readFile(join(path, SUSPECTS_FILE), 'utf8')).split('\n').filter((line) => line !== ''),
-    );
+    const note = await readFile(join(path, SUSPECTS_FILE), 'utf8');
+    return new Set(note.split('\n').filter((line) => line !== ''));
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return new Set();
     throw storageErrorFrom(error, 'read the note of damaged tables', path);

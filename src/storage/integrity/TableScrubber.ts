@@ -4,8 +4,9 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import { messageOf, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { readCurrentManifest } from '../files/format/currentManifest.js';
+import { tableName } from '../files/format/fileNames.js';
+import { checkTableInSteps, describeDamage, wrongSize } from '../files/format/tableFile.js';
 import { noteSuspect } from '../files/suspects.js';
-import { checkTableInSteps, describeDamage, tableName, wrongSize } from '../files/format/tableFile.js';
 import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
 /** The shortest time between the beginnings of two passes, for small stores. */
@@ -15,7 +16,7 @@ const MANIFEST_TRIES = 5;
 const MANIFEST_RETRY_MS = 200;
 
 export interface TableScrubberOptions {
-  /** Of the database, which may be in use. */
+  /** Directory of the database, which may be in use. */
   readonly path: string;
   /** Average read rate; 0: nothing is read. */
   readonly bytesPerSecond: number;
@@ -28,8 +29,8 @@ export interface TableScrubberDependencies {
 }
 
 /**
- * Reads all tables of a live database, oldest first, again and again, and verifies the checksums of their blocks, which
- * our build of LevelDB does not do. An open checks the newest tables only; a byte that changes in an old one could
+ * Reads all tables of a live database, oldest first, over and over, and verifies the checksums of their blocks, which
+ * our build of LevelDB does not do. An open checks only the newest tables: a byte that changes in an old one would
  * otherwise hide a record until somebody runs `verify`.
  */
 export class TableScrubber {
@@ -82,7 +83,7 @@ export class TableScrubber {
     return { tables: tables.length, bytes: passed };
   }
 
-  /** Running out of file descriptors is reported by those who need one; this table is checked in the next pass. */
+  /** Without free file descriptors this table waits for the next pass; other parts report the shortage. */
   async #checkUnlessBusy(number: number, size: number, signal: AbortSignal): Promise<string | undefined> {
     try {
       return await this.#check(number, size, signal);
@@ -120,8 +121,8 @@ export class TableScrubber {
   }
 
   /**
-   * The tables in use, with their sizes. LevelDB writes a table before it names it here, and deletes it after it has
-   * named others.
+   * The tables in use, with their sizes. LevelDB writes a table before the manifest names it, and deletes it only after
+   * the manifest names its successors.
    */
   async #tables(signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
     const { path } = this.#options;
@@ -140,7 +141,7 @@ export class TableScrubber {
     try {
       await noteSuspect(this.#options.path, file);
     } catch (error) {
-      this.#logger.warn({ file, error: messageOf(error) }, 'no note of the damage could be left');
+      this.#logger.warn({ file, error: messageOf(error) }, 'cannot write the note of a damaged table');
     }
   }
 }

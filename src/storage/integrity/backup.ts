@@ -13,7 +13,7 @@ import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 export interface BackupOptions {
   /** The store, which may be in use. */
   readonly path: string;
-  /** Where the copy is to be; its parent is made where there is none. */
+  /** Where the copy goes; missing parent directories are created. */
   readonly to: string;
   readonly chainId: string;
 }
@@ -24,9 +24,9 @@ export interface BackupReport extends CopiedFiles {
 }
 
 /**
- * Copies a store that may be in use, in seconds whatever its size where the copy is on the same file system. The copy
- * appears under its name once it has been opened: its manifest, logs, newest tables and records are sound, and every
- * table has its size. Interrupted, it leaves a directory that the next backup to the same place replaces.
+ * Copies a store that may be in use. To the same file system this takes seconds, whatever the size. The copy gets its
+ * name once it could be opened: its manifest, logs, newest tables and records are sound, and every table has its size.
+ * An interrupted backup leaves a directory that the next backup to the same place replaces.
  *
  * Expected errors: `StorageError` (`missing`, `corrupt`, `disk_full`, …; `not_a_store` when something is there already);
  * `OperatorError` (`foreign`, `configuration`).

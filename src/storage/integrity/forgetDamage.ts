@@ -41,8 +41,8 @@ import { keeps, mendedBook } from './mendedBook.js';
 import type { VerifyReport } from './verify/DamageList.js';
 
 /**
- * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and plans
- * the holes. Expected errors: `StorageError`, `corrupt` when nothing can be kept.
+ * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and adds
+ * plans for the holes. Expected errors: `StorageError`, `corrupt` when nothing can be kept.
  */
 export async function forgetDamage(copy: string, path: string, found: VerifyReport) {
   const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
@@ -99,7 +99,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
   }
 }
 
-/** Without the progress record it is unknown which of the blocks above a gap counted: none of them does. */
+/** Without the progress record nobody knows which of the blocks above a gap counted: all of them are lost. */
 async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
   const progress = await soundly(() => readProgress(database));
   const { latestIndexedHeight = -1, lostHeights: lost } = found;
@@ -107,7 +107,7 @@ async function lostHeights(database: Database, found: VerifyReport): Promise<Hei
   return [{ from: lost[0]?.from ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
 }
 
-/** What the records of a damaged store say, as far as they are readable. Nothing is known of the blocks. */
+/** The book of a damaged store, from its readable records alone: no block is read. */
 async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
   const { firstHeight } = meta;
   const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
@@ -143,6 +143,6 @@ export function beyondRepair(path: string, what: string): StorageError {
   return new StorageError(
     'corrupt',
     `The store at ${path} cannot be repaired: ${what}. Restore the data directory from a copy, or move it away and ` +
-      'start again with the --start-height that it had: everything is fetched anew. And check the disk.',
+      'start again with the same --start-height: everything is fetched again. Check the disk as well.',
   );
 }

@@ -15,8 +15,8 @@ export interface MendedBook {
 }
 
 /**
- * The live range is what remains of the highest one. Heights lost below it are planned, newest first; those lost above
- * it are indexed again by following the head. `lastPlan`: ids up to this one are taken.
+ * The live range is what remains of the highest range. Heights lost below it become plans, newest first; heights lost
+ * above it are indexed again by following the head. `lastPlan`: plan ids up to this one are in use.
  */
 export function mendedBook(
   before: StoreBook,
@@ -29,21 +29,21 @@ export function mendedBook(
   const live = left.pop() ?? { from: meta.firstHeight, to: meta.firstHeight - 1 };
   const holes = without(upTo(covered, live.from - 1), left);
   const kept = Math.max(live.to, live.from);
+  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= kept);
   const open = before.open
     .filter(({ record }) => record.to < live.from)
     .map((each) => mendedOpen(each, damaged));
   return {
     book: settled({
       live: {
-        ...{ ...emptyLine(0), latestIndexedHeight: live.to },
-        meta: {
-          ...{ ...meta, firstHeight: live.from },
-          sporks: meta.sporks.filter(({ rootHeight }) => rootHeight <= kept),
-        },
+        ...emptyLine(0),
+        latestIndexedHeight: live.to,
+        meta: { ...meta, firstHeight: live.from, sporks },
       },
       published: left,
       plans: withHoles(before.plans, holes, lastPlan),
-      ...{ open, hasAccounts: before.hasAccounts },
+      open,
+      hasAccounts: before.hasAccounts,
     }),
     holes,
   };
@@ -66,15 +66,18 @@ function withHoles(
   for (let gap = 2; wanted.length > room; gap *= 2) wanted = withinGap(wanted, gap);
   const next = Math.max(plans.at(-1)?.id ?? 0, lastPlan) + 1;
   const added = wanted.map(({ from, to }, index) => ({
-    ...{ id: next + index, from, to },
-    ...{ order: 'newest' as const, isPaused: false },
+    id: next + index,
+    from,
+    to,
+    order: 'newest' as const,
+    isPaused: false,
   }));
   return [...plans, ...added];
 }
 
 /**
- * True for a height whose entries may stay: covered heights, durable heights of open ranges, and those above the
- * watermark, where that is unchanged.
+ * True for a height whose entries may stay: covered heights, heights of open ranges, and those above the watermark if it
+ * is unchanged.
  */
 export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: number): boolean {
   if (height > live.latestIndexedHeight) return live.latestIndexedHeight === before.live.latestIndexedHeight;

@@ -1,13 +1,14 @@
-import { mkdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../../observability/index.js';
+import { exists } from '../files/exists.js';
 import { inspectFiles } from '../files/inspection.js';
 import { copyWithoutDamage } from '../files/mendedCopy.js';
 import { syncDirectory } from '../files/syncDirectory.js';
 import { assertUnused, rebuildManifest } from '../leveldb/directory/closedDatabase.js';
 import { damagedPathOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { hasCode, storageErrorFrom } from '../StorageError.js';
+import { storageErrorFrom } from '../StorageError.js';
 import { beyondRepair, forgetDamage } from './forgetDamage.js';
 import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
@@ -27,7 +28,7 @@ export interface RepairDependencies {
 export interface RepairReport {
   /** Damaged files, and what is wrong with each. */
   readonly files: readonly { readonly file: string; readonly what: string }[];
-  /** All damage, files included. 0: there was nothing to repair, and nothing was changed. */
+  /** All damage, files included. 0: nothing was damaged, and nothing was changed. */
   readonly damageCount: number;
   readonly firstHeight: number | undefined;
   /** The watermark that the store claims, where readable. */
@@ -43,9 +44,9 @@ export interface RepairReport {
 
 /**
  * Repairs a damaged store: every sound block is kept unchanged, wherever it is, and its pointers are rebuilt from it.
- * Heights whose block is damaged become planned holes: the daemon fills them in after its next start. It works on a
- * copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
- * finds no damage in it. Interrupted at any moment, it can be run again.
+ * Heights whose block is damaged become planned holes, which the daemon fills in after its next start. The repair works
+ * on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
+ * finds no damage in it. An interrupted repair can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
  * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
@@ -57,7 +58,7 @@ export async function repairStore(
   const { path } = options;
   const copy = `${path}.repaired`;
   try {
-    await undoCutShort(path, copy);
+    await undoInterrupted(path, copy);
     await prepareDirectory(path, false);
     await assertUnused(path);
     try {
@@ -87,16 +88,7 @@ async function repairAt(
   const verify = (): Promise<VerifyReport> =>
     verifyStore({ path: copy, chainId }, { logger, ...(signal === undefined ? {} : { signal }) });
   const found = await verify();
-  const report = {
-    files: damages,
-    damageCount: damages.length + found.damageCount,
-    firstHeight: found.range?.from,
-    latestIndexedHeight: found.latestIndexedHeight,
-    keptThrough: found.latestIndexedHeight,
-    kept: [],
-    holes: [],
-    applied: false,
-  };
+  const report = unchanged(found, damages);
   if (found.damageCount === 0) return report;
   const kept = await forgetDamage(copy, path, found);
   const [left] = (await verify()).damages;
@@ -104,7 +96,21 @@ async function repairAt(
   return { ...report, ...kept };
 }
 
-/** Replaces the store by the copy. There is never an empty directory in which a new store could begin unnoticed. */
+/** The report while nothing is changed. */
+export function unchanged(found: VerifyReport, files: RepairReport['files'] = []): RepairReport {
+  return {
+    files,
+    damageCount: files.length + found.damageCount,
+    firstHeight: found.range?.from,
+    latestIndexedHeight: found.latestIndexedHeight,
+    keptThrough: found.latestIndexedHeight,
+    kept: [],
+    holes: [],
+    applied: false,
+  };
+}
+
+/** Replaces the store by the copy. At no moment does `path` hold an empty directory, where a new store could begin. */
 async function exchange(path: string, copy: string): Promise<void> {
   const damaged = damagedPathOf(path);
   await rename(path, damaged);
@@ -114,21 +120,11 @@ async function exchange(path: string, copy: string): Promise<void> {
 }
 
 /** Reverts an interrupted repair, or finishes it. */
-async function undoCutShort(path: string, copy: string): Promise<void> {
+async function undoInterrupted(path: string, copy: string): Promise<void> {
   const damaged = damagedPathOf(path);
   if (await exists(damaged)) {
     if (await exists(path)) await rm(damaged, { recursive: true, force: true });
     else await rename(damaged, path);
   }
   await rm(copy, { recursive: true, force: true });
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw error;
-  }
 }

@@ -1,13 +1,14 @@
-import { rename, rm, stat } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { exists } from '../files/exists.js';
 import { copyFilesInUse } from '../files/filesInUse.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
 import { syncDirectory } from '../files/syncDirectory.js';
 import { holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
-import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+import { StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyProgress } from './verify/verifyStore.js';
@@ -15,7 +16,7 @@ import type { VerifyProgress } from './verify/verifyStore.js';
 export interface RestoreOptions {
   /** A directory with a store, a data directory, or the URL of an archive of either. */
   readonly from: string;
-  /** Where the store is to be: missing, or a store that never held anything. */
+  /** Where the store goes: missing, or a store that never held anything. */
   readonly path: string;
   readonly chainId: string;
 }
@@ -28,17 +29,17 @@ export interface RestoreDependencies {
 }
 
 /** True for a snapshot that is read over HTTP. */
-export function isSnapshotUrl(from: string): boolean {
+function isSnapshotUrl(from: string): boolean {
   return /^https?:\/\//i.test(from);
 }
 
 /**
- * Makes a store of a snapshot. Nothing of it is believed: it becomes the store after `verifyStore` has found no damage in
- * it, with every id computed anew. Interrupted, it can be run again from the beginning.
+ * Makes a store from a snapshot, which is not trusted: it becomes the store only after `verifyStore` has recomputed every
+ * id and found no damage. An interrupted restore can be run again from the beginning.
  *
- * Expected errors: `StorageError` (`corrupt` for a damaged snapshot, by its first damage; `missing`, `not_a_store` when a
- * store is there already, `disk_full`, …); `OperatorError` (`foreign`, `configuration`, `usage` for a URL that gives no
- * archive); the signal's abort reason.
+ * Expected errors: `StorageError` (`corrupt` for a damaged snapshot, naming its first damage; `missing`, `not_a_store`
+ * when there is a store already, `disk_full`, …); `OperatorError` (`foreign`, `configuration`, `usage` for a URL that
+ * does not return an archive); the signal's abort reason.
  */
 export async function restoreStore(
   { from, path, chainId }: RestoreOptions,
@@ -79,20 +80,10 @@ export async function restoreStore(
 /** A backup is laid out like a data directory. Expected errors: `StorageError` (`missing`). */
 async function storeIn(from: string): Promise<string> {
   for (const path of [join(from, 'index'), from]) {
-    if (await isThere(join(path, 'CURRENT'))) return path;
+    if (await exists(join(path, 'CURRENT'))) return path;
   }
   throw new StorageError(
     'missing',
     `There is no snapshot at ${from}: neither it nor ${join(from, 'index')} holds a store.`,
   );
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR')) return false;
-    throw error;
-  }
 }

@@ -21,14 +21,14 @@ import { hasCode } from '../StorageError.js';
 /** Bytes of tables, newest first, that are compared with their checksums: as at every open. */
 const TABLE_BYTES = 64 * 1024 * 1024;
 
-/** What the files of a store say, without opening it. */
+/** What can be learned from the files of a store without opening it. */
 export interface StoreSurvey {
-  /** `undefined`: nothing was ever stored here, or what says so cannot be read (then there is damage). */
+  /** `undefined`: nothing was ever stored here, or the record cannot be read (then there is damage). */
   readonly meta: StoreMeta | undefined;
   /** The live range last; empty while nothing is indexed. */
   readonly coverage: readonly HeightRange[];
   readonly plans: readonly BackfillPlan[];
-  /** All files of it. */
+  /** Size of all tables. */
   readonly bytes: number;
   readonly damages: readonly FileDamage[];
   /** Tables that a running daemon found damaged. */
@@ -36,8 +36,8 @@ export interface StoreSurvey {
 }
 
 /**
- * Looks at a store that no process uses, and changes nothing, not even what LevelDB would tidy up at an open. `undefined`: there
- * is none. Expected errors: `StorageError`.
+ * Looks at a store that no process uses, and changes nothing, not even what LevelDB would tidy up at an open.
+ * `undefined`: there is no store. Expected errors: `StorageError`.
  */
 export async function surveyStore(path: string): Promise<StoreSurvey | undefined> {
   try {

@@ -32,8 +32,8 @@ export interface LevelIndexStoreOptions extends OpenDirectoryOptions {
   /** A store of another chain is refused. */
   readonly chainId: string;
   /**
-   * Default false. True: a damaged block at or above the watermark does not keep the store from opening, so that it can
-   * be rewound away. Only `rewind` may be called then.
+   * Default false. True: the store opens in spite of a damaged block at or above the watermark, so that a rewind can
+   * remove it. Only `rewind` may be called then.
    */
   readonly forRewind?: boolean;
   /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
@@ -195,7 +195,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     const before = this.#keeper.initialised();
     const expected = applyCommit(before.live, batch);
     const change = (book: StoreBook) => {
-      // A range may have been published meanwhile that reaches up to this one.
+      // The live range may have grown downwards meanwhile: a range that touches it was published.
       const live = book.live === before.live ? expected : applyCommit(book.live, batch);
       return { after: { ...book, live } };
     };
@@ -208,8 +208,8 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   /**
-   * Removes the account index, whether it is on or was; a store opened with it later rebuilds it. Returns the number of
-   * entries removed; `undefined` when there was no index. Rejects like `rewind`.
+   * Removes the account index, even a part that is left of one. A store that is opened with the index later rebuilds it.
+   * Returns the number of removed entries; `undefined` when there was no index. Rejects like `rewind`.
    */
   forgetAccounts(): Promise<number | undefined> {
     return this.#removals.forgetAccounts();

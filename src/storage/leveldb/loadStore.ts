@@ -20,7 +20,7 @@ export interface LoadOptions {
   readonly accounts?: boolean;
 }
 
-/** What the records of a store say. */
+/** The content of a store's records. */
 export interface LoadedStore {
   readonly book: StoreBook | undefined;
   /** Of the account index. */
@@ -28,9 +28,9 @@ export interface LoadedStore {
 }
 
 /**
- * Reads the records, once they are known to be of a store that this program may touch. Finishes an interrupted rewind
- * and the removal of a dropped range, and switches the account index on or off if requested. Expected errors:
- * `StorageError`; `OperatorError` (`foreign`, `configuration`).
+ * Checks that this program may use the store, and reads its records. Finishes an interrupted rewind and the removal of a
+ * dropped range, and switches the account index on or off if requested. Expected errors: `StorageError`; `OperatorError`
+ * (`foreign`, `configuration`).
  */
 export async function loadStore(
   database: Database,

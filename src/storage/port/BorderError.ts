@@ -8,7 +8,7 @@ export class BorderError extends Error {
   override readonly name = 'BorderError';
   /** The upper of the two blocks. */
   readonly height: number;
-  /** The parent that the upper one names, and the block that is below it. */
+  /** The parent that the upper block names, and the block that is stored below it. */
   readonly parentId: string;
   readonly lowerId: string;
 

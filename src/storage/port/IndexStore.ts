@@ -58,22 +58,22 @@ export interface WriteRoom {
 }
 
 /**
- * What a store that several processes use has besides. One of them leads: it alone writes the live range, begins the store
- * and rewinds it. The others learn of what it commits, and everybody of what others publish.
+ * The additional methods of a store that several processes use. One process leads: only it initialises the store, writes
+ * the live range and rewinds. The others see what it commits, and every process sees the ranges that others publish.
  */
 export interface SharedStore {
   /**
-   * Replaces the leader before, of whom nothing is written from then on. What it has written is known here on return. The
-   * signal aborts when this process has been replaced in turn. Waits for a database that is away. Expected errors:
-   * `StorageError`; as opening the store.
+   * Replaces the previous leader, whose writes are refused from then on; everything it wrote is known here on return. The
+   * signal aborts when another process replaces this one. Waits while the database is unreachable. Expected errors:
+   * `StorageError`, as for opening the store.
    */
   lead(): Promise<AbortSignal>;
-  /** Leads no longer: waits for the write under way, and refuses others. What is staged is forgotten. Idempotent. */
+  /** Stops leading: waits for the write under way, refuses further ones, and forgets staged blocks. Idempotent. */
   follow(): Promise<void>;
   isLeading(): boolean;
-  /** What it takes up on the disks of the database. Expected errors: `StorageError`. */
-  weigh(): Promise<number>;
-  /** Calls back when others have changed what the store holds. The callback must not throw. Returns a function that ends it. */
+  /** The space that the store takes on the disks of the database. Expected errors: `StorageError`. */
+  sizeBytes(): Promise<number>;
+  /** Calls back after others changed what the store holds. The callback must not throw. Returns the unsubscriber. */
   onChanged(callback: () => void): () => void;
 }
 
@@ -86,11 +86,11 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly accounts: AccountIndex;
   readonly ranges: RangeBook;
   /**
-   * Why a store on another machine does not answer, in one sentence; `undefined` while it does. Its writes and reads
-   * wait meanwhile. Absent: the store is on this machine.
+   * Why a store on another machine does not answer, in one sentence; `undefined` while it does. Meanwhile its writes and
+   * reads wait. Absent: the store is on this machine.
    */
   readonly trouble?: () => string | undefined;
-  /** Absent: no other process has this store. */
+  /** Absent: no other process uses this store. */
   readonly shared?: SharedStore;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;

@@ -5,7 +5,7 @@ import type { HeightRange } from './stored.js';
 export const MAX_RANGE_HEIGHTS = 1_000;
 /** The most ranges open at once, including those that wait after failures. */
 export const MAX_OPEN_RANGES = 256;
-/** The most plans. */
+/** The most plans at once. */
 export const MAX_PLANS = 256;
 
 /**
@@ -44,7 +44,7 @@ export interface RangeChange {
 
 /** The plans and open ranges of a store. */
 export interface RangeBook {
-  /** Those with heights that are not covered, in the order of their ids. */
+  /** The plans with uncovered heights, in the order of their ids. */
   plans(): readonly BackfillPlan[];
   /** In ascending order; they do not overlap, and lie below the live range. */
   open(): readonly OpenRange[];

@@ -32,7 +32,7 @@ export interface RangeStore {
   blocksAboveWatermark(): readonly BlockHead[];
   /** True when the block of this height is durable in this run, at, below or above the watermark. */
   hasHeight(height: number): boolean;
-  /** Of this run, up to its watermark, and of every covered height. */
+  /** Knows the heights of this run up to its watermark, and every covered height. */
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   /**
    * Announces that the next commit will carry this entry, so that it can be prepared while the previous commit is under
@@ -40,19 +40,18 @@ export interface RangeStore {
    */
   stage(entry: BlockEntry): void;
   /**
-   * Atomic, and synced to disk before it resolves. At most one per run may be under way; those of several runs may be
-   * carried by one write. Expected errors: `StorageError` (the daemon stops with exit code 74). After one,
-   * the batch is durable as a whole or not at all, nobody sees it before the next open, and every further write is
-   * refused.
+   * Atomic, and synced to disk before it resolves. At most one per run may be under way; one write may carry those of
+   * several runs. Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the batch is durable
+   * as a whole or not at all, nobody sees it before the next open, and every further write is refused.
    *
    * The commit that completes an open range also publishes it: it is covered, and no longer open. Expected error:
    * `BorderError` when its first or last block does not link to the covered block next to it. Then nothing was written,
-   * and the run is useless: the range must be dropped and filled anew, from other nodes.
+   * and the run is useless: the range must be dropped and filled again, from other nodes.
    */
   commit(batch: CommitBatch): Promise<void>;
   /**
-   * Removes every block of the run above `height`. Idempotent. Expected errors: `StorageError`. See `IndexStore.rewind`
-   * for the live one.
+   * Removes every block of the run above `height`. Idempotent. Expected errors: `StorageError`. For the live range see
+   * `IndexStore.rewind`.
    */
   rewind(height: number): Promise<void>;
 }

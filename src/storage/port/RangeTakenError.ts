@@ -1,4 +1,4 @@
-/** The range cannot be filled in at present: it is there already, in part, or another range that is filled in overlaps it. */
+/** The range cannot be filled in now: part of it is covered already, or an open range overlaps it. */
 export class RangeTakenError extends Error {
   override readonly name = 'RangeTakenError';
 }

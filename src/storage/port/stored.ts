@@ -6,8 +6,8 @@ export interface SporkRecord {
   /** Spork id as reported by the node, hex; empty when the node reports none (old nodes). */
   readonly sporkId: string;
   /**
-   * The parent that the root block names, where the network's spork table vouches for it. Only then may the root's
-   * parent be another block than the one stored below it.
+   * The parent that the root block names, if the network's spork table vouches for it. Only then may the root's parent
+   * differ from the block stored below it.
    */
   readonly rootParentId?: Identifier;
 }
@@ -37,7 +37,7 @@ export interface BlockHead {
   readonly parentId: Identifier;
 }
 
-/** The place of a collection or transaction; the lowest of several positions. */
+/** The place of a collection. */
 export interface CollectionPlace {
   readonly height: number;
   /** Index of the collection within its block. */

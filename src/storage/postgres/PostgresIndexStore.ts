@@ -16,7 +16,7 @@ import { Leadership } from './live/Leadership.js';
 import { LiveRange } from './live/LiveRange.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage } from './reading/accountPage.js';
-import { loadStore, weighStore } from './reading/loadStore.js';
+import { loadStore, readSizeBytes } from './reading/loadStore.js';
 import type { Loaded } from './reading/loadStore.js';
 import { postgresReader } from './reading/postgresReader.js';
 import { Partitions } from './tables/Partitions.js';
@@ -30,15 +30,15 @@ export interface PostgresIndexStoreOptions {
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;
   /**
-   * Default false. True: for a command that reads. It learns nothing of what others commit later, does not wait for a
-   * database that is away, and may not lead.
+   * Default false. True: for a command that only reads. It does not see later commits of others, does not wait for an
+   * unreachable database, and may not lead.
    */
   readonly isReadOnly?: boolean;
   /** As `LevelIndexStoreOptions.forRewind`. */
   readonly forRewind?: boolean;
   /** Default true. False: the account index, which is always kept, is not shown. */
   readonly accounts?: boolean;
-  /** How long a database is waited for that does not answer. Default: not at all. */
+  /** How long to wait for a database that does not answer. Default: not at all. */
   readonly waitMs?: number;
 }
 
@@ -53,7 +53,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly #live: LiveRange;
   #closing: Promise<void> | undefined;
   readonly #watching: Promise<void> | undefined;
-  /** Publications and looks at what others have done, one after the other. */
+  /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(
@@ -89,7 +89,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       ...{ ...parts, leadership, clock, logger },
       endRuns: () => this.#book.endRuns(),
     });
-    // Whoever indexes waits for a database that is away; commands are told.
+    // The daemon waits for an unreachable database; commands get the error.
     const session: Session = isReadOnly
       ? database
       : { query: (statement) => database.persist(() => database.query(statement)) };
@@ -104,7 +104,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       lead: () => leadership.lead(),
       follow: () => leadership.follow(),
       isLeading: () => leadership.isLeading,
-      weigh: () => weighStore(database),
+      sizeBytes: () => readSizeBytes(database),
       onChanged: (callback) => changes.add(callback),
     };
     this.#book = new PostgresRangeBook(loaded, {
@@ -120,11 +120,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   /**
-   * Opens the store of a chain, and makes its tables where there are none. It keeps nobody out, and may not write the live
+   * Opens the store of a chain, and creates its tables if there are none. It locks nobody out, and may not write the live
    * range before it leads (`shared`).
    *
    * Expected errors: `StorageError` (unavailable, …); `OperatorError`: `foreign` for a store of another chain,
-   * `configuration` for a newer schema, a server that is too old, and a URL that cannot be used.
+   * `configuration` for a newer schema, a server that is too old, and an unusable URL.
    */
   static async open(
     options: PostgresIndexStoreOptions,
@@ -158,7 +158,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     return this.#book;
   }
 
-  /** What keeps the database from answering now; `undefined` while nothing does. */
+  /** Why the database does not answer now; `undefined` while it does. */
   trouble(): string | undefined {
     return this.#database.trouble()?.message;
   }

@@ -1,4 +1,4 @@
-// What `openPostgres` loads: nothing of it is loaded by those who keep their store in a directory.
+// Loaded by `loadPostgres` alone: a daemon whose store is in a directory does not load the packages for PostgreSQL.
 export { databasePlace } from './connection/databasePlace.js';
 export { PostgresDatabase } from './connection/PostgresDatabase.js';
 export { PostgresIndexStore } from './PostgresIndexStore.js';

@@ -13,14 +13,12 @@ export interface WriteBatch {
   discard(): void;
 }
 
-/**
- * What the store needs of an ordered key-value database. Expected errors of all asynchronous methods: `StorageError`.
- */
+/** An ordered key-value database, as the store needs it. Expected errors of all asynchronous methods: `StorageError`. */
 export interface Database {
   get(key: Buffer): Promise<Buffer | undefined>;
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]>;
   hasMany(keys: Buffer[]): Promise<boolean[]>;
-  /** The lowest entries of a range, at most `limit`. For a handful: they are read in one go. */
+  /** The lowest entries of a range, at most `limit`, which should be small: they are read in one go. */
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]>;
   /** The highest key of a range. */
   lastKey(range: KeyRange): Promise<Buffer | undefined>;
@@ -32,7 +30,7 @@ export interface Database {
    * Returns the space of deleted entries of a range to the disk. Takes as long as rewriting what is left of the range.
    */
   compact(range: KeyRange): Promise<void>;
-  /** To be written or discarded. */
+  /** A batch that must be written or discarded. */
   batch(): WriteBatch;
   close(): Promise<void>;
 }

@@ -16,7 +16,7 @@ export type Coverage = readonly CoveredRange[];
 export const OPEN_END = Number.MAX_SAFE_INTEGER;
 
 /**
- * More arise only by switching the index off and on again and again before it is built: the shortest range is dropped.
+ * There are more only after switching the index off and on many times before it is built: then the shortest is dropped.
  */
 const MAX_RANGES = 16;
 
@@ -49,7 +49,7 @@ export function closed(coverage: Coverage, watermark: number): Coverage {
   });
 }
 
-/** What is left when no block above `target` is. */
+/** The coverage after a rewind to `target`. */
 export function rewound(coverage: Coverage, target: number): Coverage {
   const kept = upTo(coverage, target);
   const live = coverage.at(-1);
@@ -77,7 +77,7 @@ export function missingHeights(coverage: Coverage, firstHeight: number): number 
   return missing(coverage, firstHeight).reduce((sum, range) => sum + heightsOf(range), 0);
 }
 
-/** What is covered of ranges below the first height does not count yet. */
+/** The uncovered heights from `firstHeight` up to the live range. */
 function missing(coverage: Coverage, firstHeight: number): HeightRange[] {
   const live = coverage.at(-1);
   if (live === undefined || live.from <= firstHeight) return [];

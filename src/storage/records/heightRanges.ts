@@ -71,7 +71,7 @@ export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
     .map(({ from, to }) => ({ from, to: Math.min(to, height) }));
 }
 
-/** "5 to 9, 12 and 20 to 30", for messages; of many only the first and the last. */
+/** "5 to 9, 12 and 20 to 30", for messages; of many ranges only the first ones and the last. */
 export function rangesInWords(ranges: HeightRanges): string {
   const words = ranges.map(({ from, to }) => (from === to ? String(from) : `${from} to ${to}`));
   const last = words.pop() ?? 'none';

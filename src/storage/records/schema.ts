@@ -23,10 +23,20 @@ export function schemaVersionOf(has: { readonly accounts: boolean; readonly rang
   return has.accounts ? ACCOUNTS_SCHEMA_VERSION : SCHEMA_VERSION;
 }
 
+/** True when the schema version fits a store with an account index (`hasAccounts`), or one without. */
+export function agreesOnAccounts(
+  { schemaVersion }: { readonly schemaVersion: number },
+  hasAccounts: boolean,
+): boolean {
+  return (
+    schemaVersion === RANGES_SCHEMA_VERSION || hasAccounts === (schemaVersion === ACCOUNTS_SCHEMA_VERSION)
+  );
+}
+
 /**
  * The whole key space, one line per prefix: key → value. Integers are big-endian, heights are u64 (safe integers only),
- * every value ends with the CRC-32 of key and value; `coding/` has what stands before it. An abandoned prefix keeps its
- * line, marked "retired", and is never reused.
+ * every value ends with the CRC-32 of key and value; `coding/` defines the payload before it. An abandoned prefix keeps
+ * its line, marked "retired", and is never reused.
  *
  * Bodies are stored under ascending heights (append-like, cheap to compact); under hashes there are only pointers. The
  * position is part of a pointer's key, so a repeated id needs no read before its write, and a rewind no merge.
@@ -78,12 +88,12 @@ export const PUBLISHED_KEY = Buffer.of(Prefix.published);
 export const PLANS_KEY = Buffer.of(Prefix.plans);
 
 const OPEN_KEY_BYTES = 1 + HEIGHT_BYTES;
-export const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
-export const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
+const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
+const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
 export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;
 export const COLLECTION_KEY_BYTES = BLOCK_ID_KEY_BYTES + INDEX_BYTES;
 export const TRANSACTION_KEY_BYTES = COLLECTION_KEY_BYTES + INDEX_BYTES;
-export const ACCOUNT_KEY_BYTES = 1 + ADDRESS_BYTES + HEIGHT_BYTES + 2 * INDEX_BYTES;
+const ACCOUNT_KEY_BYTES = 1 + ADDRESS_BYTES + HEIGHT_BYTES + 2 * INDEX_BYTES;
 
 /** A half-open range of keys: `gte` ≤ key < `lt`. */
 export interface KeyRange {
@@ -218,7 +228,7 @@ export interface AccountKey {
   readonly transactionIndex: number;
 }
 
-const TURNED = 0xffff_ffff;
+const ALL_ONES = 0xffff_ffff;
 
 export function accountKey({ address, height, collectionIndex, transactionIndex }: AccountKey): Buffer {
   const key = Buffer.allocUnsafe(ACCOUNT_KEY_BYTES);
@@ -235,14 +245,14 @@ export function accountKey({ address, height, collectionIndex, transactionIndex 
 export function parseAccountKey(key: Buffer): AccountKey | undefined {
   if (key[0] !== Prefix.account || key.length !== ACCOUNT_KEY_BYTES) return undefined;
   const at = 1 + ADDRESS_BYTES;
-  const turned = (offset: number): number => TURNED - key.readUInt32BE(at + offset);
-  const height = turned(0) * 2 ** 32 + turned(4);
+  const inverted = (offset: number): number => ALL_ONES - key.readUInt32BE(at + offset);
+  const height = inverted(0) * 2 ** 32 + inverted(4);
   if (!Number.isSafeInteger(height)) return undefined;
   return {
     address: toAddress(key.subarray(1, at)),
     height,
-    collectionIndex: turned(HEIGHT_BYTES),
-    transactionIndex: turned(HEIGHT_BYTES + INDEX_BYTES),
+    collectionIndex: inverted(HEIGHT_BYTES),
+    transactionIndex: inverted(HEIGHT_BYTES + INDEX_BYTES),
   };
 }
 

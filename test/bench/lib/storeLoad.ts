@@ -34,10 +34,10 @@ export async function loadDatabase(
   blocks: readonly BlockEntry[],
 ): Promise<WriteCost & { readonly bytesPerBlock: number }> {
   const { shared, store } = await beginDatabase(url, blocks);
-  const before = await shared.weigh();
+  const before = await shared.sizeBytes();
   const count = blocks.length - COMMIT_HEIGHTS;
   const cost = await costOf(server, count, () => writeAll(store, blocks.slice(COMMIT_HEIGHTS)));
-  const bytes = (await shared.weigh()) - before;
+  const bytes = (await shared.sizeBytes()) - before;
   await store.close();
   return { ...cost, bytesPerBlock: bytes / count };
 }

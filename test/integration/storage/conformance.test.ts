@@ -236,7 +236,7 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
       [
         'a block that is no child of the one below',
         (store) => store.commit({ blocks: [makeBlock(102, ZERO_ID, [])], latestIndexedHeight: 102 }),
-        /no child/,
+        /not a child/,
       ],
       [
         'collections that are not the guaranteed ones',

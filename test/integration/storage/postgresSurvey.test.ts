@@ -147,7 +147,7 @@ describe('a survey of a database', () => {
     await expect(opening(its)).rejects.toMatchObject({
       kind: 'permission',
       message: expect.stringMatching(
-        /permission denied for database .*Check user and password .*, and what the user may do/,
+        /permission denied for database .*Check user and password .*, and the privileges of the user/,
       ) as string,
     });
     await (await postgres.open(url)).close();
@@ -162,8 +162,8 @@ describe('a survey of a database', () => {
   it('is refused where the URL is none, and names the key that holds it', async () => {
     const { surveyDatabase } = await loadPostgres();
     for (const [url, why] of [
-      ['nonsense', 'it is no database URL: postgres://HOST:PORT/DATABASE'],
-      ['postgres://host/a%ZZ', 'it has a % that stands for no character: write %25 for the sign itself'],
+      ['nonsense', 'it is not a database URL: postgres://HOST:PORT/DATABASE'],
+      ['postgres://host/a%ZZ', 'it has a % that encodes no character: write %25 for the sign itself'],
     ] as const) {
       await expect(surveyDatabase({ url, key: 'api.store' }, { clock: systemClock })).rejects.toMatchObject({
         exit: 'configuration',

@@ -244,7 +244,7 @@ describe('a snapshot is refused, by its cause,', () => {
 describe('an archive is refused, by its cause,', () => {
   const ofAddress = (...words: readonly string[]) => ({
     exit: 'usage',
-    ...saying('No snapshot can be had from http', ...words, 'Check the address'),
+    ...saying('Cannot get a snapshot from http', ...words, 'Check the address'),
   });
   const ofContent = (...words: readonly string[]) => ({
     kind: 'corrupt',

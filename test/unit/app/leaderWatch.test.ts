@@ -14,7 +14,7 @@ function watched({ isShared = true } = {}) {
     lead: nothing,
     follow: nothing,
     isLeading: () => state.leads,
-    weigh: nothing,
+    sizeBytes: nothing,
     onChanged: () => () => undefined,
   };
   const watch = new LeaderWatch({

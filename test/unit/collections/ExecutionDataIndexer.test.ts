@@ -1131,9 +1131,7 @@ describe('why execution data does not come', () => {
     expect(indexer.trouble()).toBeUndefined();
     expect(indexer.status().earlyMs).toBe(9_000);
     await clock.advance(3_000);
-    expect(indexer.trouble()).toBe(
-      'waiting for height 101 to be sealed for 12 s: the sealed head stands at 100',
-    );
+    expect(indexer.trouble()).toBe('waiting for height 101 to be sealed for 12 s: the sealed head is at 100');
     expect(indexer.troubles()).toEqual([]);
     sealed = 101;
     a.stream.push(dataOf(101));

@@ -300,7 +300,7 @@ describe('JobProcessor', () => {
           { ediOnly: false },
           { mcq, indexer, window, clock, disputes, metrics, logger, onFatal: noop },
         ),
-    ).toThrow('somebody to ask');
+    ).toThrow('needs `requests`');
   });
 
   describe('execution data that does not match the guarantees', () => {

@@ -52,9 +52,9 @@ describe('fault scripts', () => {
     [[{ method: 'Ping', fault: 'latency', delayMs: -1 }], /"delayMs" must be a whole number/],
     [
       [{ method: 'Ping', fault: 'stall', delayMs: 5 }],
-      /"delayMs" is no field of a rule with the fault "stall"/,
+      /"delayMs" is not a field of a rule with the fault "stall"/,
     ],
-    [[{ method: 'Ping', fault: 'stall', toString: 5 }], /"toString" is no field of a rule/],
+    [[{ method: 'Ping', fault: 'stall', toString: 5 }], /"toString" is not a field of a rule/],
     [[{ method: 'Ping', fault: 'error', code: 'OOPS' }], /"code" must be one of CANCELLED/],
     [[{ method: 'Ping', fault: 'error', code: 'INTERNAL', message: 5 }], /"message" must be a text/],
     [[{ method: 'Ping', fault: 'stall', probability: 2 }], /"probability" must be a number between 0 and 1/],

@@ -1,8 +1,8 @@
 import { GuaranteeReview, HeightTable } from '../../../src/collections/index.js';
-import { FinalizationListener, FinalizedBlocks, WorkSignal } from '../../../src/finality/index.js';
+import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
+import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type {
   BlockLink,
-  FinalizationListenerOptions,
   FinalizedBlocksDependencies,
   FinalizedBlocksOptions,
 } from '../../../src/finality/index.js';
@@ -72,8 +72,8 @@ export class World {
       throw new Error(`left behind: ${this.clock.pendingTimers} timers, ${openStreams} streams`);
   }
 
-  listener(options: FinalizationListenerOptions = {}): FinalizationListener {
-    const listener = new FinalizationListener(options, this.common());
+  listener(): FinalizationListener {
+    const listener = new FinalizationListener(this.common());
     this.run(listener);
     return listener;
   }

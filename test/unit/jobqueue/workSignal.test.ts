@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WorkSignal } from '../../../src/finality/index.js';
+import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { settle } from './bench.js';
 
 describe('WorkSignal', () => {

@@ -211,7 +211,7 @@ describe('the watermark', () => {
     const rootParentId = makeChain(300, [[]])[0]!.block.id;
     const root = makeBlock(102, rootParentId, []);
     const unvouched = { blocks: [root], latestIndexedHeight: 102 };
-    await expect(store.commit(unvouched)).rejects.toThrow('no child of the stored block');
+    await expect(store.commit(unvouched)).rejects.toThrow('not a child of the stored block');
     const spork = { rootHeight: 102, sporkId: 'bb', rootParentId };
     await store.commit({ ...unvouched, spork });
     await store.close();
@@ -248,7 +248,7 @@ describe('a commit refuses', () => {
     [
       'a block that is no child of the one below',
       (store) => store.commit({ blocks: [makeBlock(102, at(100).block.id, [])], latestIndexedHeight: 102 }),
-      /height 102 is no child/,
+      /height 102 is not a child/,
     ],
     [
       'a block that is no parent of the one above',
@@ -258,7 +258,7 @@ describe('a commit refuses', () => {
         const block = { ...other.block, id: at(100).block.id };
         await store.commit({ blocks: [{ ...other, block }], latestIndexedHeight: 103 });
       },
-      /height 103 is no child/,
+      /height 103 is not a child/,
     ],
     [
       'a collection too few',

@@ -247,8 +247,8 @@ describe('a range', () => {
 
   it.each([
     ['is not below the live range', { from: 40, to: 41 }],
-    ['is no range', { from: 5, to: 4 }],
-    ['is no range', { from: 0, to: 1000 }],
+    ['is not a range', { from: 5, to: 4 }],
+    ['is not a range', { from: 0, to: 1000 }],
     ['overlaps another range', { from: 20, to: 25 }],
     ['overlaps another range', { from: 31, to: 33 }],
   ])('that %s is not begun', async (words, range) => {

@@ -163,7 +163,7 @@ describe('blocks above the watermark', () => {
     const path = await freshPath();
     const store = await filled(chain.slice(0, 1), path);
     await expect(store.commit({ blocks: spaced, latestIndexedHeight: 1 })).rejects.toThrow(
-      'more than 4096 blocks would stand above the watermark',
+      'more than 4096 blocks would be above the watermark',
     );
     await store.commit({ blocks: spaced.slice(0, MAX_ABOVE), latestIndexedHeight: 1 });
     await store.close();

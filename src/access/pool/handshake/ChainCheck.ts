@@ -8,14 +8,14 @@ import type { NodePool } from '../NodePool.js';
 import { anchorOf, isHeard, isUsable } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 
-/** Older heads say nothing about where the nodes are now. */
+/** Heads older than this say nothing about the present. */
 const HEAD_FRESH_MS = 10_000;
-/** A head this far below the last stored block is more than a late answer. */
+/** A head this far below the last stored block is not just a late answer. */
 const HEAD_FAR_BELOW_HEIGHTS = 20;
 
 /** Every access node that answers serves another chain than the stored one. */
 export interface ChainReplaced {
-  /** One or two sentences for the operator: what was found and how to fix it. */
+  /** One or two sentences for the operator: what was found, and what to do. */
   readonly message: string;
   /** Monotonic milliseconds since when no node of our chain answers. */
   readonly sinceMs: number;
@@ -36,7 +36,7 @@ export interface ChainCheckDependencies {
   readonly expectation: () => Expectation;
 }
 
-/** Compares the nodes' identities with our chain. It alone makes a node usable or foreign. */
+/** Compares the nodes' identities with our chain. Only this class makes a node usable or foreign. */
 export class ChainCheck {
   readonly #pool: NodePool;
   readonly #clock: Clock;
@@ -91,7 +91,7 @@ export class ChainCheck {
   /** Set while every configured access node that answers serves another chain than the stored one. */
   chainReplaced(): ChainReplaced | undefined {
     const named = this.#pool.named();
-    // What a node said before it fell silent says nothing about what it will serve when it is back.
+    // The last answer of a node that is silent says nothing about what it will serve when it is back.
     const answering = named.filter(({ outage }) => !outage);
     const foreign = foreignOf(answering);
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
@@ -116,7 +116,7 @@ export class ChainCheck {
     return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
   }
 
-  /** What a node has above the root of a later spork may have been discarded by it, if that spork exists. */
+  /** A later spork, if it exists, may have discarded the blocks that a node has above its root. */
   #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
     const anchor = anchorOf(other);
     if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;

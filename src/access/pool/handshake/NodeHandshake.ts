@@ -7,15 +7,15 @@ import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { isHeard, isUsable, tellHead } from '../poolMember.js';
+import { isHeard, isUsable, noteHead } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 import type { StartWaits } from './StartWaits.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
 /**
- * A node that loses its connection is asked at once, since another node may answer at its address; after that no more
- * often than this, however many of its calls fail: otherwise each failure would bring up to four more calls.
+ * A node that loses its connection is asked at once, since another node may answer at its address; after that at most
+ * this often, however many of its calls fail: otherwise each failure would cause up to four more calls.
  */
 const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
 /** Pauses between attempts to reach a node that does not answer. */
@@ -24,14 +24,14 @@ const RETRY = { minMs: 250, maxMs: 2_000 };
 const PATIENCE_MS = 3_000;
 const LONG_PATIENCE_MS = 8_000;
 const FAILURES_BEFORE_PATIENCE = 2;
-/** How soon a foreign node is asked again: it may be moved to our chain. */
+/** Pause before asking a foreign node again: it may be moved to our chain. */
 const FOREIGN_AGAIN_MS = 5_000;
-/** How often a node is asked whose head may change the verdict on a spork. */
+/** How often to ask a node whose head may change the verdict on a spork. */
 const WITNESS_EVERY_MS = 10_000;
-/** Pauses and number of attempts for a node that has not told where its spork begins: most never will. */
+/** Pauses and number of attempts for a node that has not named the root of its spork: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
-/** While a new store waits for it, it is asked more often. */
+/** The pauses while a new store waits for the root. */
 const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
 /** A historic node that nobody wanted for this long is dropped. */
 const HISTORIC_IDLE_MS = 600_000;
@@ -46,11 +46,11 @@ export interface NodeHandshakeDependencies {
   readonly expectation: () => Expectation;
 }
 
-/** Consecutive handshakes without result. */
+/** Consecutive handshakes without a result. */
 interface Attempts {
-  /** It did not answer. */
+  /** The node did not answer. */
   failures: number;
-  /** It did not tell where its spork begins. */
+  /** The node did not name the root of its spork. */
   opens: number;
 }
 
@@ -79,7 +79,7 @@ export class NodeHandshake {
     if (this.#begin !== undefined) throw new Error('the handshakes are already running');
     const failed = new AbortController();
     const stop = AbortSignal.any([signal, failed.signal]);
-    // The calls to all nodes listen to it: many listeners are not a leak.
+    // The calls to all nodes listen to this signal: many listeners are not a leak.
     setMaxListeners(0, stop);
     const following = new Set<Promise<void>>();
     this.#begin = (member) => {
@@ -108,7 +108,7 @@ export class NodeHandshake {
     for (;;) {
       await this.#ask(member, attempts, signal);
       await this.#pause(this.#pauseMs(member, attempts), signal, member);
-      // A call that failed meanwhile may have ended the pause at once.
+      // A call that failed meanwhile may have ended the pause early.
       const soonestAtMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
       if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
       if (signal.aborted) return;
@@ -171,7 +171,7 @@ export class NodeHandshake {
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
     const rootTrouble = identity.rootTrouble ?? (waits.wantsRoot ? identity.rootRefusal : undefined);
     member.outage = false;
-    if (head !== undefined) tellHead(member, head, nowMs);
+    if (head !== undefined) noteHead(member, head, nowMs);
     if (rootTrouble === undefined) member.troubles.clear();
     else member.troubles.failed(rootTrouble);
     if (member.trouble === undefined) return;
@@ -194,7 +194,7 @@ export class NodeHandshake {
     );
   }
 
-  /** When a node claims an unknown spork, the nodes that should know of it are asked at once. */
+  /** When a node claims an unknown spork, asks the nodes that should know it at once. */
   #verifySporks(): void {
     const { logger, waits } = this.#dependencies;
     const { members, verifier } = this.#pool;
@@ -210,7 +210,7 @@ export class NodeHandshake {
     waits.notify();
   }
 
-  /** Waits; less when the signal aborts, or when the member, if given, is woken. */
+  /** Waits; ends early when the signal aborts, or when the member, if given, is woken. */
   #pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted || pauseMs <= 0) {

@@ -6,7 +6,7 @@ import { isUsable } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 import type { ServedHeights } from '../ServedHeights.js';
 
-/** How long a new store waits for nodes to tell their spork. */
+/** How long a new store waits for nodes to name their spork. */
 const ROOT_WAIT_MS = 60_000;
 /** How long to wait for nodes that fail to answer. */
 const TROUBLED_ROOT_WAIT_MS = 4_500;
@@ -20,7 +20,7 @@ export interface StartWaitsDependencies {
   readonly clock: Clock;
 }
 
-/** What a start waits for: the nodes' handshakes. Expected errors of each wait: the signal's abort reason. */
+/** The waits of a start for the nodes' handshakes. Expected errors of each: the signal's abort reason. */
 export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
@@ -61,8 +61,8 @@ export class StartWaits {
   }
 
   /**
-   * Resolves once every configured access node was asked to identify itself, with whatever result, and it is decided
-   * which sporks are followed, or a minute later: from then on it is known which heights the nodes have.
+   * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
+   * spork is decided, at most a minute later: from then on it is known which heights the nodes have.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);
@@ -70,7 +70,7 @@ export class StartWaits {
     await this.#changedUntil(() => !this.#pool.verifier.isUndecided(Infinity), SPORKS_WAIT_MS, signal);
   }
 
-  /** Resolves once the spork of a height is known; when no configured node can tell it any more; or after a minute. */
+  /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     const isDecided = (): boolean => this.#heights.sporkAt(height) !== undefined || this.#open().length === 0;
     await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
@@ -79,8 +79,8 @@ export class StartWaits {
   }
 
   /**
-   * Resolves once the root of the live spork is known, or no node can tell it any more; or after a minute. Meanwhile
-   * the members' troubles show what the nodes answer instead.
+   * Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. Meanwhile the
+   * members' troubles show what the nodes answer instead.
    */
   async whenRootTold(signal: AbortSignal): Promise<void> {
     const isDecided = (): boolean => this.#heights.liveRoot() !== undefined || this.#open().length === 0;
@@ -92,7 +92,7 @@ export class StartWaits {
     }
   }
 
-  /** Nodes that may still tell where their spork begins. */
+  /** Nodes that may still name the root of their spork. */
   #open(): readonly PoolMember[] {
     return this.#pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
   }

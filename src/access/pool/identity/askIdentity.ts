@@ -6,7 +6,7 @@ import type { UpstreamErrorKind } from '../../UpstreamError.js';
 import { compareBlocks, outcomeOf } from './compareBlocks.js';
 import type { Expectation, NodeIdentity } from './nodeIdentity.js';
 
-/** Answers that mean "I have no such thing": they say nothing about the node's identity. */
+/** Answers that mean "I do not have that": they say nothing about the node's identity. */
 const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'not_found',
   'not_yet',
@@ -23,7 +23,7 @@ const NEXT_ASKED_AFTER_MS = 500;
 export interface Inquiry {
   /** Deadline of each call. */
   readonly timeoutMs: number;
-  /** It is known to have another block than ours: the highest common height was searched already. */
+  /** True when the node is known to have another block than ours: the highest common height has been searched already. */
   readonly isForeign: boolean;
   /** Called for each question as it is sent. */
   readonly onAsked: (method: AccessMethod) => void;
@@ -31,10 +31,10 @@ export interface Inquiry {
 }
 
 /**
- * Identifies a node in four calls or a few more. A node that lacks a call, or fails it, is served all the same: what it
- * does not tell stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent
- * one after the other, the header last: a call that breaks the connection breaks all calls under way on it. Expected
- * errors: `UpstreamError` when the chain is not told; the signal's abort reason.
+ * Identifies a node in four or a few more calls. A node that lacks a call, or fails it, is used all the same: what it does
+ * not say stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent one
+ * after the other, the header last: a call that breaks the connection breaks all calls under way on it. Expected errors:
+ * `UpstreamError` when the chain stays unknown; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
@@ -65,7 +65,7 @@ export async function askIdentity(
 
 type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;
 
-/** Sends one question after the other; the next one also when an answer is late. */
+/** Sends one question after the other; does not wait for a late answer. */
 function inTurns({ clock, onAsked }: Inquiry): Ask {
   let turn = Promise.resolve();
   return (method, ask) => {
@@ -78,7 +78,7 @@ function inTurns({ clock, onAsked }: Inquiry): Ask {
   };
 }
 
-/** Resolves once it is settled, or after a while. */
+/** Resolves once the promise is settled, or after NEXT_ASKED_AFTER_MS. */
 function settledSoon(outcome: Promise<unknown>, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
@@ -99,7 +99,7 @@ function chainOf(
   throw parameters.kind === 'unimplemented' ? head : parameters;
 }
 
-/** No chain begins above its own head: a node that says so is asked in another way where it begins. */
+/** No chain begins above its own head: if a node says so, its root is asked for in another way. */
 function believable(
   { name }: AccessNode,
   info: NodeVersionInfo | UpstreamError,
@@ -138,7 +138,7 @@ async function askRoots(
     return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
   }
   const zero = await askZero(node, signal, inquiry);
-  // The spork's id is missing: id and root are recorded once the node tells the id.
+  // The spork's id is missing: id and root are recorded once the node names the id.
   const isOpen = rootTrouble !== undefined;
   if (!(zero instanceof UpstreamError)) {
     const root = sporkRoot ?? 0;
@@ -165,8 +165,8 @@ async function askRoots(
 }
 
 /**
- * Requests block 0, and by stream if the call names no root, or is slow. Returns the answer, or the refusal that may
- * name one.
+ * Requests block 0; by stream as well if the call names no root, or is slow. Returns the answer, or the refusal, which
+ * may name a root.
  */
 async function askZero(
   node: AccessNode,
@@ -199,7 +199,7 @@ function tellsRoot(answer: 'there' | UpstreamError): boolean {
   return answer === 'there' || answer.kind === 'below_root';
 }
 
-/** What the block stream tells about block 0, if anything. */
+/** The answer of the block stream about block 0; `undefined` if it does not help. */
 async function streamZero(
   node: AccessNode,
   signal: AbortSignal,

@@ -3,7 +3,7 @@ import type { AccessNode, CallOptions, ReceivedBlock } from '../../types.js';
 import type { BlockComparison, BlockName, Expectation } from './nodeIdentity.js';
 
 /**
- * Our last block beside the node's block of that height; for a node that is behind, its latest block beside ours. A
+ * Compares our last block with the node's block of that height; for a node that is behind, its latest block with ours. A
  * block that is not finalized says nothing about the chain.
  */
 export async function compareBlocks(
@@ -13,7 +13,7 @@ export async function compareBlocks(
     readonly known: BlockName;
     readonly atWatermark: ReceivedBlock | UpstreamError | undefined;
     readonly headHeight: number | undefined;
-    /** It is known to have another block than ours: the highest common height was searched already. */
+    /** See `Inquiry`. */
     readonly isForeign: boolean;
   },
   options: CallOptions,
@@ -24,7 +24,7 @@ export async function compareBlocks(
     const { height, id: ours } = known;
     found = { height, isWatermark: true, ours, theirs: atWatermark.block.id };
   } else if (headHeight !== undefined && headHeight < known.height) {
-    // A height in a hole of the index: there is nothing to compare with.
+    // `undefined` for a height in a hole of the index.
     const stored = await expectation.storedBlock?.(headHeight);
     const received = stored && (await outcomeOf(node.getBlockByHeight(headHeight, options)));
     if (stored !== undefined && isFinalized(received))
@@ -39,7 +39,7 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
 }
 
 /**
- * The highest block below `differing` that both have, by bisection; `undefined` when there is none, or it is unknown.
+ * The highest block below `differing` that both have, by bisection; `undefined` when there is none, or it cannot be found.
  */
 async function sharedHeight(
   node: AccessNode,

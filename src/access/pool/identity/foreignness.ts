@@ -19,10 +19,10 @@ export interface Foreignness {
  * Whether a node is foreign, and why.
  *
  * A different block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
- * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a
- * finalized block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another
- * node of our chain has our block. Otherwise the node is served; its block does not link to ours, and that is reported
- * with the remedy (parent_mismatch).
+ * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a finalized
+ * block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another node of our
+ * chain has our block. Otherwise the node is used; its block does not link to ours, which is reported with the remedy
+ * (parent_mismatch).
  */
 export function foreignness(
   identity: NodeIdentity,
@@ -50,7 +50,7 @@ export function foreignness(
   return { reason: 'block', expected: ours, found: theirs, height, sharedHeight: comparison.sharedHeight };
 }
 
-/** True when the node has our last block: it is then a witness against nodes that have another. */
+/** True when the node has our last block, and is a witness against nodes that have another one. */
 export function confirmsWatermark(identity: NodeIdentity): boolean {
   const { comparison } = identity;
   return comparison?.isWatermark === true && comparison.ours === comparison.theirs;

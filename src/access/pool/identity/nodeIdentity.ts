@@ -1,7 +1,7 @@
 import type { Identifier } from '../../../flow/index.js';
 import type { UpstreamError } from '../../UpstreamError.js';
 
-/** A spork, as far as it tells nodes apart. */
+/** A spork, as far as it distinguishes nodes. */
 export interface SporkRoot {
   readonly rootHeight: number;
   /** Hex; empty when unknown. */
@@ -39,13 +39,13 @@ export interface NodeIdentity {
   /** The lowest height it serves; `undefined` when unknown. */
   readonly lowestHeight: number | undefined;
   /**
-   * It neither tells where its spork begins nor has block 0. Nodes that cannot tell answer like this and, for a moment,
-   * those whose spork begins at 0: worth asking again.
+   * The node neither names the root of its spork nor has block 0. Nodes that cannot name it answer like this and, for a
+   * moment, those whose spork begins at 0: worth asking again.
    */
   readonly isRootOpen: boolean;
-  /** Why it did not answer where its spork begins: it may still do so. */
+  /** Why it did not name the root of its spork; it may still do so. */
   readonly rootTrouble: UpstreamError | undefined;
-  /** How it refused block 0, which would tell its root; `undefined` when that was not asked. */
+  /** How it refused block 0, which would reveal its root; `undefined` when block 0 was not requested. */
   readonly rootRefusal: UpstreamError | undefined;
   /** One of our blocks and its block of that height; `undefined` when unknown. */
   readonly comparison: BlockComparison | undefined;
@@ -54,7 +54,7 @@ export interface NodeIdentity {
 }
 
 export interface BlockComparison {
-  /** That of our last block; the node's head if lower. */
+  /** The height of our last block, or the node's head if lower. */
   readonly height: number;
   readonly isWatermark: boolean;
   readonly ours: Identifier;

@@ -5,9 +5,9 @@ import type { PoolMember } from '../poolMember.js';
 const REMEMBERED_SPORKS_MAX = 64;
 
 /**
- * The id of each spork, by its root, as most of the usable nodes that name one tell it. Remembered: when a node is the
- * only one of its spork and moves to another chain, its blocks may still be on their way into the store, and what is
- * recorded must not depend on that.
+ * The id of each spork, by its root, on which most of the usable nodes that name one agree. Remembered: when the only node
+ * of a spork moves to another chain, its blocks may still be on their way into the store, and the recorded id must not
+ * depend on that.
  */
 export class SporkIds {
   readonly #members: () => readonly PoolMember[];
@@ -17,7 +17,7 @@ export class SporkIds {
     this.#members = members;
   }
 
-  /** What a majority says, or the last agreed id while no node names any; empty when there is none. */
+  /** The id named by a majority, or the last agreed id while no node names any; empty if there is none. */
   agreed(rootHeight: number): string {
     const told = this.#members()
       .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight)

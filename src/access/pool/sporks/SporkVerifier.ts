@@ -2,14 +2,14 @@ import type { Clock } from '../../../runtime/index.js';
 import { anchorOf, isUsable, RISES_KEPT } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 
-/** A chain that has not grown for this long has ended. */
+/** A chain that has not grown for this long counts as ended. */
 const STANDSTILL_MS = 30_000;
-/** A node that has not reported a head for this long is not waited for. */
+/** How long to wait for a node that reports no head. */
 const UNHEARD_MS = 60_000;
 
 /**
- * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, another node's chain goes on
- * above its root. `undecided`: other nodes have yet to be heard.
+ * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, as another node's chain continues
+ * above its root. `undecided`: other nodes have not shown yet which of the two is true.
  */
 export type SporkVerdict = 'followed' | 'contradicted' | 'undecided';
 
@@ -18,7 +18,7 @@ interface Claim {
   readonly rootHeight: number;
   readonly toldAtMs: number;
   verdict: SporkVerdict;
-  /** Blocks of its heights may be on their way into the store. */
+  /** It has been followed: blocks of its heights may be on their way into the store. */
   wasFollowed: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface UndecidedSpork {
   readonly rootHeight: number;
   /** The nodes that claim it. */
   readonly tellers: readonly string[];
-  /** The nodes of earlier sporks that neither contradict it nor have come to their end. */
+  /** The nodes of earlier sporks that neither contradict it nor have ended. */
   readonly awaited: readonly string[];
 }
 
@@ -36,25 +36,25 @@ export interface SporkVerifierDependencies {
   members(): readonly PoolMember[];
   /** True for a root that the store has recorded. */
   isStored(rootHeight: number): boolean;
-  /** True for a root above the first height of the store: its spork follows upon another one. */
+  /** True for a root above the first height of the store: its spork follows another one. */
   isAboveFirst(rootHeight: number): boolean;
 }
 
 /**
  * Decides which sporks are followed. Those of the spork table and the configuration are. A spork that only nodes claim
- * is followed unless an honest node contradicts it; that its first block continues our chain is checked by the parent
- * links.
+ * is followed unless an honest node contradicts it; the parent links check that its first block continues our chain.
  *
- * A claim says that the nodes of earlier sporks have nothing above its root. A lie would leave the liar alone with
- * those heights. So each of those nodes is heard first: one whose chain goes on past the root contradicts. A block at
- * the root alone is no contradiction: the spork may have discarded it. Bounded by the number of nodes: one claim each.
+ * A claim says that the nodes of earlier sporks have nothing above its root. If it were a lie, only the liar would be
+ * asked for those heights. So each of those nodes is checked first: one whose chain continues above the root contradicts
+ * the claim. A block just at the root is no contradiction: the spork may have discarded it. Bounded by the number of
+ * nodes: one claim each.
  */
 export class SporkVerifier {
-  /** Where the sporks begin and end that are believed without a question. */
+  /** Where the sporks that need no verification begin and end. */
   readonly known: readonly number[];
   readonly #dependencies: SporkVerifierDependencies;
   readonly #claims = new Map<number, Claim>();
-  /** Nodes whose claim was contradicted: their next claim holds up nothing. */
+  /** Nodes whose claim was contradicted: their next claim delays nothing. */
   readonly #doubted = new Set<PoolMember>();
 
   constructor(options: { readonly known: readonly number[] }, dependencies: SporkVerifierDependencies) {
@@ -82,13 +82,13 @@ export class SporkVerifier {
 
   verdict(rootHeight: number): SporkVerdict {
     if (this.known.includes(rootHeight)) return 'followed';
-    // A claim of this very moment: it is entered with the answer.
+    // `undecided`: a claim that is being made, and is entered after the handshake.
     return this.#claims.get(rootHeight)?.verdict ?? 'undecided';
   }
 
   /**
-   * True when a block of this height may be recorded as of this spork: it is followed, or was when its root was read,
-   * before another node appeared that has to be heard.
+   * True when a block of this height may be recorded with this spork: it is followed, or was when its root was read,
+   * before another node appeared that has to be checked.
    */
   mayRecord(rootHeight: number, height: number): boolean {
     const verdict = this.verdict(rootHeight);
@@ -101,7 +101,7 @@ export class SporkVerifier {
     return this.#undecided(height) !== undefined;
   }
 
-  /** The undecided spork that keeps the heights from this one on from being requested. */
+  /** The undecided spork because of which the heights from this one on are not requested. */
   undecidedAt(height: number): UndecidedSpork | undefined {
     const claim = this.#undecided(height);
     return claim && this.#describe(claim);
@@ -137,7 +137,7 @@ export class SporkVerifier {
 
   #judge(claim: Claim): SporkVerdict {
     const witnesses = this.#witnesses(claim);
-    if (witnesses.some((witness) => goesOn(witness, claim))) return 'contradicted';
+    if (witnesses.some((witness) => hasContinued(witness, claim))) return 'contradicted';
     if (this.#dependencies.isStored(claim.rootHeight)) return 'followed';
     return this.#awaited(claim).length > 0 ? 'undecided' : 'followed';
   }
@@ -166,7 +166,7 @@ export class SporkVerifier {
     });
   }
 
-  /** The nodes that have yet to be heard. */
+  /** The nodes that may still contradict the claim. */
   #awaited(claim: Claim): readonly PoolMember[] {
     const members = this.#dependencies.members();
     const unknown = members.filter(
@@ -174,12 +174,12 @@ export class SporkVerifier {
     );
     // A store without blocks below the root has nothing to lose.
     const isWaitedFor = this.#dependencies.isAboveFirst(claim.rootHeight) && this.#isYoung(claim.toldAtMs);
-    const witnesses = this.#witnesses(claim).filter((witness) => this.#mayGoOn(witness, claim));
+    const witnesses = this.#witnesses(claim).filter((witness) => this.#mayContinue(witness, claim));
     return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
   }
 
-  /** It was not seen to stand still since the claim was made, and it has reported its head recently. */
-  #mayGoOn({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
+  /** The node's head has not been seen to stall since the claim, and was reported recently. */
+  #mayContinue({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
     const heardAtMs = head?.atMs ?? -Infinity;
     if (heardAtMs - Math.max(toldAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
     return this.#isYoung(Math.max(toldAtMs, heardAtMs));
@@ -199,7 +199,8 @@ export class SporkVerifier {
   }
 }
 
-function goesOn({ highestHead, risesMs }: PoolMember, { rootHeight, toldAtMs }: Claim): boolean {
+/** True when the node's chain has grown since the claim, and is above the root. */
+function hasContinued({ highestHead, risesMs }: PoolMember, { rootHeight, toldAtMs }: Claim): boolean {
   const [first] = risesMs;
   return (
     risesMs.length === RISES_KEPT && first !== undefined && first >= toldAtMs && highestHead >= rootHeight

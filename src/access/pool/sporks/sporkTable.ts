@@ -5,15 +5,15 @@ import { parseEndpoint } from '../../transport/endpoint.js';
 /** One spork of a network and the nodes that serve its heights. */
 export interface Spork {
   readonly name: string;
-  /** The height of its first block, which continues the heights of the spork before. */
+  /** The height of its first block, which continues the heights of the previous spork. */
   readonly rootHeight: number;
   /** The root height of the next spork; `null` while this one is live. */
   readonly endHeightExclusive: number | null;
   /** Id of the root block's parent, as 64 hex digits. */
   readonly rootParentId: string;
   /**
-   * Whether that parent is the block below the root, as nodes of the spork before have it: then no other may be there.
-   * Default true. False only if heights or parents are known not to continue.
+   * Whether that parent is the block that nodes of the previous spork have below the root: then no other block is
+   * accepted there. Default true. False only if heights or parents are known not to continue.
    */
   readonly rootParentIsBelow?: boolean;
   /** At least one, in the form of `parseEndpoint`. */

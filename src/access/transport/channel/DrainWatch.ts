@@ -2,17 +2,17 @@ import { connectivityState } from '@grpc/grpc-js';
 import type { ChannelInterface } from '@grpc/grpc-js';
 import type { Clock } from '../../../runtime/index.js';
 
-/** If the connection broke, its streams have ended by then, each with its own status. */
+/** Wait before ending streams: if the connection broke, they have ended by then, each with its own status. */
 const DRAIN_AFTER_MS = 1_000;
 
 /**
- * A node that shuts down gracefully sends GOAWAY and waits for open calls. Streams would hold it up for ever, so they
- * are ended. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue.
+ * A node that shuts down gracefully sends GOAWAY and waits for open calls. Streams would delay it for ever, so this ends
+ * them. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue.
  */
 export class DrainWatch {
   readonly #channel: ChannelInterface;
   readonly #clock: Clock;
-  /** Ends each open stream. */
+  /** A function per open stream, which ends it. */
   readonly #open = new Set<() => void>();
   #isWatching = false;
 

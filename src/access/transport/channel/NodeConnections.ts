@@ -1,9 +1,9 @@
 import type { UnaryMethod } from '../../types.js';
 import type { Channel, StreamCall, StreamSink } from './rpcChannel.js';
 
-/** Consecutive calls of one method that lost their connection before the method gets a connection of its own. */
+/** After this many consecutive calls that lost their connection, a method gets a connection of its own. */
 const BREAKS_BEFORE_APART = 2;
-/** Consecutive missed deadlines, without an answer between them, before the channel counts as dead and is replaced. */
+/** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 
 export interface NodeConnectionsDependencies {
@@ -11,14 +11,14 @@ export interface NodeConnectionsDependencies {
   readonly events: {
     /** Nothing was answered on a connection. */
     onOutage?(): void;
-    /** Calls go out on a new connection. Reported once until something is answered again. */
+    /** Calls use a new connection. Reported once until something is answered again. */
     onReconnect?(): void;
   };
 }
 
 /**
  * The connections to one node: one for all unary calls, one for each stream, and one for each method whose calls keep
- * breaking theirs. A connection on which nothing is answered any more is replaced.
+ * breaking their connection. A connection on which nothing is answered any more is replaced.
  */
 export class NodeConnections {
   readonly #dependencies: NodeConnectionsDependencies;
@@ -42,8 +42,8 @@ export class NodeConnections {
   }
 
   /**
-   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection over one call would take
-   * every stream with it, and a stream that we do not read would use up the window of all.
+   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would
+   * break every stream, and a stream that we do not read would use up the window of all.
    */
   openStream(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#shared.stream(path, request, sink);
@@ -63,7 +63,7 @@ export class NodeConnections {
     this.#reconnects = 0;
   }
 
-  /** A method whose calls keep losing their connection gets one of its own, so that it takes no other call with it. */
+  /** A method whose calls keep losing their connection gets one of its own, so that it breaks no other call. */
   lost(method: UnaryMethod): void {
     if (this.#isClosed) return;
     const breaking = this.#breaking.get(method) ?? { breaks: 0 };
@@ -72,7 +72,7 @@ export class NodeConnections {
     if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#dependencies.openChannel();
   }
 
-  /** A call got no answer in time. One sent on an older connection says nothing about the present one. */
+  /** A call got no answer in time. A call on an older connection says nothing about the present one. */
   missedDeadline(generation: object): void {
     if (generation !== this.#shared.generation) return;
     this.#missedDeadlines += 1;

@@ -6,8 +6,8 @@ const MAX_TEXT_CHARACTERS = 500;
 
 /**
  * By default the gRPC library writes to standard error, including text from callers and nodes: anybody could flood it,
- * or forge lines. This makes its messages fields of our log, at the debug level. It affects the whole process, because
- * the library has no other way: for the composition root alone.
+ * or forge lines. This makes its messages fields of our log, at the debug level. The library offers this only for the
+ * whole process: call it in the composition root only.
  */
 export function redirectGrpcLog({ logger }: { readonly logger: Pick<Logger, 'debug'> }): void {
   const note = (...words: readonly unknown[]): void => {

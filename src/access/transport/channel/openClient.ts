@@ -10,7 +10,7 @@ const RECONNECT_MAX_MS = 2_000;
 const KEEPALIVE_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/** A connection of its own to one node. It connects when first used, and again after it was lost. */
+/** A separate connection to one node. It connects when first used, and again after it was lost. */
 export function openClient(options: {
   readonly endpoint: Endpoint;
   readonly maxMessageBytes: number;

@@ -18,13 +18,13 @@ import type { CallStatus } from '../upstreamErrors.js';
 const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
 /**
  * A unary call that has not ended this long after its deadline is ended here. gRPC takes deadlines from the wall clock,
- * which may be set; and nothing may keep a height waiting for ever.
+ * which may be set; and no height may wait for ever.
  */
 const OVERDUE_MS = 2_000;
 
 export interface ChannelOptions {
   readonly endpoint: Endpoint;
-  /** Larger answers are refused with RESOURCE_EXHAUSTED and a text of its own. */
+  /** Larger answers fail with RESOURCE_EXHAUSTED and a text that names the size. */
   readonly maxMessageBytes: number;
   readonly userAgent: string;
 }
@@ -32,7 +32,7 @@ export interface ChannelOptions {
 /** Receives a stream, one message per `read()`. */
 export interface StreamSink {
   onMessage(message: Buffer): void;
-  /** Once, last; code 0 when the node ended the stream without an error. */
+  /** Called once, last; code 0 when the node ended the stream without an error. */
   onEnd(callStatus: CallStatus): void;
 }
 
@@ -54,7 +54,7 @@ export interface Channel {
   ): Promise<Buffer>;
   /**
    * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends
-   * without an error when the node says that it takes no more calls on this connection.
+   * without an error when the node accepts no more calls on this connection.
    */
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall;
   /**
@@ -68,11 +68,11 @@ export interface Channel {
 
 export interface ChannelDependencies {
   readonly clock: Clock;
-  /** The bearer token that each call brings along, as it is by then. Default: none. */
+  /** The bearer token of each call, read for each call. Default: none. */
   readonly token?: (() => string | undefined) | undefined;
 }
 
-/** How a node is reached. */
+/** Opens the channel to a node. */
 export type OpenChannel = (options: ChannelOptions, dependencies: ChannelDependencies) => Channel;
 
 /** One transport connection and the calls that are under way on it. */
@@ -83,15 +83,15 @@ interface Connection {
   retired: boolean;
   readonly cancels: CancelBudget;
   /**
-   * Given up by their callers and left to run out: bounded by the calls that the node answers late, each until its time
-   * limit.
+   * Calls that their callers abandoned, and that are left to run out. Bounded by the calls that the node answers late,
+   * each until its deadline.
    */
-  readonly forsaken: Set<StreamCall>;
+  readonly abandoned: Set<StreamCall>;
   readonly drain: DrainWatch;
 }
 
 /**
- * A gRPC channel over one connection. Uses grpc-js's channel itself, beneath its client classes, because those read
+ * A gRPC channel over one connection. Uses grpc-js's channel directly instead of its client classes, because those read
  * sixteen stream messages ahead: here only the reader decides when the next message is taken.
  */
 class RpcChannel implements Channel {
@@ -124,7 +124,7 @@ class RpcChannel implements Channel {
       const onAbort = (): void => {
         if (signal !== undefined) reject(abortReason(signal));
         if (connection.cancels.take()) call.cancel();
-        else connection.forsaken.add(call);
+        else connection.abandoned.add(call);
       };
       const connection = this.#connection;
       const overdue = this.#clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
@@ -139,7 +139,7 @@ class RpcChannel implements Channel {
         onEnd: (callStatus) => {
           overdue.cancel();
           signal?.removeEventListener('abort', onAbort);
-          connection.forsaken.delete(call);
+          connection.abandoned.delete(call);
           if (callStatus.code !== status.OK) reject(new CallFailure(callStatus));
           else if (answer === undefined) reject(new CallFailure(NO_ANSWER));
           else resolve(answer);
@@ -228,12 +228,12 @@ class RpcChannel implements Channel {
     const cancels = new CancelBudget({ clock: this.#clock });
     const channel = client.getChannel();
     const drain = new DrainWatch({ channel, clock: this.#clock });
-    return { client, channel, calls: 0, retired: false, cancels, forsaken: new Set(), drain };
+    return { client, channel, calls: 0, retired: false, cancels, abandoned: new Set(), drain };
   }
 
   #retire(connection: Connection): void {
     connection.retired = true;
-    for (const call of connection.forsaken) call.cancel();
+    for (const call of connection.abandoned) call.cancel();
     this.#closeWhenUnused(connection);
   }
 
@@ -242,7 +242,7 @@ class RpcChannel implements Channel {
   }
 }
 
-/** Over gRPC, the only kind outside of tests. */
+/** A channel over gRPC, the only kind outside of tests. */
 export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
 const MADE_WAY: CallStatus = { code: status.OK, details: '' };

@@ -3,15 +3,15 @@ import { doublingMs } from '../../../runtime/index.js';
 
 /** Pause after the node answered with a rate limit: short, doubling while it keeps doing so. */
 const PAUSE = { minMs: 250, maxMs: 4_000 };
-/** What remains of the rate after that. */
+/** The share of the rate that remains after that. */
 const RATE_CUT = 0.5;
-/** Neither the adapted rate nor the share of a process falls below it. */
+/** The least adapted rate, and the least share of a process. */
 const MIN_RATE_PER_SECOND = 1;
 /** Recovery per second at full pace, as a share of the rate at which the limit was hit. */
 const RECOVERY_SHARE = 0.05;
 /** What each success adds to a rate that doubles every second at full pace. */
 const DOUBLING_STEP = Math.LN2;
-/** After this many consecutive refusals, the last of them of a lone call, the rate was not the reason. */
+/** After this many consecutive refusals, the last ones of single calls, the rate is not the reason. */
 const REFUSALS_OF_EVERYTHING = 4;
 /**
  * Without a configured rate, the adapted one is dropped once it reaches this multiple of the rate at which the limit
@@ -27,12 +27,11 @@ export interface CallRateDependencies {
 }
 
 /**
- * How fast one method of one access node may be called: the configured rate, and what the node's own "rate limit
- * reached" answers teach. Each such answer holds the method back (250 ms doubling to 4 s) and halves the rate, which
- * then grows with every successful call (additive increase, multiplicative decrease). Consecutive refusals without a
- * success between them are one episode. It began at the rate that was too high for the node: half of that is safe, and
- * is reached again by doubling. If the node refused everything for a while, our rate was not the reason: it doubles
- * until the next refusal.
+ * How fast one method of one access node may be called: the configured rate, adapted by the node's own "rate limit
+ * reached" answers. Each such answer holds the method back (250 ms doubling to 4 s) and halves the rate, which then grows
+ * with every successful call (additive increase, multiplicative decrease). Consecutive refusals without a success between
+ * them are one episode. It began at a rate that was too high for the node: half of that is safe, and is reached again by
+ * doubling. If the node refused everything for a while, our rate was not the reason: it doubles until the next refusal.
  */
 export class CallRate {
   readonly #rateOfAll: number;
@@ -70,7 +69,7 @@ export class CallRate {
     return this.#adaptedRate !== undefined;
   }
 
-  /** Until then a rate limit that the node answered holds every call back; monotonic milliseconds. */
+  /** Monotonic milliseconds until which a rate limit that the node answered holds every call back. */
   get pausedUntilMs(): number {
     return this.#pausedUntilMs;
   }
@@ -85,7 +84,7 @@ export class CallRate {
     return this.#pauses >= REFUSALS_OF_EVERYTHING;
   }
 
-  /** This process's share of what is configured. */
+  /** This process's share of the configured rate. */
   get #configuredRate(): number | undefined {
     const rate = this.#rateOfAll;
     if (rate <= 0) return undefined;
@@ -99,7 +98,7 @@ export class CallRate {
   }
 
   /**
-   * The node answered a call that was sent after the last cut: the pause starts short again and the adapted rate grows.
+   * The node answered a call that was sent after the last cut: the next pause is short again, and the adapted rate grows.
    * True when it had refused everything until then.
    */
   succeeded(): boolean {
@@ -109,7 +108,7 @@ export class CallRate {
     return wasShut;
   }
 
-  /** The node answered such a call with its rate limit. */
+  /** The node refused a call that was sent after the last cut, because of its rate limit. */
   refused(nowMs: number): void {
     this.#rollSecond(nowMs);
     const observed = Math.max(this.#sentLastSecond, this.#sentThisSecond, MIN_RATE_PER_SECOND);

@@ -14,7 +14,7 @@ export interface MethodLimiterOptions {
   readonly maxWaiting: number;
 }
 
-/** What keeps a method of a node from being called as often as one likes. */
+/** The present limit on the calls of a method to a node. */
 export interface CallLimit {
   /** Calls per second that may be sent now; `undefined` = unlimited. */
   readonly ratePerSecond: number | undefined;
@@ -36,12 +36,12 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** Priority: the line that follows the head, then forwarded calls, then history. */
-export const callRanks = ['live', 'forwarded', 'history'] as const;
+/** In order of priority: calls for the live range, forwarded calls, calls for history. */
+const callRanks = ['live', 'forwarded', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
 
 /**
- * Calls that history leaves free for the others where that many may be sent at once, so that they need not wait for it.
+ * Calls that history leaves to the others, if the burst allows more than that, so that they need not wait for history.
  */
 const LEFT_BY_HISTORY = 1;
 
@@ -55,8 +55,8 @@ export class MethodLimiter {
   readonly #rate: CallRate;
   #tokens: number;
   #refilledAtMs: number;
-  /** A queue for each rank: its callers are admitted only while no queue before it has any. */
-  readonly #lines: Readonly<Record<CallRank, Set<Waiter>>> = {
+  /** A queue for each rank: its callers are admitted only while all queues before it are empty. */
+  readonly #queues: Readonly<Record<CallRank, Set<Waiter>>> = {
     live: new Set(),
     forwarded: new Set(),
     history: new Set(),
@@ -97,26 +97,25 @@ export class MethodLimiter {
 
   /** True when no further caller of the rank may wait. */
   isFull(rank: CallRank = 'live'): boolean {
-    return this.#lines[rank].size >= this.#maxWaiting;
+    return this.#queues[rank].size >= this.#maxWaiting;
   }
 
-  /** Milliseconds until a new call of the rank could be sent, behind those that wait before it. */
+  /** Milliseconds until a new call of the rank could be sent, behind the calls that wait already. */
   delayMs(rank: CallRank = 'live'): number {
     return this.#delayMs(rank, this.#waitingBefore(rank));
   }
 
   /**
-   * A permit if a call may be sent now, else the promise of one; first come, first served within a rank, and only what
-   * the ranks before it leave of the rate. The caller checks `isFull` first. Expected errors: the signal's abort
-   * reason.
+   * A permit if a call may be sent now, else the promise of one: first come, first served within a rank, after all ranks
+   * before it. The caller checks `isFull` first. Expected errors: the signal's abort reason.
    */
   acquire(signal?: AbortSignal, rank: CallRank = 'live'): Permit | Promise<Permit> {
     if (this.#waitingBefore(rank) === 0 && this.delayMs(rank) === 0) return this.#take();
-    return this.#wait(this.#lines[rank], signal);
+    return this.#wait(this.#queues[rank], signal);
   }
 
   /**
-   * The node answered the call: the pause starts short again and the adapted rate grows. True when it had refused
+   * The node answered the call: the next pause is short again, and the adapted rate grows. True when it had refused
    * everything until then.
    */
   succeeded(permit: Permit): boolean {
@@ -128,7 +127,7 @@ export class MethodLimiter {
     return wasShut;
   }
 
-  /** The node answered with its rate limit. Of the calls that were under way together only the first counts. */
+  /** The node refused the call because of its rate limit. Of several calls under way together only the first counts. */
   rateLimited(permit: Permit): void {
     if (permit.cuts !== this.#rate.cuts) return;
     this.#rate.refused(this.#clock.monotonic());
@@ -138,7 +137,7 @@ export class MethodLimiter {
     this.#schedule();
   }
 
-  #wait(line: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
+  #wait(queue: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         admit: () => {
@@ -147,7 +146,7 @@ export class MethodLimiter {
         },
       };
       const onAbort = (): void => {
-        line.delete(waiter);
+        queue.delete(waiter);
         if (this.#nobodyWaits) this.#cancelTimer();
         if (signal !== undefined) reject(abortReason(signal));
       };
@@ -156,7 +155,7 @@ export class MethodLimiter {
         return;
       }
       signal?.addEventListener('abort', onAbort, { once: true });
-      line.add(waiter);
+      queue.add(waiter);
       this.#schedule();
     });
   }
@@ -165,10 +164,10 @@ export class MethodLimiter {
     return this.#waitingBefore('history') === 0;
   }
 
-  /** Waiting callers of the rank and of those before it. */
+  /** The number of waiting callers of the rank and of all ranks before it. */
   #waitingBefore(rank: CallRank): number {
     const ranks = callRanks.slice(0, callRanks.indexOf(rank) + 1);
-    return ranks.reduce((sum, each) => sum + this.#lines[each].size, 0);
+    return ranks.reduce((sum, each) => sum + this.#queues[each].size, 0);
   }
 
   #burst(): number {
@@ -189,7 +188,7 @@ export class MethodLimiter {
     this.#refilledAtMs = now;
   }
 
-  /** Milliseconds until a call of the rank may be sent behind so many others. */
+  /** Milliseconds until a call of the rank may be sent behind this many others. */
   #delayMs(rank: CallRank, others: number): number {
     const now = this.#clock.monotonic();
     this.#refill(now);
@@ -202,7 +201,7 @@ export class MethodLimiter {
   }
 
   #schedule(): void {
-    const first = callRanks.find((rank) => this.#lines[rank].size > 0);
+    const first = callRanks.find((rank) => this.#queues[rank].size > 0);
     if (this.#timer !== undefined || first === undefined) return;
     // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
     this.#timer = this.#clock.setTimer(Math.ceil(this.#delayMs(first, 0)), () => {
@@ -213,13 +212,13 @@ export class MethodLimiter {
 
   #admitWaiting(): void {
     for (const rank of callRanks) {
-      const line = this.#lines[rank];
-      for (const waiter of line) {
+      const queue = this.#queues[rank];
+      for (const waiter of queue) {
         if (this.#delayMs(rank, 0) > 0) {
           this.#schedule();
           return;
         }
-        line.delete(waiter);
+        queue.delete(waiter);
         waiter.admit();
       }
     }

@@ -3,14 +3,14 @@ import { abortReason, asError } from '../../../runtime/index.js';
 import type { StreamCall, StreamSink } from '../channel/rpcChannel.js';
 import type { CallStatus } from '../upstreamErrors.js';
 
-/** How one stream is opened, read and judged. */
+/** How to open and decode one stream, and how to type its errors. */
 export interface StreamSource<T> {
   open(sink: StreamSink): StreamCall;
-  /** Whatever it throws ends the stream and is thrown to the reader. */
+  /** An error ends the stream, and is thrown to the reader. */
   decode(message: Buffer): T;
   /** Turns a status into the reader's error. */
   fail(callStatus: CallStatus): Error;
-  /** What to read instead when the node does not know the method. */
+  /** What to read instead when the node does not support the method. */
   fallback?(): StreamSource<T> | undefined;
 }
 
@@ -43,7 +43,7 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
     return this;
   }
 
-  /** Expected errors: what the source's `fail` makes of a status; the signal's abort reason. */
+  /** Expected errors: those of the source's `fail`; the signal's abort reason. */
   next(): Promise<IteratorResult<T, undefined>> {
     if (this.#end === undefined && this.#signal.aborted) this.#finish(abortReason(this.#signal));
     if (this.#end !== undefined) {

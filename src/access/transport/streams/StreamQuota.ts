@@ -1,9 +1,9 @@
 import type { Clock } from '../../../runtime/index.js';
 
-/** After a node refused a stream because it has none left, no dispensable stream is opened there for this long. */
+/** After a node refused a stream for lack of streams, no dispensable stream is opened there for this long. */
 const SCARCE_MS = 60_000;
 
-/** How a stream is opened: those of a lower rank make way first. */
+/** The priority of a stream: those of a lower rank make way first. */
 export type StreamRank =
   /** Indispensable. */
   | 'needed'
@@ -15,7 +15,7 @@ export type StreamRank =
 /** The streams of one node that make way when it grants few. */
 export class StreamQuota {
   readonly #clock: Clock;
-  /** Ends each open stream that makes way. */
+  /** A function per open stream that makes way, which ends it. */
   readonly #open = { spare: new Set<() => void>(), history: new Set<() => void>() };
   #untilMs = -Infinity;
   #historyUntilMs = -Infinity;
@@ -41,7 +41,7 @@ export class StreamQuota {
     return () => open.delete(end);
   }
 
-  /** The node has no stream to spare: streams of a lower rank than the refused one make way. */
+  /** The node refused a stream for lack of streams: those of a lower rank make way. */
   refused(rank: StreamRank): void {
     const untilMs = this.#clock.monotonic() + SCARCE_MS;
     if (rank === 'history') {

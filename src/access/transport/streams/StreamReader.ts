@@ -13,7 +13,7 @@ export interface StreamReaderDependencies<T> {
   /** Cancels the reader when it aborts. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** Gets a bug that shows in the stream after it was cancelled. Default: an unhandled rejection. */
+  /** Receives a bug in the stream that appears after it was cancelled. Default: an unhandled rejection. */
   readonly onLateError?: (error: unknown) => void;
 }
 
@@ -47,8 +47,8 @@ export class StreamReader<T> {
   }
 
   /**
-   * The next item; one read at a time. Expected errors: those of the stream, and what the reader, or its signal, was
-   * cancelled with.
+   * The next item; one read at a time. Expected errors: those of the stream, and the reason with which the reader or its
+   * signal was cancelled.
    */
   read(): Promise<StreamRead<T>> {
     const { signal } = this.#controller;
@@ -72,8 +72,8 @@ export class StreamReader<T> {
   }
 
   /**
-   * Ends the stream; a pending read rejects with the reason. It waits for nothing: a hanging stream cannot block its
-   * reader. Idempotent: the first reason wins.
+   * Ends the stream; a pending read rejects with the reason. Does not wait: a hanging stream cannot block its reader.
+   * Idempotent: the first reason wins.
    */
   cancel(reason: Error = new AbortError()): void {
     if (this.#controller.signal.aborted) return;
@@ -86,7 +86,7 @@ export class StreamReader<T> {
     this.#iterator.return?.().catch((error: unknown) => this.#judgeLate(error));
   }
 
-  /** The timer of an earlier read serves this one too: when it fires it is set again for the rest. */
+  /** Reuses the timer of an earlier read: when it fires, it is set again for the rest. */
   #watch(): void {
     if (this.#limitMs === undefined) return;
     this.#readAtMs = this.#clock.monotonic();

@@ -11,11 +11,11 @@ const WEIGH_AGAIN_MS = 5_000;
 
 /** The size of a store in a database, as measured last. The disks of a database are not watched. */
 export class DatabaseWatch implements WriteRoom {
-  readonly #store: Pick<SharedStore, 'weigh'>;
+  readonly #store: Pick<SharedStore, 'sizeBytes'>;
   readonly #clock: Clock;
   #storeBytes: number | undefined;
 
-  constructor(dependencies: { readonly store: Pick<SharedStore, 'weigh'>; readonly clock: Clock }) {
+  constructor(dependencies: { readonly store: Pick<SharedStore, 'sizeBytes'>; readonly clock: Clock }) {
     this.#store = dependencies.store;
     this.#clock = dependencies.clock;
   }
@@ -60,7 +60,7 @@ export class DatabaseWatch implements WriteRoom {
 
   async #weigh(): Promise<boolean> {
     try {
-      this.#storeBytes = await this.#store.weigh();
+      this.#storeBytes = await this.#store.sizeBytes();
       return true;
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;

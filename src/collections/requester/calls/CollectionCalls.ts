@@ -16,7 +16,7 @@ import { ResponseQueue } from './ResponseQueue.js';
 import type { Answer } from './ResponseQueue.js';
 
 export interface CollectionCallsOptions {
-  /** Most answers that passed their slot on and have not been processed. */
+  /** The most unprocessed answers that have passed their slot on. */
   readonly concurrency: number;
 }
 
@@ -30,11 +30,11 @@ export interface CollectionCallsDependencies {
   readonly metrics: Pick<Metrics, 'collectionsRequested' | 'requestsCancelled'>;
   /** Takes an answer that is still wanted; not verified yet. */
   onAnswer(answer: Answer): void;
-  /** The call refused, and continues another way: what delays it is known before it ends. */
+  /** The rate limit refused a part of the call, which continues: `explain` can name the cause before the call ends. */
   onRefused(question: Question, error: UpstreamError): void;
   /** The call failed, or was cancelled. */
   onFailure(question: Question, error: unknown, cancelled: boolean): void;
-  /** A slot or a place in the queue of answers is free again. */
+  /** A slot, or a place in the queue of answers, has become free. */
   onRoom(): void;
   /** Takes what any of these threw. */
   onFatal(error: unknown): void;
@@ -77,7 +77,7 @@ export class CollectionCalls {
     use: SlotUse,
   ): void {
     const { clock, order, slots } = this.#dependencies;
-    if (!slots.tryAcquire(node.name, use)) throw new Error('a call left without a slot');
+    if (!slots.tryAcquire(node.name, use)) throw new Error('a call was sent without a slot');
     wanted.attempts += 1;
     wanted.lastNode = node.name;
     wanted.lastWay = way;
@@ -94,7 +94,7 @@ export class CollectionCalls {
     });
   }
 
-  /** Nobody wants the collection any more: a call under way is cancelled and removes the entry when it returns. */
+  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
   cancel(wanted: WantedCollection): void {
     const { mcq, metrics } = this.#dependencies;
     const { call } = wanted;

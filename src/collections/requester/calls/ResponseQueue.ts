@@ -17,7 +17,7 @@ export interface Answer {
   readonly sentAtMs: number;
   /** Monotonic milliseconds. */
   readonly receivedAtMs: number;
-  /** Its slot, if the next call may not have it before this answer has been processed. */
+  /** The use of its slot, if the slot stays taken until this answer has been processed. */
   readonly slotUse: SlotUse | undefined;
 }
 
@@ -58,32 +58,31 @@ export class ResponseQueue {
     return this.#answers.splice(0);
   }
 
-  /** After everything that is due by now has run. */
   #nextTurn(): void {
     this.#dependencies.clock.setTimer(0, () => this.#onTurn());
   }
 
   #onTurn(): void {
     try {
-      this.#deal();
+      this.#processSome();
     } catch (error) {
       this.#dependencies.onFatal(error);
     }
   }
 
-  #deal(): void {
+  #processSome(): void {
     const { clock } = this.#dependencies;
     const endsAtMs = clock.monotonic() + TURN_MS;
-    let dealtWith = 0;
+    let processed = 0;
     try {
       do {
-        const answer = this.#answers[dealtWith];
+        const answer = this.#answers[processed];
         if (answer === undefined) break;
-        dealtWith += 1;
+        processed += 1;
         this.#dependencies.onAnswer(answer);
       } while (clock.monotonic() < endsAtMs);
     } finally {
-      this.#answers.splice(0, dealtWith);
+      this.#answers.splice(0, processed);
       if (this.#answers.length > 0) this.#nextTurn();
       this.#dependencies.onTurnEnd();
     }

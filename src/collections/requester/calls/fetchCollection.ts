@@ -2,15 +2,15 @@ import { UpstreamError } from '../../../access/index.js';
 import type { AccessNode } from '../../../access/index.js';
 import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../../../flow/index.js';
 import type { Identifier } from '../../../flow/index.js';
-import { AbortError, abortReason } from '../../../runtime/index.js';
+import { AbortError, abortReason, childOf } from '../../../runtime/index.js';
 import type { CollectionWay } from '../../ports.js';
 
 /** Transactions of one collection requested at once; each takes a slot of the endpoint, the first uses the caller's. */
 const MAX_PARALLEL_TRANSACTIONS = 8;
 
 /**
- * How often a transaction is retried that the node's rate limit refused. The limit itself then delays calls to the
- * node; restarting all transactions each time would never finish a large collection under a low limit.
+ * How often to retry a transaction that the node's rate limit refused. The limit itself delays calls to the node;
+ * restarting all transactions each time would never finish a large collection under a low limit.
  */
 const MAX_RATE_LIMITED = 5;
 
@@ -32,11 +32,10 @@ export interface FetchDependencies {
 }
 
 /**
- * One attempt to get a collection's transactions from one node, as wire bytes in order. Uses `GetFullCollectionByID`,
- * or, when told to or when the node does not know that call, the light collection and then each transaction from the
- * same node. The caller holds one slot of the endpoint throughout. The body is not verified here; the light
- * collection's list is, before anything is fetched from it. Expected errors: UpstreamError; InvalidCollectionError; the
- * signal's abort reason.
+ * One attempt to get a collection's transactions from one node, as wire bytes in order. Uses `GetFullCollectionByID`, or,
+ * if `way` says so or the node does not support that call, the light collection and then each transaction from the same
+ * node. The caller holds one slot of the endpoint throughout. Only the list of a light collection is verified here,
+ * before its transactions are fetched. Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
  */
 export async function fetchCollection(
   id: Identifier,
@@ -69,24 +68,20 @@ async function fetchTransactions(
   options: FetchOptions,
   { onRefused, ...slots }: Pick<FetchDependencies, 'tryAcquireSlot' | 'releaseSlot' | 'onRefused'>,
 ): Promise<readonly Uint8Array[]> {
-  const controller = new AbortController();
-  const onAbort = (): void => controller.abort(abortReason(options.signal));
-  if (options.signal.aborted) onAbort();
-  options.signal.addEventListener('abort', onAbort, { once: true });
-
+  const child = childOf(options.signal);
   const bodies = new Array<Uint8Array>(ids.length);
   const queue = ids.entries();
   let failure: { readonly error: unknown } | undefined;
   const work = async (): Promise<void> => {
     for (const [place, id] of queue) {
-      if (controller.signal.aborted) return;
+      if (child.signal.aborted) return;
       try {
         const { timeoutMs } = options;
-        const ask = () => node.getTransaction(id, { signal: controller.signal, timeoutMs });
-        bodies[place] = await patiently(ask, { node, onRefused });
+        const ask = () => node.getTransaction(id, { signal: child.signal, timeoutMs });
+        bodies[place] = await retryRefused(ask, { node, onRefused });
       } catch (error) {
         failure ??= { error };
-        controller.abort(new AbortError('another transaction of the collection failed'));
+        child.abort(new AbortError('another transaction of the collection failed'));
         return;
       }
     }
@@ -103,14 +98,14 @@ async function fetchTransactions(
   while (workers.length < Math.min(MAX_PARALLEL_TRANSACTIONS, ids.length) && slots.tryAcquireSlot())
     workers.push(extra());
   await Promise.all(workers);
-  options.signal.removeEventListener('abort', onAbort);
+  child.abort();
   if (options.signal.aborted) throw abortReason(options.signal);
   if (failure !== undefined) throw failure.error;
   return bodies;
 }
 
 /** Retries a call that the rate limit refused, a few times, unless the node refuses all such calls. */
-async function patiently<T>(
+async function retryRefused<T>(
   call: () => Promise<T>,
   { node, onRefused }: { readonly node: AccessNode } & Pick<FetchDependencies, 'onRefused'>,
 ): Promise<T> {
@@ -119,8 +114,8 @@ async function patiently<T>(
       return await call();
     } catch (error) {
       const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
-      const isShut = node.healthOf('GetTransaction') !== 'healthy';
-      if (!isRefused || isShut || refusals >= MAX_RATE_LIMITED) throw error;
+      const isUnhealthy = node.healthOf('GetTransaction') !== 'healthy';
+      if (!isRefused || isUnhealthy || refusals >= MAX_RATE_LIMITED) throw error;
       onRefused(error);
     }
   }

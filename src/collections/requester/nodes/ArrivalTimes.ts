@@ -2,7 +2,7 @@
 const BLOCKS = 100;
 /** Most samples, however many collections those blocks have. */
 const MAX_SAMPLES = 512;
-/** With fewer samples nothing is known: collections are requested at once. */
+/** With fewer samples, collections are requested at once. */
 const MIN_SAMPLES = 5;
 /** A collection that was not there in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
@@ -11,14 +11,14 @@ const SHARE = 0.55;
 /** Bisection steps: finer than a tenth of a millisecond is pointless. */
 const HALVINGS = 20;
 
-/** One collection, in milliseconds after its block was known: not there yet at `lackedMs`, there by `hadMs`. */
+/** When a node got one collection, after its block was known: it lacked it at `lackedMs`, and had it by `hadMs`. */
 interface Arrival {
   readonly height: number;
   readonly lackedMs: number;
   readonly hadMs: number;
 }
 
-/** Of one node: how long after a block is known its collections usually arrive. */
+/** How long after a block is known its collections usually arrive at one node. */
 class NodeArrivals {
   readonly #arrivals: Arrival[] = [];
   #usualMs: number | undefined;
@@ -36,8 +36,8 @@ class NodeArrivals {
   }
 
   /**
-   * The time by which SHARE of them had arrived. The exact arrival is unknown, only the two requests around it: every
-   * moment between them counts as equally likely. So a node that was asked too late is asked earlier next time.
+   * The time by which SHARE of the collections had arrived. The exact arrival is unknown, only the two requests around
+   * it: every moment between them counts as equally likely. So a node that was asked too late is asked earlier next time.
    */
   #measure(): number {
     if (this.#arrivals.length < MIN_SAMPLES) return 0;
@@ -68,7 +68,7 @@ class NodeArrivals {
 export class ArrivalTimes {
   readonly #nodes = new Map<string, NodeArrivals>();
 
-  /** How long after a block is known this node is best asked for its collections; 0 while unknown. */
+  /** How long after a block is known it is best to ask this node for its collections; 0 while unknown. */
   usualMs(node: string): number {
     return this.#nodes.get(node)?.usualMs ?? 0;
   }
@@ -82,7 +82,7 @@ export class ArrivalTimes {
     arrivals.add(arrival);
   }
 
-  /** The collection came from another node: how long this one would have taken is a guess. */
+  /** The collection came from another node: guesses how long this one would have taken. */
   lacked(node: string, { height, lackedMs }: Pick<Arrival, 'height' | 'lackedMs'>): void {
     this.came(node, { height, lackedMs, hadMs: 2 * lackedMs + GUESS_MS });
   }

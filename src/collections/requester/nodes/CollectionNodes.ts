@@ -16,7 +16,7 @@ const HELD_BACK_MS = 100;
 /** Which node to ask, by which call, and for how long; or how long until one may be asked. */
 export type CollectionChoice =
   | { readonly node: AccessNode; readonly way: CollectionWay; readonly timeoutMs: number }
-  /** `undefined`: not a matter of time, a slot has to become free. */
+  /** `retryInMs` is `undefined` when a slot has to become free first. */
   | { readonly node: undefined; readonly retryInMs: number | undefined };
 
 export interface CollectionNodesOptions {
@@ -49,7 +49,7 @@ export class CollectionNodes {
       healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
     });
     if (choice.node === undefined) return choice;
-    // A way that is resting because it failed here counts as well.
+    // A call that is resting because it failed for this collection counts as well.
     const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
     const timeoutMs = this.#ways.timeoutMs(ways - 1 - wanted.silences);
     return { node: choice.node, way: this.#wayTo(choice.node, wanted), timeoutMs };
@@ -81,7 +81,7 @@ export class CollectionNodes {
     this.#ways.sent(node, way);
   }
 
-  /** `answeredInMs`: set when the call brought something. */
+  /** `answeredInMs`: how long the call took; `undefined` if it failed. */
   returned(node: AccessNode, way: CollectionWay, answeredInMs: number | undefined): void {
     this.#ways.returned(node, way);
     if (answeredInMs !== undefined) this.#ways.answered(answeredInMs);
@@ -91,7 +91,7 @@ export class CollectionNodes {
     this.#ways.failed(node, way);
   }
 
-  /** The node delivered it, and it was verified. */
+  /** The node delivered the collection, and it was verified. */
   gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay, sentAtMs: number): void {
     const denial = lastingDenial(wanted, node, this.#dependencies.clock.monotonic());
     if (denial !== undefined && denial !== way) {
@@ -103,7 +103,7 @@ export class CollectionNodes {
     this.#learn(wanted, node, sentAtMs);
   }
 
-  /** This node had a collection of a new block by then; others lacked it when they were asked. */
+  /** Learns that this node had a collection of a new block when it was asked, and that others did not. */
   #learn(wanted: WantedCollection, node: AccessNode, sentAtMs: number): void {
     const { failures, newSinceMs } = wanted;
     const [record] = wanted.heights;
@@ -118,7 +118,7 @@ export class CollectionNodes {
     }
   }
 
-  /** Nodes that know one of the calls; if none does, all of them: they may have learned it. */
+  /** Nodes that support one of the calls; if none does, all of them: they may have been upgraded. */
   #serving(height: number): readonly AccessNode[] {
     const all = this.#dependencies.nodes.forHeight(height, 'GetFullCollectionByID');
     const able = all.filter((node) => waysOf(node).length > 0);

@@ -5,11 +5,11 @@ import type { CollectionWay } from '../../ports.js';
 const FULL = 'GetFullCollectionByID';
 const LIGHT = 'GetCollectionByID';
 
-/** A call without an answer by then is abandoned for another call or node, if there is one. */
+/** After this time without an answer a call is abandoned for another call or node, if there is one. */
 const PATIENCE_MS = 4_000;
 /** A node that is slow but answers gets this multiple of the slowest of its recent answers. */
 const PATIENCE_MULTIPLE = 2;
-/** How much of the slowest answer still counts one answer later. */
+/** The slowest answer decays by this factor with every answer. */
 const SLOWEST_FADES = 0.95;
 
 export interface CollectionWaysOptions {
@@ -17,16 +17,16 @@ export interface CollectionWaysOptions {
   readonly timeoutMs: number;
 }
 
-/** One node's record: failures since each way last worked, and what is under way. */
+/** One node's record: the ways that failed since they last worked, and the calls under way. */
 interface WaysOfNode {
   readonly doubted: Set<CollectionWay>;
   readonly underWay: Record<CollectionWay, number>;
 }
 
 /**
- * Which call to use for collections with each node, and how long it may take. The full collection is preferred; the
- * node says when that call is resting (`supports`). A way that failed is retried with a single call at a time while the
- * other way works. Two counts and two flags per node that was ever asked.
+ * Which call to use for collections with each node, and how long it may take. Prefers the full collection; `supports` says
+ * when that call is resting. A way that failed is retried with a single call at a time while the other way works. Two
+ * counts and two flags per node that was ever asked.
  */
 export class CollectionWays {
   readonly #timeoutMs: number;
@@ -65,13 +65,13 @@ export class CollectionWays {
     this.#slowestMs = Math.max(durationMs, this.#slowestMs * SLOWEST_FADES);
   }
 
-  /** How long a call may take. `others`: ways and nodes besides this one that were not silent about this collection. */
+  /** How long a call may take. `others`: other ways and nodes that may still answer for this collection. */
   timeoutMs(others: number): number {
     if (others <= 0) return this.#timeoutMs;
     return Math.min(this.#timeoutMs, Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs));
   }
 
-  /** The full call failed lately, one such call is testing whether it works again, and the light one works. */
+  /** The full call failed recently, one such call is testing whether it works again, and the light one works. */
   #isBeingTried(name: string): boolean {
     const ways = this.#nodes.get(name);
     return (

@@ -4,7 +4,7 @@ export interface EndpointSlotsOptions {
 }
 
 export interface EndpointSlotsDependencies {
-  /** The share of its slots that history may take, above 0; one of each endpoint in any case. Default: 1. */
+  /** The share of history's slots that it may use now, above 0; at least one per endpoint. Default: 1. */
   readonly historyShare?: () => number;
 }
 
@@ -12,7 +12,7 @@ export interface EndpointSlotsDependencies {
 export type SlotUse = 'lowest' | 'other' | 'history';
 
 /**
- * Slots of each endpoint that only the lowest missing height may take: it alone moves the watermark, and must not queue
+ * Slots of each endpoint that only the lowest missing height may take: only it moves the watermark, and it must not queue
  * behind calls of higher heights that hang until their deadline.
  */
 const LOWEST_HEIGHT_RESERVE = 1;
@@ -22,8 +22,8 @@ const LIVE_RESERVE_SHARE = 1 / 4;
 
 /**
  * Counts the calls under way at each endpoint: those of the live range, and of all ranges of history together. History
- * gets what the live range leaves: while the live range waits for a slot, history takes none. Holds three numbers per
- * endpoint in use.
+ * gets the slots that the live range leaves: while the live range waits for a slot, history takes none. Holds three
+ * numbers per endpoint in use.
  */
 export class EndpointSlots {
   readonly #concurrency: number;
@@ -40,7 +40,7 @@ export class EndpointSlots {
     const { concurrency } = options;
     this.#historyShare = historyShare;
     this.#concurrency = concurrency;
-    // An endpoint with a single slot serves everyone with it.
+    // With a single slot per endpoint, every use shares it.
     this.#limitForOthers = Math.max(1, concurrency - LOWEST_HEIGHT_RESERVE);
     this.#limitForHistory = Math.max(1, concurrency - Math.ceil(concurrency * LIVE_RESERVE_SHARE));
   }
@@ -91,7 +91,7 @@ export class EndpointSlots {
     this.#tell();
   }
 
-  /** The releasing range knows: without history, nobody else needs to be notified. */
+  /** Without history nobody needs to be notified: the range that releases a slot knows. */
   #tell(): void {
     const { live, history } = this.#listeners;
     if (this.#isTelling || history.size === 0) return;

@@ -5,16 +5,16 @@ import type { ExecutionDataForecast } from '../../ports.js';
 import type { HeightRecord } from '../../heights/HeightRecord.js';
 import type { RequestOrder } from './RequestOrder.js';
 
-/** A good value for `holdBackMs`. A silent stream is no longer expected to deliver, so its silence costs less. */
+/** A good value for `holdBackMs`. The silence of a stream costs less: it is then no longer expected to deliver. */
 export const DEFAULT_HOLD_BACK_MS = 2_000;
 
 /**
- * While the fetch time is unknown, heights that the stream is expected to bring within this time are held back; those
- * beyond are requested, which measures the fetch time.
+ * While the fetch time is unknown, heights that the stream is expected to deliver within this time are held back; later
+ * ones are requested, which measures the fetch time.
  */
 const UNTRIED_FETCH_MS = 500;
 
-/** How often a held-back height is checked for whether it is still expected. */
+/** How often to check whether a held-back height is still expected. */
 const CHECK_MS = 250;
 
 export interface EdiPreferenceDependencies {
@@ -27,9 +27,9 @@ export interface EdiPreferenceDependencies {
 }
 
 /**
- * Holds a height back while the stream is expected to bring it sooner than a request would, and never beyond its time
- * (docs/decisions/0003-hold-back.md). Decided when a call is about to be sent, not when it was queued: the stream may
- * have caught up meanwhile, or fallen silent.
+ * Holds a height back while the stream is expected to deliver it sooner than a request would, and never longer than
+ * `holdBackMs` (docs/decisions/0003-hold-back.md). Decides when a call is about to be sent, not when it is queued: the
+ * stream may have caught up meanwhile, or fallen silent.
  */
 export class EdiPreference {
   readonly #holdBackMs: number;

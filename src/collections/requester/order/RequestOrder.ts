@@ -8,8 +8,8 @@ export interface RequestOrderOptions {
 }
 
 /**
- * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows
- * nothing of nodes or time.
+ * What may be requested next, lowest height first: marks on the height records, and where to start looking. Independent
+ * of nodes and time.
  */
 export class RequestOrder {
   readonly #workersPerHeight: number;
@@ -53,7 +53,7 @@ export class RequestOrder {
     return requests?.askable.values().next().value;
   }
 
-  /** What the height lacks may be requested. */
+  /** The collections that the height lacks may be requested from now on. */
   add(record: HeightRecord): void {
     for (const wanted of this.wantedAt(record.height)) {
       const [lowest = record, heir] = wanted.heights;
@@ -71,7 +71,7 @@ export class RequestOrder {
     if (record.requests?.askable.delete(wanted) === true) this.makeAskable(wanted);
   }
 
-  /** Holds the height back until `release`. Returns the end of its time, which the first hold set. */
+  /** Holds the height back until `release`. Returns the latest end of the hold, which the first hold sets. */
   hold(record: HeightRecord, endsAtMs: number): number {
     const requests = requestsOf(record);
     requests.held = true;
@@ -99,7 +99,7 @@ export class RequestOrder {
 
   /** A call is sent. */
   sent(wanted: WantedCollection, call: Call): void {
-    if (wanted.call !== undefined) throw new Error('a collection was asked for twice at once');
+    if (wanted.call !== undefined) throw new Error('a collection was requested twice at once');
     wanted.call = call;
     const requests = requestsOf(call.sentFor);
     requests.workers += 1;

@@ -9,14 +9,14 @@ import type { WantedCollection } from '../../heights/WantedCollection.js';
 import type { RequestOrder } from './RequestOrder.js';
 
 /**
- * Pauses of a collection that was requested too early: the first, the growth of each next one, the longest, and how
- * many. Together they reach nearly a second: a block is as late as its latest collection, and of a thousand collections
+ * Pauses of a collection that was requested too early: the first, the growth of each next one, the longest, and their
+ * number. Together they last nearly a second: a block is as late as its latest collection, and of a thousand collections
  * one may arrive half a second after the others.
  */
 const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
-/** No pause is longer until each node was asked both ways: one of them may be the only honest one. */
+/** The longest pause until every node was asked in both ways: one of them may be the only honest one. */
 const UNTRIED_MAX_MS = 2_000;
-/** Shortest length of a pause that is ended early: wake-ups may come many times a second. */
+/** A pause ends early only after this time: wake-ups may come many times a second. */
 const WAKE_AFTER_MS = 1_000;
 
 export interface RetryPausesOptions {
@@ -55,7 +55,7 @@ export class RetryPauses {
     return this.#headHeight;
   }
 
-  /** A new head would be news: some node failed, and has delivered nothing since. */
+  /** A new head would end pauses: some node failed, and has delivered nothing since. */
   get awaitsHead(): boolean {
     return this.#failing.size > 0;
   }
@@ -79,7 +79,7 @@ export class RetryPauses {
     );
   }
 
-  /** A moving head is a sign of life: whatever holds up the watermark is requested again, unless it was denied. */
+  /** A moving head is a sign of life: what holds up the watermark is requested again, unless it was denied. */
   sawHead(headHeight: number): void {
     if (headHeight <= this.#headHeight) return;
     this.#headHeight = headHeight;

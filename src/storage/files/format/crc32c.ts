@@ -1,4 +1,4 @@
-/** Bytes per step: more bytes mean fewer steps, each of which waits for the one before. */
+/** Bytes per step. Each step depends on the one before, so fewer and longer ones are faster. */
 const STEP_BYTES = 8;
 /** The Castagnoli polynomial, reflected. */
 const POLYNOMIAL = 0x82f63b78;
@@ -19,7 +19,7 @@ const contributions = ((): Int32Array => {
 })();
 
 /** The contribution of the lowest byte when `distance` bytes of the step follow it. */
-function of(distance: number, value: number): number {
+function contribution(distance: number, value: number): number {
   return contributions[(distance << 8) | (value & 0xff)] as number;
 }
 
@@ -32,19 +32,19 @@ function byteAt(bytes: Buffer, at: number): number {
 function crc32c(bytes: Buffer, start: number, end: number): number {
   let crc = -1;
   let at = start;
-  // Byte by byte: reading words from a buffer checks bounds and assembles what is taken apart again here.
+  // Byte by byte: reading words would check bounds and combine bytes that are taken apart again here.
   for (; at + STEP_BYTES <= end; at += STEP_BYTES) {
     crc =
-      of(7, crc ^ byteAt(bytes, at)) ^
-      of(6, (crc >>> 8) ^ byteAt(bytes, at + 1)) ^
-      of(5, (crc >>> 16) ^ byteAt(bytes, at + 2)) ^
-      of(4, (crc >>> 24) ^ byteAt(bytes, at + 3)) ^
-      of(3, byteAt(bytes, at + 4)) ^
-      of(2, byteAt(bytes, at + 5)) ^
-      of(1, byteAt(bytes, at + 6)) ^
-      of(0, byteAt(bytes, at + 7));
+      contribution(7, crc ^ byteAt(bytes, at)) ^
+      contribution(6, (crc >>> 8) ^ byteAt(bytes, at + 1)) ^
+      contribution(5, (crc >>> 16) ^ byteAt(bytes, at + 2)) ^
+      contribution(4, (crc >>> 24) ^ byteAt(bytes, at + 3)) ^
+      contribution(3, byteAt(bytes, at + 4)) ^
+      contribution(2, byteAt(bytes, at + 5)) ^
+      contribution(1, byteAt(bytes, at + 6)) ^
+      contribution(0, byteAt(bytes, at + 7));
   }
-  for (; at < end; at += 1) crc = (crc >>> 8) ^ of(0, crc ^ byteAt(bytes, at));
+  for (; at < end; at += 1) crc = (crc >>> 8) ^ contribution(0, crc ^ byteAt(bytes, at));
   return ~crc >>> 0;
 }
 

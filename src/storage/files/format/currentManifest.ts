@@ -1,9 +1,8 @@
 import { join } from 'node:path';
+import { MANIFEST_FILE } from './fileNames.js';
 import { parseManifest } from './manifest.js';
 import type { Manifest } from './manifest.js';
 import { readIfThere } from './readIfThere.js';
-
-export const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
 
 /** A manifest, or what is wrong with the file that should be one or name one. */
 export type FoundManifest =

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { readRecordLog } from './recordLog.js';
 
 /** A batch in a write-ahead log begins with its first sequence number (u64le) and the count of its entries (u32le). */
-const BATCH_HEADER_BYTES = 12;
+export const BATCH_HEADER_BYTES = 12;
 const COUNT_OFFSET = 8;
 /** LevelDB uses 56 bits of a sequence number, and no store reaches 48. */
 const SEQUENCE_BYTES = 6;
@@ -18,8 +18,8 @@ export interface LogDamage {
 /**
  * Checks that the write-ahead logs, in ascending order, hold every batch since those in the tables: the last batch may
  * be torn (it was not durable, nobody was notified), but none before it may be missing. LevelDB would drop a damaged
- * batch and continue with the next. `lastSequence`: the lowest possible sequence number of what the tables hold;
- * undefined: not known.
+ * batch and continue with the next. `lastSequence`: the tables hold every batch up to this one, or more; `undefined`:
+ * not known.
  */
 export async function checkLogs(
   path: string,
@@ -31,11 +31,12 @@ export async function checkLogs(
     const { records, end } = readRecordLog(await readFile(join(path, file)));
     let soundBytes = 0;
     for (const record of records) {
-      const first = sequenceOf(record.data);
-      if (first === undefined) return { file, what: 'it holds a batch that cannot be read', soundBytes };
+      const header = batchHeader(record.data);
+      if (header === undefined) return { file, what: 'it holds a batch that cannot be read', soundBytes };
+      const { first, count } = header;
       const follows = next === undefined ? first <= (lastSequence ?? first) + 1 : first === next;
       if (!follows) return { file, what: 'batches that came before are missing', soundBytes };
-      next = first + record.data.readUInt32LE(COUNT_OFFSET);
+      next = first + count;
       soundBytes = record.end;
     }
     if (end === 'damaged') {
@@ -45,6 +46,8 @@ export async function checkLogs(
   return undefined;
 }
 
-function sequenceOf(batch: Buffer): number | undefined {
-  return batch.length < BATCH_HEADER_BYTES ? undefined : batch.readUIntLE(0, SEQUENCE_BYTES);
+/** The first sequence number and the number of entries of a batch; `undefined` for one that is too short. */
+export function batchHeader(batch: Buffer): { readonly first: number; readonly count: number } | undefined {
+  if (batch.length < BATCH_HEADER_BYTES) return undefined;
+  return { first: batch.readUIntLE(0, SEQUENCE_BYTES), count: batch.readUInt32LE(COUNT_OFFSET) };
 }

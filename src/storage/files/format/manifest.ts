@@ -1,3 +1,4 @@
+import { Cursor } from './Cursor.js';
 import { readRecordLog } from './recordLog.js';
 import { withoutTrailer } from './tableBlock.js';
 
@@ -45,62 +46,48 @@ const FIELDS: Readonly<Record<number, readonly Field[]>> = {
   9: ['number'],
 };
 
-interface Story {
+/** What the records read so far add up to. */
+interface History {
   readonly tables: Map<number, number>;
   readonly spans: Map<number, KeySpan>;
   /** The latest value of each tag with a single number. */
   readonly numbers: Map<number, number>;
 }
 
-/** `undefined` for a damaged one. One that ends within a record, as after a crash, counts up to there. */
+/** `undefined` for a damaged manifest. One that ends within a record, as after a crash, counts up to there. */
 export function parseManifest(file: Buffer): Manifest | undefined {
   const { records, end } = readRecordLog(file);
   if (end === 'damaged' || records.length === 0) return undefined;
-  const story: Story = { tables: new Map(), spans: new Map(), numbers: new Map() };
-  for (const { data } of records) if (!tell(data, story)) return undefined;
-  const logNumber = story.numbers.get(LOG_NUMBER);
-  const lastSequence = story.numbers.get(LAST_SEQUENCE);
-  if (logNumber === undefined || lastSequence === undefined || !story.numbers.has(NEXT_FILE))
-    return undefined;
-  return { tables: story.tables, spans: story.spans, logNumber, lastSequence };
+  const { numbers, spans, tables }: History = { tables: new Map(), spans: new Map(), numbers: new Map() };
+  for (const { data } of records) if (!replay(data, { tables, spans, numbers })) return undefined;
+  const logNumber = numbers.get(LOG_NUMBER);
+  const lastSequence = numbers.get(LAST_SEQUENCE);
+  if (logNumber === undefined || lastSequence === undefined || !numbers.has(NEXT_FILE)) return undefined;
+  return { tables, spans, logNumber, lastSequence };
 }
 
-/** `false` for an unreadable record. */
-function tell(record: Buffer, story: Story): boolean {
-  let at = 0;
-  const number = (): number => {
-    let value = 0;
-    for (let scale = 1; at < record.length; scale *= 128) {
-      const byte = record.readUInt8(at++);
-      value += (byte & 0x7f) * scale;
-      if (byte < 0x80) return value;
-    }
-    at = Infinity;
-    return 0;
-  };
-  while (at < record.length) {
-    const tag = number();
+/** Applies one record. `false` when it is unreadable. */
+function replay(record: Buffer, history: History): boolean {
+  const cursor = new Cursor(record);
+  while (!cursor.done) {
+    const tag = cursor.varint();
     const fields = FIELDS[tag];
     if (fields === undefined) return false;
     const numbers: number[] = [];
     const keys: Buffer[] = [];
     for (const field of fields) {
-      const value = number();
-      if (field === 'number') {
-        numbers.push(value);
-      } else {
-        keys.push(withoutTrailer(record.subarray(at, at + value)));
-        at += value;
-      }
+      const value = cursor.varint();
+      if (field === 'number') numbers.push(value);
+      else keys.push(withoutTrailer(cursor.take(value)));
     }
-    if (at > record.length) return false;
+    if (cursor.failed) return false;
     const [first = 0, file = 0, size = 0] = numbers;
-    if (fields.length === 1 && fields[0] === 'number') story.numbers.set(tag, first);
+    if (fields.length === 1 && fields[0] === 'number') history.numbers.set(tag, first);
     const [from, through] = keys;
-    if (tag === NEW_FILE) story.tables.set(file, size);
+    if (tag === NEW_FILE) history.tables.set(file, size);
     if (tag === NEW_FILE && from !== undefined && through !== undefined)
-      story.spans.set(file, { from, through });
-    if (tag === DELETED_FILE) story.tables.delete(file);
+      history.spans.set(file, { from, through });
+    if (tag === DELETED_FILE) history.tables.delete(file);
   }
   return true;
 }

@@ -1,28 +1,26 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Cursor } from './Cursor.js';
+import { tableName } from './fileNames.js';
+import { BATCH_HEADER_BYTES, batchHeader } from './logs.js';
 import type { Manifest } from './manifest.js';
 import { readRecordLog } from './recordLog.js';
 import { readIfThere } from './readIfThere.js';
-import { blocksOfTable, tableName } from './tableFile.js';
+import { blocksOfTable } from './tableFile.js';
 import { areInOrder, entriesOf, sequenceOfKey, withoutTrailer } from './tableBlock.js';
 
-/** Of a batch in a log: its first sequence number (u64le) and the count of its entries (u32le) stand before them. */
-const BATCH_HEADER_BYTES = 12;
-const SEQUENCE_BYTES = 6;
-const COUNT_OFFSET = 8;
 const PUT = 1;
 
-/** The value of a key and when it was written; no value: it was deleted then. */
+/** The value of a key and when it was written; `undefined`: it was deleted then. */
 interface Written {
   readonly sequence: number;
   readonly value: Buffer | undefined;
 }
 
 /**
- * The newest values of a few keys, from the files of a database that is not opened, and so not changed. Reads the tables whose
- * spans contain one of them and which are there, and the write-ahead logs. Keys are given, and answered, in hexadecimal. Expected
- * errors: those of the file system, where another process uses the database.
+ * The newest values of a few keys, by key in hexadecimal, from the files of a database that is not opened, and so not
+ * changed. Reads the existing tables whose spans contain one of the keys, and the write-ahead logs. Expected errors:
+ * those of the file system, where another process uses the database.
  */
 export async function newestValues(
   path: string,
@@ -65,9 +63,9 @@ function noteBatch(
   batch: Buffer,
   note: (key: Buffer, sequence: number, value: Buffer | undefined) => void,
 ): void {
-  if (batch.length < BATCH_HEADER_BYTES) return;
-  const first = batch.readUIntLE(0, SEQUENCE_BYTES);
-  const count = batch.readUInt32LE(COUNT_OFFSET);
+  const header = batchHeader(batch);
+  if (header === undefined) return;
+  const { first, count } = header;
   const cursor = new Cursor(batch.subarray(BATCH_HEADER_BYTES));
   for (let index = 0; index < count && !cursor.done; index += 1) {
     const kind = cursor.byte();

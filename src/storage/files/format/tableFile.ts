@@ -7,8 +7,9 @@ import type { BlockHandle } from './tableBlock.js';
 /**
  * LevelDB's table files. Our build of LevelDB does not check their checksums on reads, and a damaged key makes it abort
  * the whole process; so verification checks the files before LevelDB opens them. Format: blocks of
- * `contents, u8 compression, u32le masked CRC-32C of both`, then a footer of 48 bytes that locates the metaindex and the index block.
- * The value of each index entry locates a data block; its key lies between the keys of that block and the next.
+ * `contents, u8 compression, u32le masked CRC-32C of both`, then a footer of 48 bytes that locates the metaindex and the
+ * index block. The value of each index entry locates a data block; its key lies between the keys of that block and the
+ * next.
  */
 
 export interface DamagedBlock extends BlockHandle {
@@ -32,7 +33,7 @@ export interface TableDamage {
   readonly metaindex: BlockHandle | undefined;
 }
 
-/** A table of which nothing can be read: missing, truncated, or without a footer. */
+/** A table that cannot be read at all: missing, truncated, or without a footer. */
 export const UNREADABLE_TABLE: TableDamage = {
   blocks: [],
   unreadable: true,
@@ -43,11 +44,6 @@ export const UNREADABLE_TABLE: TableDamage = {
 export interface TableCheck {
   /** Whether to parse blocks with correct checksums as well: several times the work. */
   readonly contents: boolean;
-}
-
-/** The file of a table, by its number. */
-export function tableName(number: number): string {
-  return `${String(number).padStart(6, '0')}.ldb`;
 }
 
 const FOOTER_BYTES = 48;

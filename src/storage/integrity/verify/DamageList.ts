@@ -1,5 +1,5 @@
 import type { HeightRange } from '../../port/stored.js';
-import { joined } from '../../records/heightRanges.js';
+import { joined, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';
 
@@ -37,23 +37,23 @@ export interface RangeReport extends HeightRange {
 /** What `verifyStore` checked and found. No damage: `damageCount` is 0. */
 export interface VerifyReport {
   /** The heights that were checked; undefined for a store without blocks. */
-  readonly range: { readonly from: number; readonly to: number } | undefined;
+  readonly range: HeightRange | undefined;
   readonly latestIndexedHeight: number | undefined;
   /** The ranges of the store that were checked, ascending. */
   readonly ranges: readonly RangeReport[];
-  /** Durable above the watermark: sound, and readable as soon as the heights below them are there. */
-  readonly waiting: { readonly blocks: number; readonly from: number; readonly to: number } | undefined;
+  /** Sound blocks above the watermark, readable as soon as the heights below them are stored. */
+  readonly waiting: (HeightRange & { readonly blocks: number }) | undefined;
   readonly heights: number;
   readonly collections: number;
   readonly transactions: number;
   /** Bytes of the collections. */
   readonly bytes: number;
-  /** Pointers checked, those of other heights included. */
+  /** Pointers checked, including those of other heights. */
   readonly pointers: number;
   /** The first ones found, at most `maxDamages`. */
   readonly damages: readonly Damage[];
   readonly damageCount: number;
-  /** Every damaged height; of very many, some sound ones between them as well. */
+  /** Every damaged height; if there are very many, also some sound heights between them. */
   readonly damagedHeights: HeightRanges;
   /** Those of them whose block is damaged or missing. */
   readonly lostHeights: HeightRanges;
@@ -61,10 +61,10 @@ export interface VerifyReport {
   readonly lowestDamagedHeight: number | undefined;
 }
 
-/** Collects damage: counts all of it, keeps a bounded part. */
+/** Collects damage: counts all of it, describes a bounded part. */
 export class DamageList {
-  readonly kept: Damage[] = [];
-  count = 0;
+  readonly #kept: Damage[] = [];
+  #count = 0;
   readonly #max: number;
   readonly #damaged = new DamagedHeights();
   readonly #lost = new DamagedHeights();
@@ -73,23 +73,32 @@ export class DamageList {
     this.#max = max;
   }
 
-  /** `heights`: all that are damaged, if more than `height`. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** `heights`: all damaged heights, if there are more than `height`. */
   add(kind: DamageKind, height: number | undefined, message: string, heights?: HeightRange): void {
-    this.count += 1;
+    this.#count += 1;
     if (height !== undefined) {
       const range = heights ?? { from: height, to: height };
       this.#damaged.add(range);
       if (LOSSES.has(kind)) this.#lost.add(range);
     }
-    if (this.kept.length < this.#max) this.kept.push({ height, kind, message });
+    if (this.#kept.length < this.#max) this.#kept.push({ height, kind, message });
   }
 
-  get damagedHeights(): HeightRanges {
-    return this.#damaged.ranges();
-  }
-
-  get lostHeights(): HeightRanges {
-    return this.#lost.ranges();
+  /** The part of a report that describes the damage. */
+  report(ranges: readonly Omit<RangeReport, 'damaged'>[]) {
+    const damagedHeights = this.#damaged.ranges();
+    return {
+      ranges: ranges.map((range) => ({ ...range, damaged: within(damagedHeights, range) })),
+      damages: this.#kept,
+      damageCount: this.#count,
+      damagedHeights,
+      lostHeights: this.#lost.ranges(),
+      lowestDamagedHeight: damagedHeights[0]?.from,
+    };
   }
 
   /** Records a `corrupt` error as damage; rethrows any other. */
@@ -102,7 +111,7 @@ export class DamageList {
 /** Damage of the block itself. Pointers to a sound block can be rebuilt from it. */
 const LOSSES: ReadonlySet<DamageKind> = new Set(['missing_block', 'block', 'parent']);
 
-/** Separate runs of damaged heights that are kept apart; beyond that, runs that are close together become one. */
+/** The most separate runs of damaged heights; beyond that, runs that are close together become one. */
 const MAX_DAMAGED_RUNS = 65_536;
 
 class DamagedHeights {
@@ -125,7 +134,7 @@ class DamagedHeights {
   }
 }
 
-/** Ascending ranges, those at most `gap` heights apart as one. */
+/** Ascending ranges; those at most `gap` heights apart become one. */
 export function withinGap(ranges: HeightRanges, gap: number): HeightRange[] {
   const wider = joined(ranges.map(({ from, to }) => ({ from, to: to + gap })));
   return wider.map(({ from, to }) => ({ from, to: to - gap }));

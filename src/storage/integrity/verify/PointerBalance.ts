@@ -1,11 +1,7 @@
-/** Buckets of heights; they take some 800 KB however long the chain is. */
-const MAX_BUCKETS = 65_536;
+import type { HeightRange } from '../../port/stored.js';
 
-/** A run of consecutive heights; empty when `to` is below `from`. */
-export interface HeightRun {
-  readonly from: number;
-  readonly to: number;
-}
+/** Buckets of heights; together they take about 800 KB, however long the chain is. */
+const MAX_BUCKETS = 65_536;
 
 /**
  * Compares two multisets of pointers in bounded memory. Those that the blocks require and those that are stored come in
@@ -20,7 +16,8 @@ export class PointerBalance {
   readonly #sums: Uint32Array;
   readonly #mixes: Uint32Array;
 
-  constructor({ from, to }: HeightRun) {
+  /** The range is empty when `to` is below `from`. */
+  constructor({ from, to }: HeightRange) {
     this.#from = from;
     this.#to = to;
     const heights = Math.max(0, to - from + 1);
@@ -40,7 +37,7 @@ export class PointerBalance {
     this.#add(height, key, value, 1);
   }
 
-  /** A pointer that is stored, its checksum checked. */
+  /** A stored pointer, whose checksum has been checked. */
   found(height: number, key: Buffer, value: Buffer): void {
     this.#add(height, key, value, -1);
   }
@@ -56,8 +53,8 @@ export class PointerBalance {
   }
 
   /** The buckets that hold a difference, ascending. */
-  differences(): HeightRun[] {
-    const runs: HeightRun[] = [];
+  differences(): HeightRange[] {
+    const runs: HeightRange[] = [];
     for (let bucket = 0; bucket < this.#counts.length; bucket += 1) {
       if (this.#counts[bucket] === 0 && this.#sums[bucket] === 0 && this.#mixes[bucket] === 0) continue;
       const from = this.#from + bucket * this.#width;

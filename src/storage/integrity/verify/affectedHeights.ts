@@ -2,8 +2,8 @@ import type { KeySpan } from '../../files/format/manifest.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 
 /**
- * The heights whose block records or bodies lie between two keys, in words. Between keys of anything else (pointers,
- * which are ordered by id, or the records of the store) it may be any height.
+ * The heights whose block records or bodies lie between two keys, in words. "any" between other keys: pointers, which are
+ * ordered by id, and the records of the store.
  */
 export function affectedHeights({ from, through }: Partial<KeySpan>): string {
   const first = from?.[0] ?? 0;
@@ -15,7 +15,7 @@ export function affectedHeights({ from, through }: Partial<KeySpan>): string {
       from: from !== undefined && prefix === first ? heightOf(from) : undefined,
       to: through !== undefined && prefix === last ? heightOf(through) : undefined,
     }));
-  return spans.map(phrase).join(', ');
+  return spans.map(inWords).join(', ');
 }
 
 /** The separator between two blocks of a table may be shorter than a whole key. */
@@ -29,7 +29,7 @@ function heightOf(key: Buffer): number | undefined {
 
 const WHOLE_BYTES = 9;
 
-function phrase({
+function inWords({
   from,
   to,
 }: {

@@ -1,6 +1,6 @@
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import type { BlockHead } from '../../port/stored.js';
+import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
@@ -12,8 +12,8 @@ import { bodyChunks } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
-import type { DamageList, RangeReport } from './DamageList.js';
-import type { HeightRun, PointerBalance } from './PointerBalance.js';
+import type { DamageList, RangeReport, VerifyReport } from './DamageList.js';
+import type { PointerBalance } from './PointerBalance.js';
 import { storedHeights } from './storedHeights.js';
 import type { StoredHeight } from './storedHeights.js';
 
@@ -23,14 +23,15 @@ export interface BlockCounts {
   transactions: number;
   bytes: number;
   /** Blocks above the watermark. */
-  waiting: { readonly blocks: number; readonly from: number; readonly to: number } | undefined;
+  waiting: VerifyReport['waiting'];
   ranges: (Omit<RangeReport, 'damaged' | 'blocks'> & { blocks: number })[];
 }
 
 export interface BlockPass {
   readonly database: Database;
   readonly extent: Extent;
-  readonly range: HeightRun;
+  /** Empty when `to` is below `from`. */
+  readonly range: HeightRange;
   /** The whole store: entries outside the range are damage. */
   readonly whole: boolean;
   readonly balance: PointerBalance;
@@ -40,8 +41,8 @@ export interface BlockPass {
 }
 
 /**
- * Checks block records and bodies in height order: every height is there, everything is rehashed, each block is the
- * child of the one below. The pointers that the blocks require go into the balance.
+ * Checks block records and bodies in height order: no height is missing, every hash is right, each block is the child of
+ * the one below. The pointers that the blocks require go into the balance.
  */
 export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   const { database, extent, range, whole, damages } = pass;
@@ -55,9 +56,8 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
     const { height } = stored;
     const isOutside = height < range.from || height > range.to;
     if (isOutside || !contains(extent.allowed, height)) {
-      damages.add('unexpected', height, `entries of height ${height}: ${noneOf(extent)}`);
-      if (isOutside) continue;
-      previous = undefined;
+      damages.add('unexpected', height, `entries of height ${height}: ${notHeld(extent)}`);
+      if (!isOutside) previous = undefined;
       continue;
     }
     pass.onHeight(height);
@@ -79,8 +79,8 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   return counts;
 }
 
-/** The ranges of the store, as far as they lie in the heights that are checked. */
-function rangesIn(range: HeightRun, extent: Extent): BlockCounts['ranges'] {
+/** The parts of the store's ranges that lie in the checked heights. */
+function rangesIn(range: HeightRange, extent: Extent): BlockCounts['ranges'] {
   const { firstHeight, latestIndexedHeight, open, published } = extent;
   const kinds = [
     ...published.map((each) => ({ ...each, kind: 'published' as const })),
@@ -93,7 +93,7 @@ function rangesIn(range: HeightRun, extent: Extent): BlockCounts['ranges'] {
 }
 
 /** Why nothing may be at a height, in words. */
-export function noneOf({ published, open }: Extent): string {
+export function notHeld({ published, open }: Extent): string {
   return published.length + open.length === 0
     ? 'the store does not reach that far'
     : 'no range of the store has it';
@@ -104,13 +104,13 @@ async function headBelow(database: Database, height: number): Promise<BlockHead 
     const below = await readBlock(database, height - 1);
     return below && headOf(below);
   } catch (error) {
-    // Damage below the range was not asked for.
+    // Damage below the range is not part of this check.
     if (!isCorruption(error)) throw error;
     return undefined;
   }
 }
 
-function reportMissing(run: HeightRun, { required }: Extent, damages: DamageList): void {
+function reportMissing(run: HeightRange, { required }: Extent, damages: DamageList): void {
   if (run.to < run.from) return;
   for (const { from, to } of within(required, run)) {
     const heights = from === to ? `height ${from} has` : `heights ${from} to ${to} have`;

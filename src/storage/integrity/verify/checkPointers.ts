@@ -1,4 +1,5 @@
 import { putAccounts } from '../../accounts/accountEntries.js';
+import type { HeightRange } from '../../port/stored.js';
 import { readEntry } from '../../records/blocks/assembleBlock.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
@@ -12,11 +13,11 @@ import type { Database } from '../../records/Database.js';
 import { contains } from '../../records/heightRanges.js';
 import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
-import { noneOf } from './checkBlocks.js';
+import { notHeld } from './checkBlocks.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
 import type { DamageList } from './DamageList.js';
-import type { HeightRun, PointerBalance } from './PointerBalance.js';
+import type { PointerBalance } from './PointerBalance.js';
 
 export interface PointerPass {
   readonly database: Database;
@@ -27,8 +28,8 @@ export interface PointerPass {
   readonly onStep: (pointers: number) => void;
 }
 
-/** Prefixes under which a hash or an address leads to a height. */
-const LEADING_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
+/** Prefixes whose keys begin with a hash or an address. */
+const LOOKUP_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
 
 /**
  * Compares the stored pointers and account entries with those that the blocks require: one pass over all of them, then
@@ -37,11 +38,11 @@ const LEADING_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
 export async function checkPointers(pass: PointerPass): Promise<number> {
   const { balance } = pass;
   let pointers = 0;
-  for (const prefix of LEADING_PREFIXES) {
+  for (const prefix of LOOKUP_PREFIXES) {
     for await (const page of pass.database.pages(prefixRange(prefix))) {
       pointers += page.length;
       pass.onStep(pointers);
-      for (const entry of page) weigh(entry, pass);
+      for (const entry of page) addFound(entry, pass);
     }
   }
   const suspects = balance.differences();
@@ -55,19 +56,19 @@ export async function checkPointers(pass: PointerPass): Promise<number> {
   return pointers;
 }
 
-function weigh([key, value]: [Buffer, Buffer], { balance, damages, extent }: PointerPass): void {
+function addFound([key, value]: [Buffer, Buffer], { balance, damages, extent }: PointerPass): void {
   if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
   try {
     const { height, name } = open([key, value]);
     if (!contains(extent.allowed, height)) {
-      damages.add('unexpected', height, `${name()}: ${noneOf(extent)}`);
+      damages.add('unexpected', height, `${name()}: ${notHeld(extent)}`);
     } else if (key[0] === Prefix.account && extent.coverage === undefined) {
       damages.add('unexpected', height, `${name()}: the store has no account index`);
     } else if (balance.covers(height)) {
       balance.found(height, key, value);
     }
   } catch (error) {
-    // A damaged pointer is reported whatever height it names: the height may be the damaged part.
+    // Report a damaged pointer whatever height it names: the height may be the damaged part.
     damages.addError('pointer', error);
   }
 }
@@ -88,9 +89,9 @@ async function checkPointersOf(height: number, { database, damages, extent }: Po
 }
 
 /** Looks for stored pointers of these heights that no block requires. */
-async function findExtraPointers(runs: readonly HeightRun[], pass: PointerPass): Promise<void> {
+async function findExtraPointers(runs: readonly HeightRange[], pass: PointerPass): Promise<void> {
   const { database, damages, extent } = pass;
-  for (const prefix of LEADING_PREFIXES) {
+  for (const prefix of LOOKUP_PREFIXES) {
     if (prefix === Prefix.account && extent.coverage === 'unknown') continue;
     for await (const page of database.pages(prefixRange(prefix))) {
       for (const [key, value] of page) {

@@ -20,7 +20,7 @@ import type { Database } from '../../records/Database.js';
 import { joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import {
-  ACCOUNTS_SCHEMA_VERSION,
+  agreesOnAccounts,
   COVERAGE_KEY,
   heightRange,
   META_KEY,
@@ -37,17 +37,17 @@ import {
 import type { KeyRange } from '../../records/schema.js';
 import type { DamageList } from './DamageList.js';
 
-/** The heights of the store, by its own records or, if those are damaged, by its block records. */
+/** The heights of the store, according to its own records or, if those are damaged, to its block records. */
 export interface Extent {
-  /** Of the live range. */
+  /** The first height of the live range. */
   readonly firstHeight: number;
   readonly latestIndexedHeight: number;
   /** Covered, below the live range. */
   readonly published: HeightRanges;
   readonly open: readonly OpenRecord[];
-  /** Every one of these heights must be there. */
+  /** Each of these heights must have a block. */
   readonly required: HeightRanges;
-  /** Every other height must be empty: blocks may be durable above a gap, in the live range and in open ones. */
+  /** All other heights must be empty. Besides `required`: blocks above a gap, in the live range and in open ones. */
   readonly allowed: HeightRanges;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRecord[];
@@ -64,7 +64,7 @@ export function isCovered({ coverage }: Extent, height: number): boolean {
 }
 
 /**
- * Checks the records of the store as a whole. An interrupted rewind is finished first: half a rewind is not damage.
+ * Checks the records of the store as a whole. It finishes an interrupted rewind first: half a rewind is not damage.
  * `undefined` for a store that was never initialised.
  *
  * Expected errors: `OperatorError` (`foreign`, `configuration`) for a store that is not ours to judge.
@@ -149,18 +149,12 @@ async function checkCoverage(
 ): Promise<Coverage | 'unknown' | undefined> {
   const coverage = await attempt(damages, () => readCoverage(database));
   const isThere = (await attempt(damages, () => database.hasMany([COVERAGE_KEY])))?.[0] === true;
-  if (meta !== undefined && !goesWith(meta, isThere)) {
+  if (meta !== undefined && !agreesOnAccounts(meta, isThere)) {
     const message = 'record of the account index: it does not go with the meta record';
     damages.add('store_record', undefined, message);
     return 'unknown';
   }
   return isThere ? (coverage ?? 'unknown') : undefined;
-}
-
-function goesWith({ schemaVersion }: StoreMeta, hasAccounts: boolean): boolean {
-  return (
-    schemaVersion === RANGES_SCHEMA_VERSION || hasAccounts === (schemaVersion === ACCOUNTS_SCHEMA_VERSION)
-  );
 }
 
 async function checkMetaForm(database: Database, meta: StoreMeta, damages: DamageList): Promise<void> {
@@ -185,7 +179,7 @@ async function highestBlock(database: Database, range: KeyRange): Promise<number
   return key && parseBlockKey(key);
 }
 
-/** Notes damage found by `action`; the result is then unknown. */
+/** Notes the damage that `action` finds; `undefined` then. */
 async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promise<T | undefined> {
   try {
     return await action();

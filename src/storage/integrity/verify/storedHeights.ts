@@ -1,11 +1,11 @@
+import type { HeightRange } from '../../port/stored.js';
 import type { BodyValues } from '../../records/blocks/assembleBlock.js';
 import type { Database } from '../../records/Database.js';
 import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import type { DamageList } from './DamageList.js';
-import type { HeightRun } from './PointerBalance.js';
 
-/** What is stored for one height: at least one of the two. */
+/** What is stored for one height: a record, a body, or both. */
 export interface StoredHeight {
   readonly height: number;
   readonly record: Buffer | undefined;
@@ -13,22 +13,22 @@ export interface StoredHeight {
 }
 
 /**
- * Block records and bodies of a run of heights, ascending, in one pass over the disk. Foreign keys are damage. `whole`:
- * check every key of the two prefixes, impossible heights included. Expected errors: `StorageError`.
+ * Block records and bodies of a range, ascending, in one pass over the disk. Foreign keys are damage. `whole`: check
+ * every key of the two prefixes, even with impossible heights. Expected errors: `StorageError`.
  */
 export async function* storedHeights(
   database: Database,
-  { from, to }: HeightRun,
+  { from, to }: HeightRange,
   whole: boolean,
   damages: DamageList,
 ): AsyncGenerator<StoredHeight, void, undefined> {
-  const rangeOf = (prefix: typeof Prefix.block | typeof Prefix.body): KeyRange =>
+  const keysOf = (prefix: typeof Prefix.block | typeof Prefix.body): KeyRange =>
     whole ? prefixRange(prefix) : heightRange(prefix, from, to);
-  const records = cursor(database, rangeOf(Prefix.block), damages, (key) => {
+  const records = cursor(database, keysOf(Prefix.block), damages, (key) => {
     const height = parseBlockKey(key);
     return height === undefined ? undefined : { height, chunk: 0 };
   });
-  const bodies = cursor(database, rangeOf(Prefix.body), damages, parseBodyKey);
+  const bodies = cursor(database, keysOf(Prefix.body), damages, parseBodyKey);
   try {
     let record = await records.next();
     let body = await bodies.next();

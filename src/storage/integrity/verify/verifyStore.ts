@@ -9,8 +9,9 @@ import { assertUnused, rebuildManifest } from '../../leveldb/directory/closedDat
 import { LevelDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../../leveldb/directory/openLevel.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
+import type { HeightRange } from '../../port/stored.js';
 import type { Database } from '../../records/Database.js';
-import { rangesInWords, within } from '../../records/heightRanges.js';
+import { rangesInWords } from '../../records/heightRanges.js';
 import { StorageError, storageErrorFrom } from '../../StorageError.js';
 import { affectedHeights } from './affectedHeights.js';
 import { checkBlocks } from './checkBlocks.js';
@@ -21,15 +22,14 @@ import type { Extent } from './checkStoreRecords.js';
 import { DamageList } from './DamageList.js';
 import type { VerifyReport } from './DamageList.js';
 import { PointerBalance } from './PointerBalance.js';
-import type { HeightRun } from './PointerBalance.js';
 
 export interface VerifyOptions {
   readonly path: string;
   readonly chainId: string;
-  /** First and last height to check; the whole store without them. */
+  /** First and last height to check. Default: the whole store. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
-  /** How many damages the report describes; all are counted. */
+  /** The most damages that the report describes; it counts all of them. */
   readonly maxDamages?: number;
 }
 
@@ -50,8 +50,8 @@ const DEFAULT_MAX_DAMAGES = 1000;
 /**
  * Proves that a store holds what it claims, or names what is wrong: the store's own records; every height of the range
  * with every collection its block guarantees, rehashed; checksums, canonical encodings and parent links; pointers both
- * ways; and that nothing exists which should not. Memory is bounded whatever the length of the chain. Pointers are in
- * hash order, so all of them are checked even for part of the heights.
+ * ways; and that nothing else is stored. Memory is bounded, however long the chain is. Pointers are in hash order, so all
+ * of them are checked even for part of the heights.
  *
  * Damage is never thrown, not even when the database cannot be opened for it. Expected errors: `StorageError` other
  * than `corrupt` (`locked`, `missing`, …); `OperatorError`: `foreign`, `configuration` (newer schema), `usage` (heights
@@ -144,7 +144,7 @@ async function verifyDatabase(
 ): Promise<VerifyReport> {
   const extent = await checkStoreRecords(database, options, damages, { logger });
   if (extent === undefined) return report(damages, {});
-  const range = rangeOf(options, extent, damages);
+  const range = rangeToCheck(options, extent, damages);
   const balance = new PointerBalance(range);
   const counts = await checkBlocks({
     database,
@@ -167,13 +167,13 @@ async function verifyDatabase(
   return report(damages, { range, latestIndexedHeight, ...counts, pointers });
 }
 
-function rangeOf(options: VerifyOptions, extent: Extent, damages: DamageList): HeightRun {
+function rangeToCheck(options: VerifyOptions, extent: Extent, damages: DamageList): HeightRange {
   const { firstHeight, allowed } = extent;
   const lowest = allowed[0]?.from ?? firstHeight;
   const highest = allowed.at(-1)?.to ?? firstHeight - 1;
   const { from = lowest, to = highest } = options;
   const asked = options.from !== undefined || options.to !== undefined;
-  // With the store's own records damaged, its extent is a guess that must not refuse anything.
+  // If the store's own records are damaged, its extent is a guess, and no reason to refuse heights.
   if (asked && damages.count === 0 && (from < lowest || to > highest || from > to)) {
     throw new OperatorError(
       'usage',
@@ -188,7 +188,6 @@ function report(
   found: Partial<Omit<VerifyReport, 'ranges'>> & { readonly ranges?: BlockCounts['ranges'] },
 ): VerifyReport {
   const { range, ranges = [] } = found;
-  const { damagedHeights, lostHeights } = damages;
   return {
     latestIndexedHeight: undefined,
     waiting: undefined,
@@ -198,11 +197,7 @@ function report(
     bytes: 0,
     pointers: 0,
     ...found,
-    ranges: ranges.map((each) => ({ ...each, damaged: within(damagedHeights, each) })),
+    ...damages.report(ranges),
     range: range === undefined || range.to < range.from ? undefined : range,
-    damages: damages.kept,
-    damageCount: damages.count,
-    ...{ damagedHeights, lostHeights },
-    lowestDamagedHeight: damagedHeights[0]?.from,
   };
 }

@@ -37,11 +37,11 @@ export class LevelDatabase implements Database {
   readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
   readonly #gate: EndGate | undefined;
-  /** Empty, to be reused: at most as many as were ever in use at once. */
+  /** Empty batches to reuse: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
-  /** Every write succeeded, so closing may tidy up. */
-  #settle = false;
+  /** There were writes, and the latest one succeeded: closing may tidy up. */
+  #mayTidyUp = false;
 
   private constructor(
     path: string,
@@ -85,8 +85,8 @@ export class LevelDatabase implements Database {
         }
         return entries;
       } finally {
-        // Not awaited: under load every wait is a whole turn of the event loop. Closing the database closes what is
-        // still open of it.
+        // Not awaited: under load every wait takes a whole turn of the event loop. Closing the database closes iterators
+        // that are still open.
         iterator.close().catch(() => undefined);
       }
     });
@@ -112,12 +112,12 @@ export class LevelDatabase implements Database {
   }
 
   compact({ gte, lt }: KeyRange): Promise<void> {
-    // As with `rebuildManifest`: the types cover only what Node and browsers share.
+    // The types cover only what Node and browsers share (see `rebuildManifest`).
     const level = this.#level as unknown as { compactRange(start: Buffer, end: Buffer): Promise<void> };
     return this.#guard('compact the store', () => level.compactRange(gte, lt));
   }
 
-  /** Opens when the first page is asked for, and closes however it is left. */
+  /** Opens the iterator for the first page, and closes it however the loop ends. */
   async *#pagesOf<T>(open: () => PagedIterator<T>): AsyncGenerator<T[], void, undefined> {
     const iterator = this.#make(open);
     try {
@@ -158,11 +158,11 @@ export class LevelDatabase implements Database {
       },
       write: () => {
         // The next open deals with what a failed write leaves behind.
-        this.#settle = false;
+        this.#mayTidyUp = false;
         return this.#guard('write to the store', async () => {
           await batch._write({ sync: true });
           reclaim();
-          this.#settle = true;
+          this.#mayTidyUp = true;
         });
       },
       discard: reclaim,
@@ -176,12 +176,12 @@ export class LevelDatabase implements Database {
    */
   async close(): Promise<void> {
     await this.#guard('close the store', () => this.#level.close());
-    if (!this.#settle) return;
+    if (!this.#mayTidyUp) return;
     try {
       const again = await openLevel(this.#path, this.#tuning, { create: false });
       await again.close();
     } catch {
-      // Whoever has the lock by now, or hits the same fault at the next open, does this work; all data is on disk.
+      // All data is on disk: whatever opens the database next does this work, or reports the fault.
     }
   }
 

@@ -3,7 +3,7 @@ const MAX_KEYS = 32;
 
 type Values = readonly (Buffer | undefined)[];
 
-interface Question {
+interface PendingRead {
   readonly keys: readonly Buffer[];
   readonly resolve: (values: (Buffer | undefined)[]) => void;
   readonly reject: (error: unknown) => void;
@@ -15,7 +15,7 @@ interface Question {
  */
 export class ReadBatcher {
   readonly #read: (keys: Buffer[]) => Promise<Values>;
-  #questions: Question[] = [];
+  #pending: PendingRead[] = [];
   #keys = 0;
 
   /** `read`: the values of some keys, in order, all from one moment. */
@@ -26,33 +26,33 @@ export class ReadBatcher {
   /** The values of some keys, all from one moment, not before the call. Expected errors: those of `read`. */
   getMany(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
     return new Promise((resolve, reject) => {
-      if (this.#keys + keys.length > MAX_KEYS) this.#ask();
-      if (this.#questions.length === 0) setImmediate(() => this.#ask());
-      this.#questions.push({ keys, resolve, reject });
+      if (this.#keys + keys.length > MAX_KEYS) this.#flush();
+      if (this.#pending.length === 0) setImmediate(() => this.#flush());
+      this.#pending.push({ keys, resolve, reject });
       this.#keys += keys.length;
     });
   }
 
-  #ask(): void {
-    const questions = this.#questions;
-    if (questions.length === 0) return;
-    this.#questions = [];
+  #flush(): void {
+    const reads = this.#pending;
+    if (reads.length === 0) return;
+    this.#pending = [];
     this.#keys = 0;
-    this.#answer(questions).catch(() => this.#answerEach(questions));
+    this.#readTogether(reads).catch(() => this.#readEach(reads));
   }
 
-  async #answer(questions: readonly Question[]): Promise<void> {
-    const values = await this.#read(questions.flatMap(({ keys }) => keys));
+  async #readTogether(reads: readonly PendingRead[]): Promise<void> {
+    const values = await this.#read(reads.flatMap(({ keys }) => keys));
     let from = 0;
-    for (const { keys, resolve } of questions) {
+    for (const { keys, resolve } of reads) {
       resolve(values.slice(from, from + keys.length));
       from += keys.length;
     }
   }
 
   /** One unreadable record must not fail the other reads. */
-  #answerEach(questions: readonly Question[]): void {
-    for (const { keys, resolve, reject } of questions) {
+  #readEach(reads: readonly PendingRead[]): void {
+    for (const { keys, resolve, reject } of reads) {
       this.#read([...keys]).then((values) => resolve([...values]), reject);
     }
   }

@@ -1,8 +1,8 @@
 import { Level } from 'level';
 import { causesOf, StorageError, storageErrorFrom } from '../../StorageError.js';
 
-/** LevelDB's answer when it was kept from opening, after it had the lock and before it touched a file. */
-const KEPT_FROM_OPENING = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
+/** LevelDB's answer when the options forbid opening: it has taken the lock, and has not touched a file. */
+const OPENING_FORBIDDEN = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
 
 /**
  * Makes sure that no other process uses a database, without opening it: opening a damaged one may delete what could
@@ -15,7 +15,7 @@ export async function assertUnused(path: string): Promise<void> {
   } catch (error) {
     const fault = storageErrorFrom(error, 'open the store', path);
     if (fault instanceof StorageError) throw fault;
-    if (!causesOf(error).some(({ message }) => KEPT_FROM_OPENING.test(message))) throw error;
+    if (!causesOf(error).some(({ message }) => OPENING_FORBIDDEN.test(message))) throw error;
   }
 }
 

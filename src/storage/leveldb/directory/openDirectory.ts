@@ -7,7 +7,7 @@ import type { LevelTuning } from './openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
 
 export interface OpenDirectoryOptions {
-  /** A directory of the store's own, created for its owner alone when it does not exist. */
+  /** The store's own directory; created, readable by its owner only, when it does not exist. */
   readonly path: string;
   /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;

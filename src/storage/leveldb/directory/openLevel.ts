@@ -5,8 +5,8 @@ import { storageErrorFrom } from '../../StorageError.js';
 const MIB = 1024 * 1024;
 
 /**
- * What LevelDB may use. The defaults are measured (docs/decisions/0006-groups-and-leveldb-options.md): larger write
- * buffers would mean less merging, but the tables they become are mapped into memory as a whole.
+ * Memory and files that LevelDB may use. The defaults are measured (docs/decisions/0006-groups-and-leveldb-options.md):
+ * larger write buffers would mean less merging, but the tables made from them are mapped into memory as a whole.
  */
 export interface LevelTuning {
   /** Up to two of these are held in memory. */
@@ -14,7 +14,7 @@ export interface LevelTuning {
   readonly cacheBytes: number;
   readonly maxFileBytes: number;
   readonly maxOpenFiles: number;
-  /** The unit of compression and reading; bodies are larger and stand alone. */
+  /** The unit of compression and reading; a body is larger and has a block of its own. */
   readonly blockBytes: number;
 }
 

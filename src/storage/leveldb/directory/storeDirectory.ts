@@ -18,8 +18,8 @@ export function damagedPathOf(path: string): string {
 }
 
 /**
- * Makes sure that `path` may be a store: creates the directory when there is none (`create`), and refuses one that
- * holds something else, in which LevelDB would create a new database.
+ * Makes sure that `path` may be a store: creates a missing directory (`create`), and refuses one that holds something
+ * else, in which LevelDB would create a new database.
  *
  * Expected errors: `StorageError` (`missing`, `not_a_store`, `corrupt`, `permission`, …).
  */
@@ -40,7 +40,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
         'Choose another directory, or an empty one.',
     );
   }
-  // Possibly a store that lost its CURRENT file; the inspection of its files will say so.
+  // Possibly a store that lost its CURRENT file: the inspection of its files reports that.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   if (!create) {
     throw new StorageError(
@@ -122,7 +122,7 @@ export async function refuseDamagedFiles(path: string): Promise<void> {
     if (suspects.size > 0) await clearSuspects(path);
     return;
   }
-  // An open database looks damaged. So: is it in use, and if not, is it still damaged?
+  // An open database looks damaged. Make sure that it is not in use, and look again.
   await assertUnused(path);
   const damages = await look();
   const [first] = damages;
@@ -131,21 +131,21 @@ export async function refuseDamagedFiles(path: string): Promise<void> {
   throw corruptFiles(path, `file ${first.file}: ${first.what}${others}`);
 }
 
-/** A directory in which nothing was ever stored cannot be damaged. */
+/** False for a directory in which nothing was ever stored. */
 export async function holdsData(path: string): Promise<boolean> {
   return (await list(path))?.some((name) => name === 'CURRENT' || DATA_FILE.test(name)) === true;
 }
 
 /**
- * What LevelDB dropped from a damaged write-ahead log at this open: it reports that in its own log file only. Empty
- * after any clean stop, and after a crash as well (a record cut short by a crash is not damage).
+ * What LevelDB dropped from a damaged write-ahead log at this open, which it reports in its own log file only. Empty
+ * after a clean stop, and after a crash as well (a record that a crash cut short is not damage).
  */
 export async function droppedAtOpen(path: string): Promise<readonly string[]> {
   try {
     const log = await readFile(join(path, 'LOG'), 'utf8');
     return log.split('\n').filter((line) => /dropping \d+ bytes/.test(line));
   } catch {
-    // Without the file nothing is known, which is not a fault of the data.
+    // A missing log file is not a fault of the data.
     return [];
   }
 }

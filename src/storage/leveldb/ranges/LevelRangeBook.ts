@@ -27,7 +27,11 @@ export class LevelRangeBook implements RangeBook {
   open(): readonly OpenRange[] {
     const open = this.#deps.keeper.book()?.open ?? [];
     return open.map(({ record: { from, to, next, failures, reason } }) => ({
-      ...{ from, to, next, failures, reason },
+      from,
+      to,
+      next,
+      failures,
+      reason,
     }));
   }
 
@@ -36,7 +40,7 @@ export class LevelRangeBook implements RangeBook {
     await this.#deps.keeper.record('range', (book) => {
       let after = plans === undefined ? book : { ...book, plans: checked(plans) };
       for (const { failures, reason, ...range } of failed) {
-        const open = openAt(after, range) ?? this.#begun(after, range);
+        const open = openAt(after, range) ?? this.#newRange(after, range);
         after = withOpen(after, { ...open, record: { ...open.record, failures, reason } });
       }
       for (const range of dropped) {
@@ -57,7 +61,7 @@ export class LevelRangeBook implements RangeBook {
     await this.#deps.keeper.record('range', (book) => {
       const open = openAt(book, range);
       assert(open?.record.keep === undefined, 'blocks of this range are being removed');
-      return open === undefined ? { after: settled(withOpen(book, this.#begun(book, range))) } : undefined;
+      return open === undefined ? { after: settled(withOpen(book, this.#newRange(book, range))) } : undefined;
     });
     const run = await LevelRangeStore.of(range, this.#deps);
     this.#runs.set(range.from, run);
@@ -75,9 +79,9 @@ export class LevelRangeBook implements RangeBook {
   }
 
   /** A range that was not open before. */
-  #begun(book: StoreBook, { from, to }: HeightRange) {
+  #newRange(book: StoreBook, { from, to }: HeightRange) {
     const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
-    assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is no range`);
+    assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is not a range`);
     assert(book.live.latestBlock !== undefined, 'there is no live range yet');
     assert(to < book.live.meta.firstHeight, `height ${to} is not below the live range`);
     const range = { from, to };

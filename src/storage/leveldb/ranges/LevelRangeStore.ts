@@ -87,7 +87,7 @@ export class LevelRangeStore implements RangeStore {
   }
 
   stage(): void {
-    // Nothing is prepared ahead here: history is not in a hurry.
+    // Nothing is prepared in advance: history can wait.
   }
 
   commit(batch: CommitBatch): Promise<void> {

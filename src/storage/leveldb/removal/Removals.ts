@@ -1,16 +1,14 @@
 import type { Logger } from '../../../observability/index.js';
-import { OperatorError } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { forgetAccounts } from '../../accounts/forgetAccounts.js';
 import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
 import { withoutEntries } from '../../records/book/changeBook.js';
 import { loadBook } from '../../records/book/loadBook.js';
 import { coverageOf } from '../../records/book/readState.js';
-import { rewoundBook } from '../../records/book/rewoundBook.js';
+import { rewindRefusal, rewoundBook } from '../../records/book/rewoundBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
-import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database } from '../../records/Database.js';
-import { rangesInWords, without } from '../../records/heightRanges.js';
+import { without } from '../../records/heightRanges.js';
 import { Prefix, prefixRange } from '../../records/schema.js';
 import type { BookKeeper } from '../writing/BookKeeper.js';
 import type { LevelIndexWriter } from '../writing/LevelIndexWriter.js';
@@ -21,13 +19,13 @@ export interface RemovalsDependencies {
   readonly keeper: BookKeeper;
   readonly writer: LevelIndexWriter;
   readonly accounts: LevelAccountIndex;
-  /** Ends every range that is being filled. */
+  /** Ends the runs of all open ranges. */
   readonly endRuns: () => void;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
-/** Takes out of an open store what an operator, or the chain, no longer wants there. Nothing is written beside it. */
+/** Removes data from an open store: rewinds it, or drops its account index. Nothing else is written meanwhile. */
 export class Removals {
   readonly #deps: RemovalsDependencies;
 
@@ -77,8 +75,8 @@ export class Removals {
   #rewound(height: number): NonNullable<ReturnType<typeof rewoundBook>> {
     const book = this.#deps.keeper.initialised();
     const rewound = Number.isSafeInteger(height) ? rewoundBook(book, height) : undefined;
-    if (rewound === undefined) throw new OperatorError('usage', refusalOf(book, height));
-    return rewound;
+    if (rewound !== undefined) return rewound;
+    throw rewindRefusal({ coverage: coverageOfBook(book), firstHeight: book.live.meta.firstHeight }, height);
   }
 
   async #forgetAbove(height: number): Promise<void> {
@@ -99,19 +97,4 @@ export class Removals {
     keeper.replace(book);
     accounts.release(await coverageOf(database, book.live.meta));
   }
-}
-
-function refusalOf(book: StoreBook, height: number): string {
-  const { firstHeight } = book.live.meta;
-  const ranges = coverageOfBook(book);
-  if (book.published.length > 0) {
-    return (
-      `Cannot rewind to height ${height}: this store holds heights ${rangesInWords(ranges)}, and nothing at or below ` +
-      `${height}. Name a height in one of them.`
-    );
-  }
-  return (
-    `Cannot rewind to height ${height}: this store begins at height ${firstHeight}. ` +
-    `The lowest height to rewind to is ${firstHeight - 1}, which forgets every block.`
-  );
 }

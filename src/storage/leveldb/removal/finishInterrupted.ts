@@ -7,7 +7,7 @@ import type { Database, WriteBatch } from '../../records/Database.js';
 import { openKey, RANGES_SCHEMA_VERSION } from '../../records/schema.js';
 import { finishRewind, removeBlocks } from './rewind.js';
 
-/** Finishes what an earlier process had begun to remove. Expected errors: `StorageError`. */
+/** Finishes a removal that an earlier process began. Expected errors: `StorageError`. */
 export async function finishInterrupted(database: Database, meta: StoreMeta, logger: Logger): Promise<void> {
   const rewind = await readRewind(database);
   if (rewind !== undefined) {

@@ -48,8 +48,8 @@ export async function beginRewind(
 
 /**
  * Removes every record above the target, highest first, in bounded batches that each record their progress: a crash
- * loses at most the current batch. `coverage` is that of before the rewind, and stays recorded until the end. Pointers
- * are per position, so a kept block that shares an id with a removed one is not touched.
+ * loses at most the current batch. `coverage`: as before the rewind; it stays recorded until the end. Pointers are per
+ * position, so a kept block that shares an id with a removed one is not touched.
  */
 export async function finishRewind(
   database: Database,
@@ -129,7 +129,7 @@ async function highestStored(database: Database, from: number, to: number): Prom
     database.lastKey(heightRange(Prefix.block, from, to)),
     database.lastKey(heightRange(Prefix.body, from, to)),
   ]);
-  // A foreign key hides nothing: search height by height then.
+  // A foreign key must hide nothing: it counts as the highest height, so that the search goes height by height.
   const heights = [block && (parseBlockKey(block) ?? to), body && (parseBodyKey(body)?.height ?? to)];
   const stored = heights.filter((height) => height !== undefined);
   return stored.length === 0 ? undefined : Math.max(...stored);
@@ -157,7 +157,7 @@ async function removeHeight(
   for (const key of [...pointers, ...accounts]) batch.del(key);
   // Uncovered heights may have some entries but not others.
   if (covers(coverage, height)) pointers.push(...accounts);
-  // A pointer missing from its place is under a corrupted key somewhere else.
+  // A missing pointer is stored under a corrupted key somewhere else.
   const present = await database.hasMany(pointers);
   return present.every(Boolean) ? 'whole' : 'damaged';
 }

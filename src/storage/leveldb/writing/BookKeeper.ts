@@ -19,16 +19,16 @@ interface LiveChange {
 }
 
 /**
- * Owns what the records of an open store say, as far as it is durable, and writes changes. Group commit: while one write is
- * under way, all changes that come, of whichever range, join the next one.
+ * Owns the durable book of an open store, and writes its changes. Group commit: while one write is under way, further
+ * changes, of whatever range, join the next one.
  */
 export class BookKeeper {
   readonly #deps: BookKeeperDependencies;
   #book: StoreBook | undefined;
-  /** What the next write carries. */
+  /** The changes that the next write carries. */
   #next: ChangeGroup;
   #live: LiveChange | undefined;
-  /** The one that joins, and those that wait to: at most one per range. */
+  /** Ends when all changes so far have joined a group: at most one per range waits for that. */
   #joining: Promise<void> = Promise.resolve();
 
   constructor(book: StoreBook | undefined, dependencies: BookKeeperDependencies) {
@@ -47,19 +47,19 @@ export class BookKeeper {
     return this.#book;
   }
 
-  /** The records were written by other means. */
+  /** Takes over a book whose records were written elsewhere. */
   replace(book: StoreBook): void {
     this.#book = book;
   }
 
   /**
-   * Waits for a write that can carry it, then writes the blocks, and what `change` makes of the book, together with other
-   * such changes; the new book counts from then on. Rejects with the error of `change`, by which nothing of it is
-   * written, and like `LevelIndexWriter.write`.
+   * Writes the blocks and the book that `change` returns, together with other changes, as soon as a write can carry
+   * them; then the new book counts. Rejects with the error of `change`, and then nothing of it is written, and like
+   * `LevelIndexWriter.write`.
    */
   async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
     const waiting = new WaitingChange(change, blocks);
-    // Whoever waits for it is told below, perhaps later.
+    // The caller gets the error from the await below, which may come later.
     waiting.done.catch(() => undefined);
     if (line === 'live') await this.#recordLive(waiting);
     else await this.#recordRange(waiting);
@@ -73,7 +73,7 @@ export class BookKeeper {
     const live = { waiting, prepared };
     this.#live = live;
     try {
-      // Unless the turn of a range has carried it.
+      // The turn of a range may have written it already.
       await writer.inTurn('live', async () => {
         if (this.#live === live) await this.#write();
       });
@@ -84,16 +84,16 @@ export class BookKeeper {
 
   async #recordRange(waiting: WaitingChange): Promise<void> {
     const joining = this.#joining.then(async () => {
-      while (this.#next.isFull) await this.#next.taken;
+      while (this.#next.isFull) await this.#next.closed;
       await this.#next.add(waiting);
     });
     this.#joining = joining.catch(() => undefined);
     await joining;
-    // Another's turn may carry it.
+    // The turn of another range may write it first.
     this.#deps.writer.inTurn('range', () => this.#write()).catch((error: unknown) => this.#abandon(error));
   }
 
-  /** Within a turn. Does not reject: those who wait are told. */
+  /** Call it within a turn. Does not reject: the waiting changes do. */
   async #write(): Promise<void> {
     const live = this.#live;
     const isLiveAlone = live !== undefined && this.#next.members.length === 0;
@@ -113,7 +113,7 @@ export class BookKeeper {
 
   async #writeGroup(group: ChangeGroup): Promise<void> {
     const before = this.initialised();
-    const { after, accepted, batch, changes } = await group.weigh(before);
+    const { after, accepted, batch, changes } = await group.apply(before);
     if (after === before) batch.discard();
     else {
       putChanges(before, after, batch);
@@ -125,7 +125,7 @@ export class BookKeeper {
     for (const { resolve } of accepted) resolve();
   }
 
-  /** No turn will come. */
+  /** Rejects the changes that wait for a turn, when there will be none. */
   #abandon(error: unknown): void {
     const group = this.#next;
     this.#next = new ChangeGroup(this.#deps);

@@ -7,26 +7,26 @@ import type { Database, WriteBatch } from '../../records/Database.js';
 import type { LevelIndexWriter } from './LevelIndexWriter.js';
 
 /**
- * Bytes of collections from which on no further range joins a group: the live range never waits long for a write that it is
- * not part of.
+ * With this many bytes of collections a group is full, and no further range joins it: the live range never waits long for
+ * a write that it is not part of.
  */
 const GROUP_FULL_BYTES = 2 * 1024 * 1024;
 
 type MaybePromise<T> = T | Promise<T>;
 
-/** The block of a height that the book has: durable, or carried by the same write. Expected errors: `StorageError`. */
+/** The block of a height in the book: durable, or carried by the same write. Expected errors: `StorageError`. */
 export type HeadAt = (height: number) => Promise<BlockHead>;
 
-/** What becomes of the book by one change. */
+/** The result of a change. */
 export interface Changed {
   readonly after: StoreBook;
-  /** Further entries of the same write. */
+  /** Puts further entries into the same write. */
   readonly putAlso?: ((put: Put) => void) | undefined;
-  /** Called once the write is durable and the book is that of afterwards. */
+  /** Called once the write is durable and the new book counts. */
   readonly onDurable?: (() => void) | undefined;
 }
 
-/** Says what becomes of the book, which others of the same write may have changed before. `undefined`: nothing. */
+/** Returns the new book; earlier changes of the same write are in the given one. `undefined`: no change. */
 export type Change = (book: StoreBook, headAt: HeadAt) => MaybePromise<Changed | undefined>;
 
 /** A change that waits for the write that carries it. */
@@ -34,7 +34,7 @@ export class WaitingChange {
   readonly change: Change;
   readonly blocks: readonly BlockEntry[];
   readonly bytes: number;
-  /** Resolves when it is durable. Rejects with its own error, and with that of the write. */
+  /** Resolves when the change is durable. Rejects with its own error, or that of the write. */
   readonly done: Promise<void>;
   resolve: () => void = () => undefined;
   reject: (error: unknown) => void = () => undefined;
@@ -52,12 +52,12 @@ export class WaitingChange {
   }
 }
 
-/** What a group comes to. */
-export interface Weighed {
+/** A group whose changes have been applied. */
+export interface AppliedGroup {
   readonly after: StoreBook;
   readonly accepted: readonly WaitingChange[];
   readonly changes: readonly Changed[];
-  /** The blocks of the accepted ones. */
+  /** The blocks of the accepted changes. */
   readonly batch: WriteBatch;
 }
 
@@ -66,23 +66,23 @@ export interface ChangeGroupDependencies {
   readonly writer: LevelIndexWriter;
 }
 
-/** Changes that will be one write. The entries of their blocks are put together while the write before is under way. */
+/** Changes that become one write. The entries of their blocks are prepared while the previous write is under way. */
 export class ChangeGroup {
   readonly #deps: ChangeGroupDependencies;
-  /** Whole ones, in order of arrival. */
+  /** Changes whose blocks are all in the batch, in order of arrival. */
   #members: WaitingChange[] = [];
   #batch: WriteBatch | undefined;
   #bytes = 0;
   #filling: Promise<void> = Promise.resolve();
-  /** Some of a change that came to nothing is in the batch. */
+  /** The batch contains a part of a change that failed to join. */
   #isSpoilt = false;
-  #tellTaken: () => void = () => undefined;
-  /** Resolves when nothing joins it any more. */
-  readonly taken: Promise<void>;
+  #resolveClosed: () => void = () => undefined;
+  /** Resolves when no further change may join. */
+  readonly closed: Promise<void>;
 
   constructor(dependencies: ChangeGroupDependencies) {
     this.#deps = dependencies;
-    this.taken = new Promise((resolve) => (this.#tellTaken = resolve));
+    this.closed = new Promise((resolve) => (this.#resolveClosed = resolve));
   }
 
   get members(): readonly WaitingChange[] {
@@ -100,13 +100,13 @@ export class ChangeGroup {
     return adding;
   }
 
-  /** Nothing joins it any more, but what is being added. */
+  /** No further change may join; waits for the one that is joining. */
   async close(): Promise<void> {
-    this.#tellTaken();
+    this.#resolveClosed();
     await this.#filling;
   }
 
-  /** The live range comes in with a batch of its own; the smaller of the two is put together again. */
+  /** Adds the live range, which has a batch of its own: the smaller of the two batches is copied into the other. */
   async addLive(live: WaitingChange, prepared: WriteBatch): Promise<void> {
     const { writer } = this.#deps;
     const batch = this.#batch;
@@ -124,8 +124,8 @@ export class ChangeGroup {
     this.#bytes += live.bytes;
   }
 
-  /** Has the changes made one after the other. Those that refuse are rejected, and leave nothing in the batch. */
-  async weigh(before: StoreBook): Promise<Weighed> {
+  /** Applies the changes in order. A change that throws is rejected, and leaves nothing in the batch. */
+  async apply(before: StoreBook): Promise<AppliedGroup> {
     const accepted: WaitingChange[] = [];
     const changes: Changed[] = [];
     const heads = new Map<number, BlockHead>();

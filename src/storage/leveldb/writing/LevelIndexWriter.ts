@@ -8,18 +8,18 @@ import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
 
 /**
- * Bytes put into a batch before yielding to the event loop, so that readers do not wait for a group of many blocks. A
+ * Bytes to put into a batch before yielding to the event loop, so that readers do not wait for a group of many blocks. A
  * group at the tip, a block or two, is prepared in one go.
  */
 const TURN_BYTES = 128 * 1024;
 
-/** Entries that are in a batch already, ahead of the commit that will carry them. */
+/** Entries that are in a batch already, before the commit that will carry them. */
 interface Staged {
   readonly write: WriteBatch;
   readonly entries: Set<BlockEntry>;
 }
 
-/** Who writes: the live range, which comes first, or another. */
+/** Which range writes: the live one, which goes first, or another. */
 export type Line = 'live' | 'range';
 
 export interface LevelIndexWriterDependencies {
@@ -41,7 +41,7 @@ export class LevelIndexWriter {
   #turn: Promise<unknown> | undefined;
   /** The live range has its turn, or waits for it. */
   #isLiveBusy = false;
-  /** Who waits for a turn: the live range, and the others in order of arrival, at most one per range. */
+  /** Waiting for a turn: the live range, and the others in order of arrival, at most one per range. */
   #waitingLive: (() => void) | undefined;
   readonly #waiting: (() => void)[] = [];
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
@@ -77,7 +77,7 @@ export class LevelIndexWriter {
     return write;
   }
 
-  /** Puts the entries of these blocks into a batch, some at a time. */
+  /** Puts the entries of these blocks into a batch, and yields to the event loop now and then. */
   async fill(write: WriteBatch, blocks: readonly BlockEntry[]): Promise<void> {
     const put: Put = (key, value) => write.put(key, value);
     let turnBytes = 0;
@@ -123,12 +123,12 @@ export class LevelIndexWriter {
     }
   }
 
-  /** A turn of the live range that is one write, of any length. Rejects like `write`. */
+  /** Runs one write, of any length, as a turn of the live range. Rejects like `write`. */
   alone(action: () => Promise<void>): Promise<void> {
     return this.inTurn('live', () => this.write(action));
   }
 
-  /** Runs a write that touches nothing that others touch, and may run beside them. Rejects like `write`. */
+  /** Runs a write beside others, which must not touch the same entries. Rejects like `write`. */
   async beside(action: () => Promise<void>): Promise<void> {
     assert(!this.#closed, 'the store is closed');
     await this.write(action);
@@ -170,7 +170,7 @@ export class LevelIndexWriter {
     if (this.#hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
   }
 
-  /** What was staged, unless it holds more than this batch carries. */
+  /** The staged entries; discards them, and returns `undefined`, if these blocks do not include all of them. */
   #takeStaged(blocks: readonly BlockEntry[]): Staged | undefined {
     const staged = this.#staged;
     if (staged === undefined) return undefined;

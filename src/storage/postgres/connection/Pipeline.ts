@@ -2,20 +2,20 @@ import type { Connection, Submittable } from 'pg';
 import type { Step } from './Session.js';
 
 export interface PipelineOutcome {
-  /** Of the steps that were done, in their order. */
+  /** Of the steps that succeeded, in order. */
   readonly rowCounts: readonly number[];
-  /** Of the first step that failed: none behind it was done. */
+  /** The error of the first step that failed; the server skipped all later steps. */
   readonly error: Error | undefined;
 }
 
-/** What `pg` knows of the statements of a connection, its own and these. */
+/** The statements that `pg` has prepared on a connection, these included. */
 interface Prepared {
   readonly parsedStatements: Record<string, string>;
 }
 
-/** Steps that go out together, as one statement to `pg`. Rows of a COPY are sent as they are, not copied before. */
+/** Steps that are sent together, as one statement to `pg`. Rows of a COPY are sent without copying them. */
 export class Pipeline implements Submittable {
-  /** `pg` puts here what stops the clock of the statement. */
+  /** Set by `pg`: stops the timeout of the statement. */
   callback: (() => void) | undefined;
   readonly outcome: Promise<PipelineOutcome>;
   readonly #steps: readonly Step[];
@@ -33,13 +33,13 @@ export class Pipeline implements Submittable {
     const { stream } = connection;
     stream.cork();
     for (const step of this.#steps) send(connection as Connection & Prepared, step);
-    // The only one: whatever fails, the server passes over all that is left.
+    // A single sync: after an error the server skips all remaining steps.
     connection.sync();
     stream.uncork();
   }
 
   handleCopyInResponse(): void {
-    // The rows are on their way.
+    // The rows have been sent already.
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {

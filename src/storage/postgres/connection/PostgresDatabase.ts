@@ -14,11 +14,11 @@ import { Transaction } from './Transaction.js';
 const MAX_CONNECTIONS = 8;
 /** A read that takes longer fails. */
 const READ_TIMEOUT_MS = 15_000;
-/** A write that takes longer is begun anew: that finds out whether the first one counts. */
+/** A write that takes longer is repeated, which finds out whether the first attempt was committed. */
 const WRITE_TIMEOUT_MS = 60_000;
-/** So long another's transaction, which may be a lost one of ours, may keep a write waiting. */
+/** How long a write waits for the locks of another transaction, which may be a lost one of ours. */
 const LOCK_TIMEOUT_MS = 15_000;
-/** A transaction whose client went silent is ended by the server. */
+/** The server ends a transaction whose client is silent for so long. */
 const IDLE_TRANSACTION_MS = 20_000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
@@ -35,8 +35,8 @@ export interface PostgresDatabaseDependencies {
 }
 
 /**
- * The connections to a database. Errors become `StorageError`; what goes over by itself is waited for by `persist`.
- * No connection that breaks while nobody uses it is an error: the next use finds out.
+ * The connections to a database. Errors become `StorageError`; `persist` waits out those that pass by themselves. A
+ * connection that breaks while it is idle is not an error: the next use notices.
  */
 export class PostgresDatabase implements Session {
   readonly place: string;
@@ -45,7 +45,7 @@ export class PostgresDatabase implements Session {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #closing = new AbortController();
-  /** Those that try again: what some can do, such as reading, does not tell that the others can. */
+  /** The callers that are retrying: the success of one, such as a read, does not mean that the others can succeed. */
   readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
 
@@ -72,7 +72,7 @@ export class PostgresDatabase implements Session {
     });
   }
 
-  /** What keeps the database from answering now, as far as it is known. */
+  /** Why the database does not answer now; `undefined`: it does, as far as is known. */
   trouble(): StorageError | undefined {
     return this.#trouble;
   }
@@ -86,12 +86,12 @@ export class PostgresDatabase implements Session {
     }
   }
 
-  /** Several reads of one moment. Expected errors: `StorageError`; those of `action`. */
+  /** Several reads of one snapshot. Expected errors: `StorageError`; those of `action`. */
   snapshot<T>(action: (session: Session) => Promise<T>): Promise<T> {
     return this.#inTransaction(this.#reads, BEGIN_SNAPSHOT, action);
   }
 
-  /** All of it or nothing, durable on return. Expected errors: `StorageError`; those of `action`. */
+  /** Atomic, and durable on return. Expected errors: `StorageError`; those of `action`. */
   transaction<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
     return this.#inTransaction(this.#writes, BEGIN, action);
   }
@@ -113,17 +113,17 @@ export class PostgresDatabase implements Session {
       failure = error instanceof Error ? error : new Error(String(error));
       throw this.#fault(error, pool === this.#writes ? 'write to the store' : 'read the store');
     } finally {
-      // Whatever state it is in: closing it undoes what is not committed.
+      // With a failure the connection is closed, which rolls back what is not committed.
       client?.release(failure);
     }
   }
 
-  /** One statement, or several, as other packages want them run: errors are the server's own. */
+  /** Runs statements for other packages. Errors are the server's own. */
   async executeSql(text: string, values?: unknown[]): Promise<QueryResult> {
     return this.#writes.query(text, values);
   }
 
-  /** Expected errors: `StorageError` in place of what the server says; those of `action`. `doing` completes "Cannot …". */
+  /** Turns errors of the server into `StorageError`; `doing` completes "Cannot …". Other errors are those of `action`. */
   async explained<T>(doing: string, action: () => Promise<T>): Promise<T> {
     try {
       return await action();
@@ -133,53 +133,53 @@ export class PostgresDatabase implements Session {
   }
 
   /**
-   * Tries again what failed because the database was away, as long as it takes, or up to `untilMs` (of the clock). Rejects
-   * when it is closed. Expected errors: `StorageError`; those of `action`.
+   * Repeats an action that fails because the database is unreachable, without limit or until `untilMs` (of the clock).
+   * Rejects when the database is closed. Expected errors: `StorageError`; those of `action`.
    */
   async persist<T>(action: () => Promise<T>, untilMs = Infinity): Promise<T> {
-    const who = Symbol('persist');
+    const caller = Symbol('persist');
     let delayMs = RETRY_MIN_MS;
     try {
       for (;;) {
         try {
           const result = await action();
-          this.#settle(who);
+          this.#recovered(caller);
           return result;
         } catch (error) {
           if (!isPassing(error) || this.#clock.monotonic() + delayMs > untilMs) throw error;
-          this.#notice(error, who);
+          this.#notice(error, caller);
           await this.#pause(delayMs, error);
           delayMs = Math.min(2 * delayMs, RETRY_MAX_MS);
         }
       }
     } finally {
-      this.#waiting.delete(who);
+      this.#waiting.delete(caller);
     }
   }
 
-  /** Asks again and again, `everyMs` after each answer, until it is closed. Expected errors: those of `ask` that are no faults. */
+  /** Repeats `ask`, `everyMs` after each answer or fault, until the database is closed. Expected errors: others of `ask`. */
   async watch(ask: () => Promise<void>, everyMs: number): Promise<void> {
     const { signal } = this.#closing;
-    const who = Symbol('watch');
+    const caller = Symbol('watch');
     while (!this.#isClosing()) {
       try {
         await ask();
-        this.#settle(who);
+        this.#recovered(caller);
       } catch (error) {
         const fault = this.#fault(error, 'reach the store');
         if (!(fault instanceof StorageError)) throw fault;
-        if (!this.#isClosing()) this.#notice(fault, who);
+        if (!this.#isClosing()) this.#notice(fault, caller);
       }
       await sleep(this.#clock, everyMs, signal).catch(() => undefined);
     }
   }
 
-  /** Waits no longer for a database that is away: what is tried now is tried for the last time. */
+  /** Stops waiting for an unreachable database: attempts under way are the last ones. */
   giveUp(): void {
     this.#closing.abort(new AbortError('the store is closed'));
   }
 
-  /** Ends the connections. Resolves also when the database does not answer. */
+  /** Closes the connections. Also resolves when the database does not answer. */
   async close(): Promise<void> {
     this.giveUp();
     await Promise.all([endPool(this.#reads), endPool(this.#writes)]);
@@ -189,19 +189,19 @@ export class PostgresDatabase implements Session {
     return faultOf(error, doing, this.place);
   }
 
-  #notice(error: StorageError, who: symbol): void {
+  #notice(error: StorageError, caller: symbol): void {
     if (this.#trouble === undefined)
       this.#logger.warn({ kind: error.kind, error }, 'the database does not answer');
     this.#trouble = error;
-    this.#waiting.add(who);
+    this.#waiting.add(caller);
   }
 
   #isClosing(): boolean {
     return this.#closing.signal.aborted;
   }
 
-  #settle(who: symbol): void {
-    this.#waiting.delete(who);
+  #recovered(caller: symbol): void {
+    this.#waiting.delete(caller);
     if (this.#waiting.size > 0) return;
     if (this.#trouble !== undefined) this.#logger.info({}, 'the database answers again');
     this.#trouble = undefined;

@@ -1,11 +1,11 @@
 import type { QueryResultRow } from 'pg';
 
 export interface Statement {
-  /** Given: prepared once per connection. */
+  /** A statement with a name is prepared once per connection. */
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly unknown[];
-  /** Default: that of reads, or of writes. */
+  /** Default: the timeout of reads, or of writes. */
   readonly timeoutMs?: number;
 }
 
@@ -33,9 +33,9 @@ export interface Step {
 /** A transaction that writes. */
 export interface WriteSession extends Session {
   /**
-   * Sends a step together with all that are waiting, at the next query or at the end: the server goes from one to the next
-   * without a word from this process. `check` gets the number of rows that were touched, and may throw: what it throws counts
-   * before any error of the steps behind it.
+   * Queues a step, to be sent with all others in the queue at the next query or at the commit: the server runs them
+   * without waiting for this process. `check` receives the number of affected rows, and may throw: its error takes
+   * precedence over those of later steps.
    */
   later(step: Step, check?: (rowCount: number) => void): void;
 }

@@ -8,7 +8,7 @@ interface Waiting {
   readonly check: ((rowCount: number) => void) | undefined;
 }
 
-/** A transaction on a connection, which begins with the first thing that it sends. Errors are the server's own. */
+/** A transaction on a connection, which begins with the first statement sent. Errors are the server's own. */
 export class Transaction implements WriteSession {
   readonly #client: PoolClient;
   #waiting: Waiting[];

@@ -5,7 +5,7 @@ import { messageOf, OperatorError, quoted } from '../../../runtime/index.js';
 import { passwordOf } from './passwordOf.js';
 import type { Connection } from './passwordOf.js';
 
-/** How long a connection may take to come about. */
+/** How long connecting may take. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const DEFAULT_PORT = 5432;
 
@@ -14,17 +14,17 @@ const SSL_FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const
 const KNOWN = new Set(['sslmode', 'host', ...Object.keys(SSL_FILES)]);
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 
-/** What of a database URL may be shown: no user, no password. */
+/** A database, as its URL names it. */
 export interface DatabasePlace {
   readonly config: ClientConfig;
-  /** For messages: `postgres://host:port/database`. */
+  /** For messages: `postgres://host:port/database`, without user and password. */
   readonly shown: string;
 }
 
 /**
- * Reads the URL of a database, the value of a key. The password is the URL's, that of PGPASSWORD, or that of the password file. TLS is used and
- * checked unless the server is on this machine or the URL says `sslmode=disable`. Expected errors: `OperatorError`
- * (`configuration`).
+ * Reads the URL of a database, the value of the configuration key `key`. The password comes from the URL, PGPASSWORD or
+ * the password file. TLS is used, and certificates are verified, unless the server is on this machine or the URL says
+ * `sslmode=disable`. Expected errors: `OperatorError` (`configuration`).
  */
 export function databasePlace(text: string, key = 'store'): DatabasePlace {
   const refusal = (why: string): OperatorError =>
@@ -41,7 +41,7 @@ export function databasePlace(text: string, key = 'store'): DatabasePlace {
     try {
       return decodeURIComponent(part);
     } catch {
-      throw refusal('it has a % that stands for no character: write %25 for the sign itself');
+      throw refusal('it has a % that encodes no character: write %25 for the sign itself');
     }
   };
   const database = decoded(url.pathname.slice(1));
@@ -63,12 +63,12 @@ export function databasePlace(text: string, key = 'store'): DatabasePlace {
   };
 }
 
-/** The package takes that there may be none, and does not say so in its types. */
+/** The package accepts a missing password, but its types do not say so. */
 function passwordFrom(connection: Connection): () => Promise<string> {
   return passwordOf.bind(undefined, connection) as () => Promise<string>;
 }
 
-/** Makes the error that says why. */
+/** Makes the error with the reason. */
 type Refuse = (why: string) => OperatorError;
 
 function parse(text: string, refusal: Refuse): URL {
@@ -76,9 +76,9 @@ function parse(text: string, refusal: Refuse): URL {
     const url = new URL(text);
     if (url.protocol === 'postgres:' || url.protocol === 'postgresql:') return url;
   } catch {
-    // As below; the text is not repeated, it may hold a password.
+    // Refused below, without repeating the text: it may hold a password.
   }
-  throw refusal('it is no database URL: postgres://HOST:PORT/DATABASE');
+  throw refusal('it is not a database URL: postgres://HOST:PORT/DATABASE');
 }
 
 function tls(

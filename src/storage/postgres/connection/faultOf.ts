@@ -2,22 +2,22 @@ import { OperatorError } from '../../../runtime/index.js';
 import { causesOf, StorageError } from '../../StorageError.js';
 import type { StorageErrorKind } from '../../StorageError.js';
 
-/** The connection, as Node and the package tell of it. */
+/** Failures of the connection, as reported by Node and the package. */
 const NETWORK_CODES =
   /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENETDOWN|ENOENT)$/;
 const NETWORK_WORDS =
   /^Connection terminated|^Client (?:has encountered|was closed)|after calling end|timeout exceeded when|timeout expired|read timeout/i;
 
 interface Fault {
-  /** Of SQLSTATEs. */
+  /** Matched against the SQLSTATE. */
   readonly state: RegExp;
   readonly kind: StorageErrorKind;
   readonly advice: string;
 }
 
-const LATER = 'It is tried again.';
+const LATER = 'The program tries again.';
 
-/** What goes over by itself, or once the operator has mended the database: it is waited for. */
+/** Faults that pass by themselves, or once the operator has repaired the database: the program waits. */
 const passing: readonly Fault[] = [
   {
     state: /^53100$/,
@@ -28,13 +28,13 @@ const passing: readonly Fault[] = [
   { state: /^(?:08|53|57|58|40|55)|^25P03$/, kind: 'unavailable', advice: LATER },
 ];
 
-/** What has to be mended before the program can go on. */
+/** Faults that the operator must fix before the program can continue. */
 const lasting: readonly Fault[] = [
   {
     state: /^28|^42501$/,
     kind: 'permission',
     advice:
-      'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and what the user may do.',
+      'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
   },
   { state: /^3D/, kind: 'missing', advice: 'Create the database first (createdb), or check its name.' },
   {
@@ -45,7 +45,7 @@ const lasting: readonly Fault[] = [
   {
     state: /^23/,
     kind: 'corrupt',
-    advice: 'The database holds rows that this writer has not written. Run "verify".',
+    advice: 'The database holds rows that this process did not write. Run "verify".',
   },
   {
     state: /^(?:42|3F)/,
@@ -56,8 +56,8 @@ const lasting: readonly Fault[] = [
 ];
 
 /**
- * Turns a failure of the database into an error that the operator can act on. `doing` completes "Cannot …". An error that
- * is none is a bug and is returned as it is.
+ * Turns a failure of the database into an error that the operator can act on. `doing` completes "Cannot …". An error
+ * that is not a database fault is a bug and is returned unchanged.
  */
 export function faultOf(error: unknown, doing: string, place: string): unknown {
   if (error instanceof OperatorError) return error;
@@ -72,14 +72,14 @@ export function faultOf(error: unknown, doing: string, place: string): unknown {
   if (isTlsFault(code)) {
     return make(
       'permission',
-      'The server is not the one that its certificate is for, or nobody vouches for it: see sslrootcert.',
+      'The certificate of the server is for another host, or its authority is not trusted: see sslrootcert.',
     );
   }
   const fault = [...passing, ...lasting].find(({ state }) => /^[0-9A-Z]{5}$/.test(code) && state.test(code));
   return fault === undefined ? withoutCode(error, innermost, make) : make(fault.kind, fault.advice);
 }
 
-/** What a connection may fail with that has no code. */
+/** Failures of a connection that have no code. */
 function withoutCode(
   error: unknown,
   innermost: Error,
@@ -89,7 +89,7 @@ function withoutCode(
     return make('permission', 'Give the password in PGPASSWORD, or in the file that PGPASSFILE names.');
   }
   if (/does not support SSL/i.test(innermost.message)) {
-    return make('permission', 'Switch TLS on there, or say sslmode=disable where the way to it is safe.');
+    return make('permission', 'Enable TLS on the server, or use sslmode=disable if the network is safe.');
   }
   return error;
 }
@@ -98,7 +98,7 @@ function isTlsFault(code: string): boolean {
   return /^(?:ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/.test(code);
 }
 
-/** True for what is waited for. */
+/** True for faults that the program waits out. */
 export function isPassing(error: unknown): error is StorageError {
   return error instanceof StorageError && (error.kind === 'unavailable' || error.kind === 'disk_full');
 }

@@ -1,20 +1,20 @@
 import pg from 'pg';
 import pgpass from 'pgpass';
 
-/** Who asks to be let in where. */
+/** Who connects to which database. */
 export interface Connection {
   readonly host: string;
   readonly port: number;
   readonly database: string;
-  /** Default: as PostgreSQL's own tools have it. */
+  /** Default: the user that PostgreSQL's own tools would use. */
   readonly user: string | undefined;
 }
 
-/** The password of PGPASSWORD, else that of the file that PGPASSFILE names, or of its usual place; `undefined`: there is none. */
+/** The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place); `undefined`: none. */
 export function passwordOf({ user, ...where }: Connection): Promise<string | undefined> {
   const given = process.env['PGPASSWORD'];
   if (given !== undefined && given !== '') return Promise.resolve(given);
   const name = user ?? process.env['PGUSER'] ?? pg.defaults.user ?? '';
-  // The file is read when the server asks for a password, so one that changes is taken with the next connection.
+  // The file is read when the server asks for a password, so the next connection uses a changed one.
   return new Promise((resolve) => pgpass({ ...where, user: name }, resolve));
 }

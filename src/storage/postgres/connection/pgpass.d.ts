@@ -1,5 +1,5 @@
 declare module 'pgpass' {
-  /** Looks for the password of a connection in the password file; `undefined` where there is none. */
+  /** Looks up the password of a connection in the password file; `undefined` if there is none. */
   export default function pgpass(
     connection: {
       readonly host: string;

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import type { Pool } from 'pg';
 
-/** How long connections may take to say goodbye. */
+/** How long closing the connections may take. */
 const END_TIMEOUT_MS = 2_000;
 
-/** A broken connection is told to whoever uses it next; an event that nobody listens to would end the process. */
+/** The next use of a broken connection gets its error; an `error` event without a listener would end the process. */
 export function quietPool(config: pg.PoolConfig): Pool {
   const pool = new pg.Pool({ ...config, allowExitOnIdle: true });
   pool.on('error', () => undefined);
@@ -12,7 +12,7 @@ export function quietPool(config: pg.PoolConfig): Pool {
   return pool;
 }
 
-/** Resolves also when the database does not answer. */
+/** Also resolves when the database does not answer. */
 export function endPool(pool: Pool): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, END_TIMEOUT_MS);

@@ -3,17 +3,17 @@ import { loadStore, readMark } from '../reading/loadStore.js';
 import type { StoreMark } from '../reading/loadStore.js';
 import type { LeadershipDependencies, Leadership } from './Leadership.js';
 
-/** How often it is looked whether others have changed something, at the cost of one small query. */
+/** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
 
 export interface ChangeWatchDependencies extends LeadershipDependencies {
   readonly leadership: Leadership;
 }
 
-/** Learns what other processes do to the store. */
+/** Follows what other processes do to the store. */
 export class ChangeWatch {
   readonly #deps: ChangeWatchDependencies;
-  /** Of what is known here. */
+  /** The mark of the state that is known here. */
   #mark: StoreMark | undefined;
 
   constructor(dependencies: ChangeWatchDependencies) {
@@ -29,7 +29,7 @@ export class ChangeWatch {
   async #look(database: PostgresDatabase): Promise<void> {
     const { inTurn, known, leadership, onChanged } = this.#deps;
     const mark = await readMark(database);
-    leadership.heard(mark.epoch);
+    leadership.noticeEpoch(mark.epoch);
     const isKnown = mark.rest === this.#mark?.rest && (leadership.isLeading || mark.live === this.#mark.live);
     if (isKnown) return;
     await inTurn(async () => {

@@ -1,15 +1,15 @@
 import { ok as assert } from 'node:assert/strict';
 import type { AccountCoverage } from '../../port/AccountIndex.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
+import { bothSporks } from '../../records/book/changeBook.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Loaded } from '../reading/loadStore.js';
 import { BlockLine } from '../writing/BlockLine.js';
 import type { BlockLineDependencies } from '../writing/BlockLine.js';
-import { bothSporks } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
 
 export interface KnownStoreDependencies extends Omit<BlockLineDependencies, 'meta'> {
-  /** The plans and open ranges are these; those that are left out are what they were. */
+  /** Receives the plans and open ranges; those that are left out have not changed. */
   readonly onBook: (facts: Partial<Pick<Loaded, 'open' | 'plans'>>) => void;
 }
 
@@ -29,17 +29,17 @@ export class KnownStore {
     this.#deps = dependencies;
   }
 
-  /** Of the live range; `undefined` for a store that was never initialised. */
+  /** The line of the live range; `undefined` for a store that was never initialised. */
   get line(): BlockLine | undefined {
     return this.#line;
   }
 
-  /** Below the live range, ascending. */
+  /** The ranges below the live one, ascending. */
   get published(): readonly HeightRange[] {
     return this.#published;
   }
 
-  /** May be empty. */
+  /** The live range, which may be empty. */
   get live(): HeightRange {
     return { from: this.#firstHeight, to: this.latestIndexedHeight() };
   }
@@ -80,7 +80,7 @@ export class KnownStore {
     return meta;
   }
 
-  /** All that the database says. */
+  /** Takes over everything that was read from the database. */
   load({ createdBy, coverage, sporks, open, plans, latestBlock, above, isDamaged }: Loaded): void {
     this.#createdBy = createdBy;
     this.#isDamaged = isDamaged;
@@ -95,7 +95,7 @@ export class KnownStore {
     else this.#line = new BlockLine(state, this.#lineParts());
   }
 
-  /** What others have done beside the leader, which knows the end of the live range first, and its sporks. */
+  /** Takes over what others did, in the leader: it knows the end of the live range, and its sporks, better. */
   join({ coverage, sporks, open, plans }: Loaded): void {
     const live = coverage.at(-1);
     if (live === undefined) return;
@@ -117,7 +117,7 @@ export class KnownStore {
     this.#sporks = bothSporks(this.#sporks, sporks);
   }
 
-  /** What was staged and not written is forgotten, and so is a write that failed. */
+  /** Forgets staged blocks, and a write that failed. */
   renew(): void {
     if (this.#line !== undefined) this.#line = new BlockLine(this.#line.state, this.#lineParts());
   }

@@ -7,9 +7,9 @@ import { Fence } from '../writing/Fence.js';
 import type { KnownStore } from './KnownStore.js';
 
 export interface LeadershipOptions {
-  /** The store was opened to be read: it may not lead. */
+  /** The store was opened for reading only, and may not lead. */
   readonly isReadOnly: boolean;
-  /** A damaged block at the watermark does not matter: it is about to be rewound away. */
+  /** Tolerates a damaged block at the watermark, which a rewind is about to remove. */
   readonly forRewind: boolean;
 }
 
@@ -18,11 +18,11 @@ export interface LeadershipDependencies {
   readonly known: KnownStore;
   /** See `PostgresIndexStore`. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
-  /** What is known of the store has changed. */
+  /** Called after the known state of the store changed. */
   readonly onChanged: () => void;
 }
 
-/** While this process leads. */
+/** The state of a process that leads. */
 interface Leading {
   readonly fence: Fence;
   readonly replaced: AbortController;
@@ -43,12 +43,12 @@ export class Leadership {
     return this.#leading !== undefined;
   }
 
-  /** Of the leader, which this process is. */
+  /** The fence of this process, which must lead. */
   fence(): Fence {
     return this.#current().fence;
   }
 
-  /** As the port says. */
+  /** See `SharedStore`. */
   async lead(): Promise<AbortSignal> {
     const { isReadOnly, forRewind } = this.#options;
     assert(!isReadOnly, 'the store was opened to be read');
@@ -67,7 +67,7 @@ export class Leadership {
     return replaced.signal;
   }
 
-  /** As the port says. */
+  /** See `SharedStore`. */
   async follow(): Promise<void> {
     if (this.#leading === undefined) return;
     const { known } = this.#deps;
@@ -76,7 +76,7 @@ export class Leadership {
     known.renew();
   }
 
-  /** A write of the leader. One that another has replaced is told so. Expected errors: those of `write`. */
+  /** Runs a write of the leader; aborts its signal if another process has replaced it. Expected errors: those of `write`. */
   async write<T>(write: (fence: Fence) => Promise<T>): Promise<T> {
     const { fence, replaced } = this.#current();
     try {
@@ -87,8 +87,8 @@ export class Leadership {
     }
   }
 
-  /** The database names this leader. */
-  heard(epoch: number): void {
+  /** Takes note of the epoch of the leader, as the database has it. */
+  noticeEpoch(epoch: number): void {
     if (this.#leading !== undefined && epoch > this.#leading.fence.epoch) {
       this.#leading.replaced.abort(replacement());
     }

@@ -13,13 +13,13 @@ import type { Leadership, LeadershipDependencies } from './Leadership.js';
 
 export interface LiveRangeDependencies extends Omit<LeadershipDependencies, 'onChanged'> {
   readonly leadership: Leadership;
-  /** No run of any other range writes any more. */
+  /** Ends the runs of all other ranges. */
   readonly endRuns: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** What the leader writes: the range that follows the head, and what a rewind takes from the end of the store. */
+/** Writes of the leader: the range that follows the head, and rewinds. */
 export class LiveRange {
   readonly #chainId: string;
   readonly #deps: LiveRangeDependencies;
@@ -29,11 +29,11 @@ export class LiveRange {
     this.#deps = dependencies;
   }
 
-  /** As the port says, and so are those below. */
+  /** This and the methods below: see `IndexStore`. */
   async initialise(meta: StoreMeta): Promise<void> {
     const { known, leadership } = this.#deps;
     assert(known.meta() === undefined, 'the store is initialised already');
-    assert(meta.chainId === this.#chainId, 'a store is of one chain');
+    assert(meta.chainId === this.#chainId, 'the meta record is of another chain');
     const { createdBy, firstHeight, sporks } = meta;
     const latestIndexedHeight = firstHeight - 1;
     await leadership.write((fence) =>
@@ -47,7 +47,9 @@ export class LiveRange {
       }),
     );
     known.load({
-      ...{ createdBy, coverage: [{ from: firstHeight, to: latestIndexedHeight }], sporks },
+      createdBy,
+      coverage: [{ from: firstHeight, to: latestIndexedHeight }],
+      sporks,
       ...{ open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false },
     });
   }
@@ -94,7 +96,7 @@ function lineOf({ line }: KnownStore): BlockLine {
   return line;
 }
 
-/** The live range ends where this writer has left it, whatever range has joined it from below since. */
+/** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
 function moveWatermark(session: WriteSession, before: number, after: number): void {
   session.later(
     {

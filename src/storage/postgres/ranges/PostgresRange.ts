@@ -2,21 +2,21 @@ import { ok as assert } from 'node:assert/strict';
 import { RangeLostError } from '../../port/RangeLostError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
+import { bothSporks } from '../../records/book/changeBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
 import type { BlockLineDependencies, LineState } from '../writing/BlockLine.js';
-import { bothSporks, checkBorders, publish } from '../writing/publish.js';
+import { checkBorders, publish } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
 import type { RunHooks } from './SharedRangeBook.js';
 
 export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
-  /** Of the covered heights, and of the run's own. */
+  /** Reads the covered heights, and those of the run. */
   readonly reader: RecordReader;
-  /** Of the store, for messages. */
+  /** Where the store is, for messages. */
   readonly place: string;
-  /** Of the store. */
   readonly storeMeta: () => StoreMeta;
   /** The range that begins at `from` is durable up to `next`, or published. */
   readonly onProgress: (from: number, next: number) => void;
@@ -26,7 +26,7 @@ export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, '
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
 }
 
-/** What is stored of an open range. */
+/** The stored part of an open range. */
 export interface RangeState extends LineState {
   /** First seen with its blocks. */
   readonly sporks: readonly SporkRecord[];
@@ -91,7 +91,7 @@ export class PostgresRange implements RangeStore {
     const { from, to } = this.#range;
     const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-    await this.#told(() =>
+    await this.#reportingLoss(() =>
       batch.latestIndexedHeight === to
         ? this.#deps.inTurn(() => this.#publish(batch))
         : this.#progress(batch),
@@ -107,7 +107,7 @@ export class PostgresRange implements RangeStore {
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
     const watermark = Math.min(latestIndexedHeight, height);
     this.#line.discardStaged();
-    const [latestBlock] = await this.#told(() =>
+    const [latestBlock] = await this.#reportingLoss(() =>
       this.#line.alone(() =>
         this.#deps.fence().write(async (session) => {
           await deleteBlocks(session, height + 1, to);
@@ -127,9 +127,10 @@ export class PostgresRange implements RangeStore {
     return this.#line.end();
   }
 
-  async #told<T>(write: () => Promise<T>): Promise<T> {
+  /** Calls `onLost` when the range turns out to be lost. */
+  async #reportingLoss<T>(write: () => Promise<T>): Promise<T> {
     try {
-      // Its line may not have heard yet: this process lost the range, and has taken it again.
+      // This process lost the range and took it again: the indexing line of this run may not know yet.
       if (this.#isEnded) throw new RangeLostError(this.#deps.place);
       return await write();
     } catch (error) {

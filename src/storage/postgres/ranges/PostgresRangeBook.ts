@@ -10,6 +10,7 @@ import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import type { Partitions } from '../tables/Partitions.js';
 import {
+  lockStore,
   openRangeOf,
   readCoverage,
   readHeads,
@@ -36,7 +37,6 @@ export interface PostgresRangeBookDependencies {
   readonly database: PostgresDatabase;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
-  /** Of the store. */
   readonly storeMeta: () => StoreMeta;
   readonly coverage: () => readonly HeightRange[];
   readonly readerOf: (coverage: () => readonly HeightRange[]) => RecordReader;
@@ -58,11 +58,11 @@ export class PostgresRangeBook implements SharedRangeBook {
     this.#deps = dependencies;
   }
 
-  /** What the store has read of it. A row may be older than what is known of it: then that stays. */
+  /** Takes over what was read from the database. A row that is older than the known one is ignored. */
   load({ plans = this.#plans, open = this.#rows }: Partial<BookRows>): void {
     this.#plans = plans;
     const known = new Map(this.#rows.map((row) => [row.from, row]));
-    this.#rows = open.map((row) => latest(row, known.get(row.from)));
+    this.#rows = open.map((row) => newer(row, known.get(row.from)));
   }
 
   plans(): readonly BackfillPlan[] {
@@ -139,7 +139,7 @@ export class PostgresRangeBook implements SharedRangeBook {
     return run;
   }
 
-  /** No run of any range writes any more; waits for the writes under way. */
+  /** Ends the runs of all ranges, and waits for their writes under way. */
   async endRuns(): Promise<void> {
     await Promise.all([...this.#runs.keys()].map((from) => this.#endRun(from)));
   }
@@ -154,7 +154,7 @@ export class PostgresRangeBook implements SharedRangeBook {
   }
 }
 
-function latest(read: OpenRangeRow, known: OpenRangeRow | undefined): OpenRangeRow {
+function newer(read: OpenRangeRow, known: OpenRangeRow | undefined): OpenRangeRow {
   if (known === undefined || known.epoch < read.epoch) return read;
   return known.epoch === read.epoch && known.commits <= read.commits ? read : known;
 }
@@ -174,14 +174,15 @@ async function stateOf(
   const heads = await readHeads(session, from, to);
   const latestIndexedHeight = next - 1;
   return {
-    ...{ latestIndexedHeight, sporks: JSON.parse(row.sporks) as SporkRecord[] },
+    latestIndexedHeight,
+    sporks: JSON.parse(row.sporks) as SporkRecord[],
     latestBlock: heads.find(({ height }) => height === latestIndexedHeight),
     above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
     below: contains(coverage, from - 1) ? (await readHeads(session, from - 1, from - 1))[0] : undefined,
   };
 }
 
-/** A range lies below the live one, is covered nowhere, and overlaps no other. Expected errors: `RangeTakenError`. */
+/** Checks that a range is below the live one, not covered, and overlaps no other. Expected errors: `RangeTakenError`. */
 function checkFree({ from, to }: HeightRange, { coverage, open }: RangeFacts): void {
   assert(from >= 0 && from <= to && to - from < MAX_RANGE_HEIGHTS, `no range: ${from} to ${to}`);
   const live = coverage.at(-1);
@@ -190,10 +191,6 @@ function checkFree({ from, to }: HeightRange, { coverage, open }: RangeFacts): v
   if (coverage.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} is covered in part`);
   if (open.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
   if (open.length >= MAX_OPEN_RANGES) throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} open ranges`);
-}
-
-async function lockStore(session: Session): Promise<void> {
-  await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
 }
 
 async function readFacts(session: Session): Promise<RangeFacts & BookRows> {
@@ -214,7 +211,7 @@ async function writeChange(
   const isOpen = (range: HeightRange): boolean =>
     open.some(({ from, to }) => from === range.from && to === range.to);
   for (const range of dropped.filter(isOpen)) {
-    // The row first: a write under way is waited for, and none comes after it.
+    // The row first: this waits for the write under way, and no other can follow.
     await session.query({
       text: 'DELETE FROM flow_store.open_range WHERE from_height = $1',
       values: [range.from],
@@ -228,7 +225,7 @@ async function writeChange(
   if (plans !== undefined) await writePlans(session, withHoles(plans, coverage));
 }
 
-/** Its epoch begins at the time of day: a range that is dropped and begun again must not be mistaken for the former one. */
+/** The epoch begins at the current time: a range that is dropped and begun again must differ from the former one. */
 async function addOpenRange(
   session: Session,
   { from, to, failures, reason }: Omit<OpenRange, 'next'>,

@@ -20,13 +20,13 @@ export interface BookTransaction {
   write(change: RangeChange): Promise<void>;
 }
 
-/** The ranges of a store that several processes fill: each change is decided by what the database holds. */
+/** The ranges of a store that several processes fill: each change is based on what the database holds. */
 export interface SharedRangeBook extends RangeBook {
   /** Expected errors: `StorageError`. */
   read(): Promise<RangeFacts>;
   /**
-   * All of it or nothing, durable on return. Begun anew while the database is away, so `work` may run more than once, also
-   * when it counted already. Expected errors: `StorageError`; those of `work`.
+   * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
+   * an attempt that was committed. Expected errors: `StorageError`; those of `work`.
    */
   transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T>;
   /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
@@ -34,13 +34,13 @@ export interface SharedRangeBook extends RangeBook {
 }
 
 export interface RunHooks {
-  /** Part of the transaction that publishes the range, which its error undoes. */
+  /** Runs in the transaction that publishes the range; its error rolls the transaction back. */
   readonly publishing?: (session: Session) => Promise<void>;
-  /** A write was refused with `RangeLostError`, which it rejects with afterwards. */
+  /** Called before a write rejects with `RangeLostError`. */
   readonly onLost?: () => void;
 }
 
-/** `undefined` for a store that one process alone fills. */
+/** `undefined` for a store that only one process fills. */
 export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): SharedRangeBook | undefined {
   return 'transact' in ranges ? (ranges as SharedRangeBook) : undefined;
 }

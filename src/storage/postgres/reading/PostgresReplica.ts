@@ -9,8 +9,8 @@ import { readAccountPage } from './accountPage.js';
 import { postgresReader } from './postgresReader.js';
 
 /**
- * The read side of a database that another thread or process writes to, over connections of its own. While the database is
- * away, reads fail (`unavailable`).
+ * The read side of a database that another thread or process writes to, over connections of its own. While the database
+ * is unreachable, reads fail (`unavailable`).
  */
 export class PostgresReplica extends ShownReplica {
   readonly accounts: AccountReader;
@@ -27,7 +27,7 @@ export class PostgresReplica extends ShownReplica {
     };
   }
 
-  /** Connects when it is first read. Expected errors: `OperatorError` (`configuration`). */
+  /** Connects at the first read. Expected errors: `OperatorError` (`configuration`). */
   static open({ url }: { readonly url: string }): PostgresReplica {
     // Reads never wait for the database, so there is nothing to log.
     const parts = { clock: systemClock, logger: silentLogger };

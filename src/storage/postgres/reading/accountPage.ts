@@ -13,7 +13,7 @@ import type { Session } from '../connection/Session.js';
 const MAX_EXAMINED = 2_000;
 const ALL_ROLES = 7;
 
-/** As `AccountReader.page`, of the heights of `coverage`. */
+/** Like `AccountReader.page`, for the heights of `coverage`. */
 export async function readAccountPage(
   session: Session,
   { address, roles, before, limit }: AccountQuery,
@@ -34,14 +34,14 @@ export async function readAccountPage(
   const all = rows.filter(({ matches }) => matches).map(accountTransaction);
   const transactions = all.slice(0, limit);
   if (all.length > limit) return { transactions, next: transactions.at(-1)?.place, coverage };
-  // As many as were looked at: there may be more below the last one.
+  // A last row without a match: the limit of examined entries was reached, and there may be more below.
   const last = rows.find(({ matches }) => !matches);
   return { transactions, next: last && placeOf(last), coverage };
 }
 
 /**
- * The entries below a place, newest first: at most $6 are looked at, of which those that match, and the last one where that
- * many were there.
+ * The entries below a place, newest first. Examines at most $6 entries; returns those that match, and the last examined
+ * one if there were that many.
  */
 const ACCOUNT_PAGE = `
   WITH entry AS MATERIALIZED (

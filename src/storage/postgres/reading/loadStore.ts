@@ -22,11 +22,12 @@ export interface Loaded {
   readonly isDamaged: boolean;
 }
 
-/** To be called in a snapshot. `isTolerant`: a damaged block at the watermark is left to the rewind that follows. */
+/** Call it in a snapshot. `isTolerant`: leaves a damaged block at the watermark to the rewind that follows. */
 export async function loadStore(session: Session, isTolerant: boolean): Promise<Loaded> {
   const coverage = await readCoverage(session);
   const common = {
-    ...{ coverage, isDamaged: false },
+    coverage,
+    isDamaged: false,
     createdBy: await readCreator(session),
     sporks: await readSporks(session),
     open: await readOpenRanges(session),
@@ -45,7 +46,7 @@ export async function loadStore(session: Session, isTolerant: boolean): Promise<
   }
 }
 
-/** All of it, of one moment; waits for a database that is away. Expected errors: `StorageError`. */
+/** `loadStore` in a snapshot; waits while the database is unreachable. Expected errors: `StorageError`. */
 export function readStore(
   database: PostgresDatabase,
   { isTolerant }: { readonly isTolerant: boolean },
@@ -67,9 +68,9 @@ async function latestHead(session: Session, height: number): Promise<BlockHead> 
   return headOf(stored);
 }
 
-/** Tells at little cost whether anything has changed. */
+/** A cheap way to find out whether anything has changed. */
 export interface StoreMark {
-  /** Of the leader: see `Fence`. */
+  /** The epoch of the leader: see `Fence`. */
   readonly epoch: number;
   /** Differs once the leader has written. */
   readonly live: string;
@@ -77,7 +78,7 @@ export interface StoreMark {
   readonly rest: string;
 }
 
-/** A database that has not answered for so long does not answer. */
+/** After this time without an answer the database counts as unreachable. */
 const MARK_TIMEOUT_MS = 4_000;
 
 /** Expected errors: those of the session. */
@@ -92,7 +93,7 @@ export async function readMark(session: Session): Promise<StoreMark> {
   return { epoch: Number(row.epoch), live: `${row.epoch}:${row.commits}`, rest: row.rest };
 }
 
-/** Of tables that have some hundreds of short rows at most. */
+/** These tables have a few hundred short rows at most. */
 const MARK = `
   SELECT epoch, commits, md5(concat_ws('|',
     (SELECT string_agg(concat_ws(',', from_height,
@@ -107,7 +108,7 @@ const MARK = `
   FROM flow_store.store`;
 
 /** Bytes of all tables, their indexes and parts. Expected errors: those of the session. */
-export async function weighStore(session: Session): Promise<number> {
+export async function readSizeBytes(session: Session): Promise<number> {
   const { rows } = await session.query<{ bytes: string | null }>({
     text: `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class
       WHERE relnamespace = 'flow_store'::regnamespace AND relkind = 'r'`,

@@ -8,7 +8,7 @@ import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 import type { PointerPrefix } from '../../records/schema.js';
 import type { Session } from '../connection/Session.js';
 
-/** Reads what is stored in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked alike. */
+/** Reads a store in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
 export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {
   return new RecordReader({
     ...{ values: postgresValues(session), pointers: postgresPointers(session), coverage },
@@ -17,7 +17,7 @@ export function postgresReader(session: Session, coverage: () => readonly Height
   });
 }
 
-/** What is known here of the coverage is a moment old, and another process may have rewound or repaired since. */
+/** The coverage known here is a moment old: another process may have rewound or repaired since. */
 const IS_COVERED = `
   SELECT FROM flow_store.coverage WHERE $1 BETWEEN from_height AND to_height
   UNION ALL
@@ -42,7 +42,7 @@ function postgresValues(session: Session): Values {
   return { getMany, get: async (key) => (await getMany([key]))[0] };
 }
 
-/** Stands for a block's record among the chunks of its body. */
+/** The chunk number of a block's record, among the chunks of its body. */
 const RECORD = -1;
 
 const VALUES = `
@@ -74,7 +74,7 @@ function postgresPointers(session: Session): PointersOf {
   };
 }
 
-/** Of $1, the lowest $4 in the ranges from $2 to $3. */
+/** Rows of the id $1 in the ranges from $2 to $3. */
 const WHERE_COVERED = `
   WHERE id = $1 AND EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
     WHERE height BETWEEN low AND high)`;

@@ -7,7 +7,7 @@ export interface Stored {
   readonly body: Map<number, Buffer>;
 }
 
-/** The bytes of some heights, as far as there are any. Expected errors: those of the session. */
+/** The stored bytes of some heights. Expected errors: those of the session. */
 export async function readStored(session: Session, { from, to }: HeightRange): Promise<Map<number, Stored>> {
   const { rows } = await session.query<{ height: string; chunk: number; value: Buffer }>({
     text: `SELECT height, -1 AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
@@ -17,10 +17,10 @@ export async function readStored(session: Session, { from, to }: HeightRange): P
   const stored = new Map<number, Stored>();
   for (const row of rows) {
     const height = Number(row.height);
-    const its = stored.get(height) ?? { record: undefined, body: new Map<number, Buffer>() };
-    stored.set(height, its);
-    if (row.chunk < 0) its.record = row.value;
-    else its.body.set(row.chunk, row.value);
+    const values = stored.get(height) ?? { record: undefined, body: new Map<number, Buffer>() };
+    stored.set(height, values);
+    if (row.chunk < 0) values.record = row.value;
+    else values.body.set(row.chunk, row.value);
   }
   return stored;
 }

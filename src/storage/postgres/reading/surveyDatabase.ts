@@ -7,8 +7,9 @@ import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readCoverage, readPlans, readSporks } from '../tables/readState.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
+import { readSizeBytes } from './loadStore.js';
 
-/** A database as the program would use it; looked at in one transaction that only reads. */
+/** What `doctor` learns about a database, in one read-only transaction. */
 export interface DatabaseSurvey {
   /** Without credentials. */
   readonly place: string;
@@ -16,20 +17,20 @@ export interface DatabaseSurvey {
   readonly isTooOld: boolean;
   readonly oldestVersion: number;
   readonly user: string;
-  /** The protocol, such as `TLSv1.3`; `undefined` for a connection in the clear. */
+  /** The protocol, such as `TLSv1.3`; `undefined` for an unencrypted connection. */
   readonly tls: string | undefined;
-  /** It takes no writes. */
+  /** It accepts no writes. */
   readonly isReplica: boolean;
-  /** Settings of the server with which what was committed may be lost with its power. */
+  /** Server settings with which a power loss may lose committed data. */
   readonly unsafe: readonly string[];
-  /** May make schemas, which a database without our tables needs. */
+  /** The user may create schemas, which is necessary in a database without our tables. */
   readonly mayCreate: boolean;
   /** `undefined`: it has no tables of ours. */
   readonly store: DatabaseStore | undefined;
   /** The version of pg-boss' tables; `undefined`: there are none, or they may not be read. */
   readonly jobsVersion: number | undefined;
   readonly connections: { readonly used: number; readonly max: number };
-  /** For one question. */
+  /** Of one query. */
   readonly roundTripMs: number;
 }
 
@@ -71,7 +72,7 @@ const SERVER = `SELECT current_setting('server_version') AS version,
   (SELECT count(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
   current_setting('max_connections')::integer AS max`;
 
-/** Changes nothing. Expected errors: `OperatorError` (its URL), `StorageError` (it does not answer, or refuses the user). */
+/** Changes nothing. Expected errors: `OperatorError` (the URL), `StorageError` (no answer, or the user is refused). */
 export async function surveyDatabase(
   options: { readonly url: string; readonly key: string },
   dependencies: { readonly clock: Clock },
@@ -97,7 +98,7 @@ async function survey(
   await session.query({ text: 'SELECT 1' });
   const roundTripMs = clock.monotonic() - askedAtMs;
   const [server] = rows;
-  if (server === undefined) throw new Error('the server tells nothing of itself');
+  if (server === undefined) throw new Error('the server returned no row about itself');
   const { fsync, full_page_writes: fullPageWrites } = server;
   return {
     ...{ place, version: server.version, user: server.user, isReplica: server.is_replica, roundTripMs },
@@ -120,30 +121,25 @@ async function surveyTables(session: Session): Promise<DatabaseStore | undefined
     schema_version: number;
     chain_id: string;
     may_write: boolean;
-    bytes: string;
   }>({
     text: `SELECT schema_version, chain_id,
-      has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS may_write,
-      (SELECT coalesce(sum(pg_total_relation_size(class.oid)), 0) FROM pg_class class
-        JOIN pg_namespace space ON space.oid = class.relnamespace
-        WHERE space.nspname = 'flow_store' AND class.relkind = 'r') AS bytes
+      has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS may_write
       FROM flow_store.store`,
   });
   const [row] = rows;
   if (row === undefined) return undefined;
   const isTooNew = row.schema_version > POSTGRES_SCHEMA_VERSION;
   const common = {
-    ...{ schemaVersion: row.schema_version, isTooNew, chainId: row.chain_id, mayWrite: row.may_write },
-    bytes: Number(row.bytes),
+    schemaVersion: row.schema_version,
+    isTooNew,
+    chainId: row.chain_id,
+    mayWrite: row.may_write,
+    bytes: await readSizeBytes(session),
   };
   // The tables of a newer version may mean something else.
   if (isTooNew) return { ...common, coverage: [], sporks: [], plans: [] };
-  const [coverage, sporks, plans] = [
-    await readCoverage(session),
-    await readSporks(session),
-    await readPlans(session),
-  ];
-  return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks, plans };
+  const coverage = (await readCoverage(session)).filter(({ from, to }) => to >= from);
+  return { ...common, coverage, sporks: await readSporks(session), plans: await readPlans(session) };
 }
 
 async function readJobsVersion(session: Session): Promise<number | undefined> {

@@ -9,7 +9,7 @@ import type { Script, Scripts } from './Scripts.js';
 import { TransactionRows } from './TransactionRows.js';
 
 const EPOCH_2000_SECONDS = 946_684_800n;
-/** What a timestamp of PostgreSQL can say: years 0 to 9999. */
+/** The years 0 to 9999, which a timestamp of PostgreSQL can hold. */
 const OLDEST_SECONDS = -62_135_596_800n;
 const NEWEST_SECONDS = 253_402_300_799n;
 
@@ -17,7 +17,7 @@ const BLOCK_COLUMNS = ['record', 'height', 'id', 'parent_id', 'time', 'collectio
 const BODY_COLUMNS = ['height', 'chunk', 'value'];
 const COLLECTION_COLUMNS = ['height', 'collection_index', 'id', 'transactions', 'body_offset', 'bytes'];
 
-/** All rows of some blocks, as a commit writes them. `verify` derives its own from what is stored. */
+/** All rows of some blocks, as a commit writes them. `verify` derives its own from the stored blocks. */
 export class BlockRows {
   readonly #blocks = new CopyRows('block', BLOCK_COLUMNS);
   readonly #bodies = new CopyRows('body', BODY_COLUMNS);
@@ -30,7 +30,7 @@ export class BlockRows {
     this.#writer = writer;
   }
 
-  /** Of the transactions. */
+  /** The scripts of the transactions. */
   get scripts(): ReadonlySet<Script> {
     return this.#transactions.scripts;
   }
@@ -60,13 +60,13 @@ export class BlockRows {
     rows.int4(transactions);
   }
 
-  /** What writes them. Scripts that are stored already are left out. */
+  /** The steps that write the rows. Scripts that are stored already are left out. */
   steps(): readonly Step[] {
     const steps = [...this.#tables.map((table) => table.step()), this.#newScripts()];
     return steps.filter((step) => step !== undefined);
   }
 
-  /** Forgets them, once they are stored. */
+  /** Forgets the rows, once they are stored. */
   clear(): void {
     this.#transactions.clear();
     for (const table of this.#tables) table.clear();
@@ -104,8 +104,8 @@ export class BlockRows {
   }
 
   /**
-   * COPY cannot pass over those that others have stored. In one order everywhere: two writers that add the same scripts wait
-   * for each other, and never in a circle.
+   * With INSERT, as COPY cannot skip scripts that others have stored. Sorted, so that two writers of the same scripts
+   * never wait for each other in a circle.
    */
   #newScripts(): Step | undefined {
     const unknown = [...this.scripts].filter(({ isStored }) => !isStored);
@@ -124,7 +124,7 @@ function arrayText(values: readonly Buffer[]): string {
   return `{${values.map((value) => `"\\\\x${value.toString('hex')}"`).join()}}`;
 }
 
-/** `undefined` for what a timestamp of PostgreSQL cannot say. */
+/** `undefined` for a time that a timestamp of PostgreSQL cannot hold. */
 export function microsecondsOf(timestamp: Timestamp | undefined): bigint | undefined {
   if (timestamp === undefined) return undefined;
   const { seconds, nanos } = timestamp;

@@ -1,8 +1,8 @@
 import type { Step } from '../connection/Session.js';
 
-/** What begins the rows: signature, flags, and a header of no extensions. */
+/** Precedes the rows: signature, flags, and an empty header extension. */
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
-/** CopyData: its kind and its length, which counts itself. */
+/** A CopyData message begins with its kind and its length, which includes itself. */
 const DATA = 'd'.charCodeAt(0);
 const KIND_BYTES = 1;
 const HEADER_BYTES = KIND_BYTES + 4 + SIGNATURE.length;
@@ -27,8 +27,8 @@ const TWO_POW_32 = 0x1_0000_0000;
 const SHORT_BYTES = 64;
 
 /**
- * Rows of one table in the binary form of COPY, written field by field, in the order of the columns. The buffer goes to the
- * socket as it is, and is used again once they are stored: buffers of this size cost more than what is written into them.
+ * Rows of one table in the binary form of COPY, written field by field, in the order of the columns. The buffer goes to
+ * the socket as it is, and is reused once the rows are stored: allocating it costs more than filling it.
  */
 export class CopyRows {
   readonly #table: string;
@@ -41,7 +41,7 @@ export class CopyRows {
     this.#columns = columns;
   }
 
-  /** Begins a row: each of its fields follows. */
+  /** Begins a row; its fields follow. */
   row(): void {
     this.#room(2);
     this.#at = this.#bytes.writeInt16BE(this.#columns.length, this.#at);
@@ -57,14 +57,14 @@ export class CopyRows {
     this.#at = this.#bytes.writeInt32BE(value, at);
   }
 
-  /** Not negative, and safe. */
+  /** A safe integer that is not negative. */
   int8(value: number): void {
     const at = this.#field(8);
     this.#bytes.writeUInt32BE(Math.floor(value / TWO_POW_32), at);
     this.#at = this.#bytes.writeUInt32BE(value % TWO_POW_32, at + 4);
   }
 
-  /** An unsigned number of two halves, each of 32 bits. */
+  /** An unsigned 64-bit number, as two halves. */
   numeric(low: number, high: number): void {
     let rest = (high >>> 0) * TWO_POW_32 + (low >>> 0);
     let lowest: number | undefined;
@@ -78,7 +78,7 @@ export class CopyRows {
     const start = this.#field(NUMERIC_HEADER_BYTES + 2 * digits);
     const bytes = this.#bytes;
     bytes.writeInt16BE(digits, start);
-    // The weight of the first digit, that it is not negative, and that there is no fraction.
+    // The weight of the first digit; then the sign (positive) and the digits after the point (none).
     bytes.writeInt16BE(Math.max(0, digits - 1), start + 2);
     bytes.writeInt32BE(0, start + 4);
     this.#at = start + NUMERIC_HEADER_BYTES + 2 * digits;
@@ -99,7 +99,7 @@ export class CopyRows {
     this.#at = this.#bytes.writeInt32BE(NULL, this.#at);
   }
 
-  /** Some bytes of a buffer: `length` of them from `start`. */
+  /** `length` bytes of a buffer, from `start`. */
   part(source: Buffer, start: number, length: number): void {
     const at = this.#field(length);
     const bytes = this.#bytes;
@@ -112,7 +112,7 @@ export class CopyRows {
     this.part(source, 0, source.length);
   }
 
-  /** A field of so many byte strings, all of one length: each follows, by `part` or `whole`. */
+  /** Begins an array of byte strings of equal length; each follows, by `part` or `whole`. */
   list(count: number, eachBytes: number): void {
     if (count === 0) {
       const at = this.#field(EMPTY_ARRAY_BYTES);
@@ -121,7 +121,7 @@ export class CopyRows {
       return;
     }
     let at = this.#field(ARRAY_HEADER_BYTES + count * (LENGTH_BYTES + eachBytes));
-    // One dimension, no nulls, the type of the elements, how many they are, and the number of the first.
+    // One dimension, no nulls, the type of the elements, their count, and the index of the first.
     at = this.#bytes.writeInt32BE(1, at);
     at = this.#bytes.writeInt32BE(0, at);
     at = this.#bytes.writeInt32BE(BYTEA_OID, at);
@@ -129,7 +129,7 @@ export class CopyRows {
     this.#at = this.#bytes.writeInt32BE(1, at);
   }
 
-  /** What sends them; `undefined` without rows. Nothing may be written until `clear`. */
+  /** The step that sends the rows; `undefined` without rows. Nothing may be written until `clear`. */
   step(): Step | undefined {
     if (this.#at === HEADER_BYTES) return undefined;
     this.#room(END_BYTES + DONE.length);
@@ -146,13 +146,13 @@ export class CopyRows {
     };
   }
 
-  /** Forgets its rows, which have been sent. */
+  /** Forgets the rows, which have been sent. */
   clear(): void {
     this.#at = HEADER_BYTES;
     if (this.#bytes.length > MAX_KEPT_BYTES) this.#bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
   }
 
-  /** Begins a field of so many bytes; returns where they go. The buffer may be another one afterwards. */
+  /** Begins a field of so many bytes; returns where they go. May replace the buffer. */
   #field(bytes: number): number {
     this.#room(LENGTH_BYTES + bytes);
     return this.#bytes.writeInt32BE(bytes, this.#at);

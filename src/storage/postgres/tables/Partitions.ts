@@ -1,7 +1,8 @@
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import { lockStore } from './readState.js';
 import { DATA_TABLES, partitionOf, partitionStatements } from './schema.js';
 
-/** The partitions of the data tables, made before the first height of each is written. */
+/** The partitions of the data tables, created before the first height of each is written. */
 export class Partitions {
   readonly #database: PostgresDatabase;
   readonly #known = new Set<number>();
@@ -21,8 +22,8 @@ export class Partitions {
 
   #make(partition: number): Promise<void> {
     return this.#database.transaction(async (session) => {
-      // One at a time, whoever makes them.
-      await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
+      // One process at a time creates partitions.
+      await lockStore(session);
       const { rows } = await session.query<{ table: string }>({
         text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
           WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,

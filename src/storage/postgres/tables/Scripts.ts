@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Scripts in memory, and their bytes, at most, in each of two generations. */
+/** The most scripts in memory, and the most bytes of them, in each of two generations. */
 const MAX_SCRIPTS = 10_000;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -9,22 +9,22 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export interface Script {
   readonly hash: Buffer;
   readonly body: Buffer;
-  /** It is stored for sure: it need not be sent again. */
+  /** It is known to be stored, and need not be sent again. */
   isStored: boolean;
 }
 
 /**
- * Scripts by their bytes: most transactions have one that was there before, which is neither hashed nor sent again. Those
- * that were not seen for a while are forgotten.
+ * Scripts by their bytes: most transactions have a script that was seen before, which is neither hashed nor sent again.
+ * Scripts that were not seen for a while are forgotten.
  */
 export class Scripts {
-  /** By their checksum; those that share one lie together. */
+  /** By checksum; scripts with the same checksum are in one list. */
   #young = new Map<number, Script[]>();
   #old = new Map<number, Script[]>();
   #count = 0;
   #bytes = 0;
 
-  /** The script that lies at `start` of some bytes. */
+  /** The script at `start` of some bytes. */
   at(bytes: Buffer, start: number, length: number): Script {
     const view = bytes.subarray(start, start + length);
     const checksum = crc32(view);
@@ -52,7 +52,7 @@ export class Scripts {
   }
 }
 
-/** Without a closure: this is asked for every transaction. */
+/** A loop rather than a closure: this runs for every transaction. */
 function among(scripts: readonly Script[] | undefined, bytes: Buffer): Script | undefined {
   if (scripts !== undefined) for (const script of scripts) if (script.body.equals(bytes)) return script;
   return undefined;

@@ -13,7 +13,7 @@ import { CopyRows } from './CopyRows.js';
 import type { Script, Scripts } from './Scripts.js';
 
 const ID_BYTES = 32;
-/** With more of them a map is used, so that an attack cannot cost their square. */
+/** With more authorizers a map is used, so that the cost cannot be made quadratic. */
 const LINEAR_AUTHORIZERS_MAX = 32;
 
 const TRANSACTION_COLUMNS = [
@@ -38,10 +38,10 @@ export class TransactionRows {
   readonly #accounts = new CopyRows('account_transaction', ACCOUNT_COLUMNS);
   readonly #known: Scripts;
   readonly #scan = new TransactionScan();
-  /** The accounts of the transaction at hand: where the address of each is, and its roles. */
+  /** The accounts of the current transaction: where the address of each is, and its roles. */
   readonly #starts: number[] = [];
   readonly #roles: number[] = [];
-  #playing = 0;
+  #accountCount = 0;
 
   constructor({ scripts }: { readonly scripts: Scripts }) {
     this.#known = scripts;
@@ -85,7 +85,7 @@ export class TransactionRows {
     return true;
   }
 
-  /** Of what the scan has found; nothing is allocated for it. */
+  /** Adds what the scan has found, without allocating anything. */
   #addScanned(bytes: Buffer, place: CollectionPlace, index: number): void {
     const rows = this.#transactions;
     const scan = this.#scan;
@@ -107,31 +107,31 @@ export class TransactionRows {
   /** Each address once, with all its roles. */
   #addAccounts(bytes: Buffer, place: CollectionPlace, index: number): void {
     const { authorizerNumbers, authorizers, payerStart, proposerStart } = this.#scan;
-    this.#playing = 0;
-    this.#play(bytes, payerStart, accountRoles.payer);
-    this.#play(bytes, proposerStart, accountRoles.proposer);
+    this.#accountCount = 0;
+    this.#addRole(bytes, payerStart, accountRoles.payer);
+    this.#addRole(bytes, proposerStart, accountRoles.proposer);
     for (let at = 0; at < authorizerNumbers; at += 2) {
-      this.#play(bytes, authorizers[at] as number, accountRoles.authorizer);
+      this.#addRole(bytes, authorizers[at] as number, accountRoles.authorizer);
     }
-    for (let at = 0; at < this.#playing; at += 1) {
+    for (let at = 0; at < this.#accountCount; at += 1) {
       this.#addAccount(bytes, this.#starts[at] as number, { place, index, roles: this.#roles[at] as number });
     }
   }
 
-  #play(bytes: Buffer, start: number, role: number): void {
+  #addRole(bytes: Buffer, start: number, role: number): void {
     const starts = this.#starts;
     const roles = this.#roles;
-    for (let at = 0; at < this.#playing; at += 1) {
+    for (let at = 0; at < this.#accountCount; at += 1) {
       if (!isSameAddress(bytes, starts[at] as number, start)) continue;
       roles[at] = (roles[at] as number) | role;
       return;
     }
-    starts[this.#playing] = start;
-    roles[this.#playing] = role;
-    this.#playing += 1;
+    starts[this.#accountCount] = start;
+    roles[this.#accountCount] = role;
+    this.#accountCount += 1;
   }
 
-  /** Of a transaction that is encoded in some other way than usual. Expected errors: `WireError`. */
+  /** Adds a transaction that the scan cannot handle. Expected errors: `WireError`. */
   #addDecoded(wire: Buffer, place: CollectionPlace, index: number): void {
     const rows = this.#transactions;
     const { authorizers, gasLimit, payer, proposalKey, referenceBlockId, script } = decodeTransaction(wire);

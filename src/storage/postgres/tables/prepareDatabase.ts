@@ -1,12 +1,13 @@
 import { OperatorError } from '../../../runtime/index.js';
+import { checkMeta } from '../../records/book/checkStore.js';
 import { causesOf, hasCode, StorageError } from '../../StorageError.js';
 import { faultOf } from '../connection/faultOf.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
 
-/** `unique_violation`, `duplicate_schema`, `duplicate_table`: somebody else makes the tables at this moment. */
-const MADE_MEANWHILE = ['23505', '42P06', '42P07'];
+/** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
+const CREATED_MEANWHILE = ['23505', '42P06', '42P07'];
 
 interface StoreRow {
   readonly schema_version: number;
@@ -14,9 +15,9 @@ interface StoreRow {
 }
 
 /**
- * Makes sure that this is a database for the program, with its tables, of the chain. Expected errors: `StorageError`
- * (`missing` where nothing is to be created); `OperatorError`: `foreign` for another chain's, `configuration` for a
- * newer schema and a server that is too old.
+ * Makes sure that the database holds the program's tables, for the chain. Expected errors: `StorageError` (`missing` when
+ * there are no tables and `create` is false); `OperatorError`: `foreign` for a store of another chain, `configuration`
+ * for a newer schema and a server that is too old.
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
@@ -42,7 +43,10 @@ export async function prepareDatabase(
       `The store at ${database.place} is damaged: its row of flow_store.store is missing. Restore it from a copy.`,
     );
   }
-  checkStore(row, chainId, database.place);
+  checkMeta(
+    { schemaVersion: row.schema_version, chainId: row.chain_id },
+    { path: database.place, chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' },
+  );
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {
@@ -74,24 +78,7 @@ async function makeTables(database: PostgresDatabase, chainId: string): Promise<
       });
     });
   } catch (error) {
-    if (!causesOf(error).some((cause) => MADE_MEANWHILE.some((code) => hasCode(cause, code)))) throw error;
+    if (!causesOf(error).some((cause) => CREATED_MEANWHILE.some((code) => hasCode(cause, code)))) throw error;
     if (!(await hasTables(database))) throw faultOf(error, 'make the tables', database.place);
-  }
-}
-
-function checkStore(row: StoreRow, chainId: string, place: string): void {
-  if (row.schema_version > POSTGRES_SCHEMA_VERSION) {
-    throw new OperatorError(
-      'configuration',
-      `The store at ${place} was written by a newer version of this program (schema ${row.schema_version}, ` +
-        `this one knows ${POSTGRES_SCHEMA_VERSION}). Upgrade the program, or choose another database.`,
-    );
-  }
-  if (row.chain_id !== chainId) {
-    throw new OperatorError(
-      'foreign',
-      `The store at ${place} belongs to chain ${row.chain_id}, not to ${chainId}. ` +
-        'Choose the matching network, or another database.',
-    );
   }
 }

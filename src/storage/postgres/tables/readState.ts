@@ -1,10 +1,14 @@
 import { parseIdentifier, toIdentifier } from '../../../flow/index.js';
-import type { Identifier } from '../../../flow/index.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import { corruptRecord } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
+
+/** Until the transaction ends, no other process changes what takes this lock: plans, ranges, partitions. */
+export async function lockStore(session: Session): Promise<void> {
+  await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
+}
 
 /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
 export async function readCoverage(session: Session, lock = ''): Promise<HeightRange[]> {
@@ -32,7 +36,7 @@ export async function readSporks(session: Session): Promise<SporkRecord[]> {
   });
 }
 
-/** Adds those that are not recorded yet, and what is known now of the root of one that is. */
+/** Adds new sporks, and the root's parent to a recorded one that lacks it. */
 export async function writeSporks(session: Session, sporks: readonly SporkRecord[]): Promise<void> {
   for (const { rootHeight, sporkId, rootParentId } of sporks) {
     await session.query({
@@ -53,7 +57,7 @@ interface OpenRow {
   readonly commits: string;
 }
 
-/** An open range as its row says, and what orders that row's states: its fence's counts. */
+/** An open range, and the counts of its fence, which order the states of the row. */
 export interface OpenRangeRow extends OpenRange {
   readonly epoch: number;
   readonly commits: number;
@@ -109,7 +113,7 @@ export async function writePlans(session: Session, plans: readonly BackfillPlan[
   }
 }
 
-/** The blocks of the heights `from … to`, ascending. Expected errors: `StorageError` (more than there may be). */
+/** The blocks of the heights `from … to`, ascending. Expected errors: `StorageError` (`corrupt`: too many). */
 export async function readHeads(session: Session, from: number, to: number): Promise<BlockHead[]> {
   const { rows } = await session.query<{ height: string; id: Buffer; parent_id: Buffer }>({
     text: `SELECT height, id, parent_id FROM flow_store.block WHERE height BETWEEN $1 AND $2 ORDER BY height
@@ -123,9 +127,9 @@ export async function readHeads(session: Session, from: number, to: number): Pro
       `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${from - 1}`,
     );
   }
-  return rows.map((row) => ({ height: Number(row.height), id: idOf(row.id), parentId: idOf(row.parent_id) }));
-}
-
-function idOf(bytes: Buffer): Identifier {
-  return toIdentifier(bytes);
+  return rows.map((row) => ({
+    height: Number(row.height),
+    id: toIdentifier(row.id),
+    parentId: toIdentifier(row.parent_id),
+  }));
 }

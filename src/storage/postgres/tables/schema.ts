@@ -3,21 +3,21 @@ export const POSTGRES_SCHEMA_VERSION = 1;
 /** Older servers are refused. */
 export const OLDEST_SERVER = 15;
 /** Heights per partition: mainnet's 158 million heights are 32 partitions. */
-export const PARTITION_HEIGHTS = 5_000_000;
+const PARTITION_HEIGHTS = 5_000_000;
 
-/** The data of blocks, partitioned by height. Rewinding, dropping and verifying go by this list. */
+/** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
 /**
- * All tables. Those that people may read are shown through the views of the schema `flow`, which hide what is not
- * covered; the schema `flow_store` is the program's own. Everything is standard SQL of PostgreSQL 15 without extensions,
- * exclusion constraints, triggers or notifications.
+ * All tables. Users read them through the views of the schema `flow`, which hide uncovered heights; the schema
+ * `flow_store` is the program's own. Everything is plain SQL of PostgreSQL 15 without extensions, exclusion constraints,
+ * triggers or notifications.
  */
 export const SCHEMA_STATEMENTS: readonly string[] = [
   'CREATE SCHEMA flow_store',
   'CREATE SCHEMA IF NOT EXISTS flow',
-  // One row. `epoch` counts the writers of the live range, `commits` their writes: both are checked by every write, so a
-  // writer that was replaced can write nothing, and one that lost its connection finds out whether its write counts.
+  // One row. `epoch` counts the writers of the live range, `commits` their writes. Every write checks both, so a writer
+  // that was replaced can write nothing, and one that lost its connection finds out whether its write was committed.
   `CREATE TABLE flow_store.store (
     one smallint PRIMARY KEY CHECK (one = 1),
     schema_version integer NOT NULL,
@@ -36,7 +36,7 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     spork_id text NOT NULL,
     root_parent_id text
   )`,
-  // As `flow_store.store`, a writer and its writes per range.
+  // `epoch` and `commits` as in `flow_store.store`, per range.
   `CREATE TABLE flow_store.open_range (
     from_height bigint PRIMARY KEY,
     to_height bigint NOT NULL CHECK (to_height >= from_height),
@@ -124,7 +124,7 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     roles smallint NOT NULL,
     PRIMARY KEY (address, height, collection_index, transaction_index)
   ) PARTITION BY RANGE (height)`,
-  // Of every block that was ever stored: a rewind leaves them.
+  // The scripts of every block that was ever stored: a rewind keeps them.
   `CREATE TABLE flow_store.script (
     hash bytea PRIMARY KEY,
     body bytea NOT NULL
@@ -162,8 +162,8 @@ export function partitionOf(height: number): number {
 }
 
 /**
- * Makes a partition of a table. Attached, rather than created in place: that would lock the whole table, and wait for
- * everybody who reads it.
+ * Creates a partition of a table. It is created alone and then attached: creating it in place would lock the whole table,
+ * and wait for all its readers.
  */
 export function partitionStatements(table: string, partition: number): readonly string[] {
   const name = `flow_store.${table}_${partition}`;

@@ -23,12 +23,12 @@ interface TransactionPlace {
 }
 
 /**
- * The rows that some blocks must have, in the words of `storedRows`. Derived from decoded blocks, by other code than that
- * which writes them.
+ * The rows that some blocks must have, as texts like those of `storedRows`. Derived from decoded blocks, not with the code
+ * that writes the rows.
  */
 export class ExpectedRows {
-  /** As `table height row`. */
-  readonly words = new Set<string>();
+  /** Each as `table height row`. */
+  readonly texts = new Set<string>();
   transactions = 0;
 
   add({ block, collections }: BlockEntry): void {
@@ -39,8 +39,8 @@ export class ExpectedRows {
       const { ranges, transactionIds } = collection;
       const count = ranges.length / 2;
       const bytes = collection.encoded.length;
-      const its = identifierBytes(collection.id);
-      this.#note('collection', height, [collectionIndex, hex(its), count, bodyOffset, bytes]);
+      const collectionId = hex(identifierBytes(collection.id));
+      this.#note('collection', height, [collectionIndex, collectionId, count, bodyOffset, bytes]);
       for (let transactionIndex = 0; transactionIndex < count; transactionIndex += 1) {
         const start = ranges[2 * transactionIndex] as number;
         const length = ranges[2 * transactionIndex + 1] as number;
@@ -69,7 +69,7 @@ export class ExpectedRows {
       `{${authorizers.map((each) => `"\\\\x${toAddress(each)}"`).join()}}`,
       createHash('sha256').update(script).digest('hex'),
       ...[hex(referenceBlockId), gasLimit, bodyOffset, wire.length],
-      // Its script is there, once.
+      // The number of scripts with this hash.
       1,
     ]);
     for (const { address, roles } of accountsOf(wire)) {
@@ -78,6 +78,6 @@ export class ExpectedRows {
   }
 
   #note(table: string, height: number, values: readonly (string | number | bigint)[]): void {
-    this.words.add(`${table} ${height} ${values.join('|')}`);
+    this.texts.add(`${table} ${height} ${values.join('|')}`);
   }
 }

@@ -1,6 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import { abortReason } from '../../../runtime/index.js';
 import { mendedBook } from '../../integrity/mendedBook.js';
+import { unchanged } from '../../integrity/repair.js';
 import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../integrity/verify/DamageList.js';
 import type { HeightRange } from '../../port/stored.js';
@@ -20,21 +21,22 @@ import { mendRows, writeMended } from '../writing/mendRows.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 
-/** Heights whose rows are made anew by one transaction. */
+/** Heights whose rows one transaction rebuilds. */
 const HEIGHTS_AT_ONCE = 10;
 
 export interface PostgresRepairOptions extends Pick<RepairOptions, 'chainId' | 'apply'> {
   readonly url: string;
-  /** Ids of plans up to this one are taken: their jobs may be there still. Default: none. */
+  /** Plan ids up to this one are in use: their jobs may still exist. Default: none. */
   readonly lastPlan?: number;
 }
 export type PostgresRepairDependencies = Omit<PostgresVerifyDependencies, 'onProgress'>;
 
 /**
- * As `repairStore`, of a database: rows of a sound block are made anew from its bytes, heights whose block is damaged or lost
- * become planned holes, and nothing else is touched. With `apply` it replaces whoever leads, and is replaced by whoever leads
- * next: what it writes then is refused as a whole. Processes that fill in history or serve readers may run; a range with a
- * damaged height is taken from its worker, and goes on from there. Interrupted, it can be run again.
+ * Like `repairStore`, for a database: rows of a sound block are rebuilt from its bytes, heights whose block is damaged or
+ * lost become planned holes, and nothing else is touched. With `apply` it replaces the process that leads; when another
+ * process replaces it in turn, its further writes are refused. Processes that fill in history or serve readers may run;
+ * the worker of a range with a damaged height loses the range, which continues from there. An interrupted repair can be
+ * run again.
  *
  * Expected errors: those of `verifyPostgres`; `StorageError` (`locked`: another process leads now; `corrupt`).
  */
@@ -45,17 +47,11 @@ export async function repairPostgres(
   const { signal } = dependencies;
   const database = new PostgresDatabase(databasePlace(url), dependencies);
   try {
-    // From here on the live range stays as it is.
-    const fence = apply ? await taken(database) : undefined;
+    // From here on no other process changes the live range.
+    const fence = apply ? await takeFence(database) : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId }, dependencies);
     const found = await verify();
-    const report = {
-      ...{ files: [], kept: [], holes: [], applied: false },
-      damageCount: found.damageCount,
-      firstHeight: found.range?.from,
-      latestIndexedHeight: found.latestIndexedHeight,
-      keptThrough: found.latestIndexedHeight,
-    };
+    const report = unchanged(found);
     if (found.damageCount === 0) return report;
     if (fence === undefined) {
       const before = await database.snapshot((session) => bookOf(session, chainId));
@@ -72,8 +68,8 @@ export async function repairPostgres(
     if (left !== undefined) {
       throw new StorageError(
         'corrupt',
-        `The store at ${database.place} is not sound after the repair: ${left.message}. Run "verify" again: rows may be damaged ` +
-          'anew, so check the disks of the database, and restore it from a copy if need be.',
+        `The store at ${database.place} is still damaged after the repair: ${left.message}. Check the disks of the ` +
+          'database, run "verify" again, and restore the database from a copy if damage remains.',
       );
     }
     return { ...report, ...outcomeOf(mended), applied: true };
@@ -82,11 +78,11 @@ export async function repairPostgres(
   }
 }
 
-function taken(database: PostgresDatabase): Promise<Fence> {
+function takeFence(database: PostgresDatabase): Promise<Fence> {
   return database.transaction((session) => Fence.take(database, session, { table: 'store' }));
 }
 
-/** Makes the rows of sound blocks anew, and scripts that are other ones. */
+/** Rebuilds the rows of sound blocks, and damaged scripts. */
 async function mendAll(fence: Fence, damaged: HeightRanges, signal: AbortSignal | undefined): Promise<void> {
   await fence.write((session) => mendRows(session, undefined));
   for (const { from, to } of damaged) {
@@ -102,7 +98,7 @@ function outcomeOf({ book, holes }: ReturnType<typeof mendedBook>) {
   return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
 }
 
-/** What the rows say; nothing is known of the blocks. */
+/** The book according to the rows; no block is read. */
 async function bookOf(session: Session, chainId: string): Promise<StoreBook> {
   const coverage = await readCoverage(session);
   const live: HeightRange | undefined = coverage.at(-1);
@@ -110,9 +106,13 @@ async function bookOf(session: Session, chainId: string): Promise<StoreBook> {
   const open = await readOpenRanges(session);
   return {
     live: {
-      ...{ ...emptyLine(live.from), latestIndexedHeight: live.to },
+      ...emptyLine(live.from),
+      latestIndexedHeight: live.to,
       meta: {
-        ...{ schemaVersion: SCHEMA_VERSION, chainId, firstHeight: live.from, createdBy: '' },
+        schemaVersion: SCHEMA_VERSION,
+        chainId,
+        firstHeight: live.from,
+        createdBy: '',
         sporks: await readSporks(session),
       },
     },

@@ -1,14 +1,14 @@
 import type { HeightRange } from '../../port/stored.js';
 import type { Session } from '../connection/Session.js';
 
-/** A row in words: the same words for the same row, whether the database has it or a block's bytes say so. */
+/** A row as a text, which is the same for a row of the database and one that is derived from a block's bytes. */
 export interface StoredRow {
   readonly table: string;
   readonly height: number;
   readonly row: string;
 }
 
-const WORDS: Readonly<Record<string, string>> = {
+const ROW_TEXTS: Readonly<Record<string, string>> = {
   block: `concat_ws('|', encode(id, 'hex'), encode(parent_id, 'hex'),
     coalesce((extract(epoch FROM time) * 1000000)::bigint::text, '-'), collections, transactions)`,
   collection: `concat_ws('|', collection_index, encode(id, 'hex'), transactions, body_offset, bytes)`,
@@ -22,9 +22,9 @@ const WORDS: Readonly<Record<string, string>> = {
 /** The rows of some heights. Expected errors: those of the session. */
 export async function storedRows(session: Session, { from, to }: HeightRange): Promise<StoredRow[]> {
   const found: StoredRow[] = [];
-  for (const [table, words] of Object.entries(WORDS)) {
+  for (const [table, text] of Object.entries(ROW_TEXTS)) {
     const { rows } = await session.query<{ height: string; row: string }>({
-      text: `SELECT height, ${words} AS row FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
+      text: `SELECT height, ${text} AS row FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
       values: [from, to],
     });
     for (const { height, row } of rows) found.push({ table, height: Number(height), row });

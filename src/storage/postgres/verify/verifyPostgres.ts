@@ -2,7 +2,6 @@ import { abortReason, OperatorError } from '../../../runtime/index.js';
 import { DamageList } from '../../integrity/verify/DamageList.js';
 import type { RangeReport, VerifyReport } from '../../integrity/verify/DamageList.js';
 import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
-import type { OpenRange } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
@@ -20,7 +19,7 @@ import { isCovered } from '../tables/schema.js';
 import { ExpectedRows } from './ExpectedRows.js';
 import { storedRows } from './storedRows.js';
 
-/** Heights that are read at once. */
+/** Heights read at once. */
 const HEIGHTS_AT_ONCE = 50;
 const MAX_DAMAGES = 1000;
 
@@ -32,6 +31,7 @@ interface Pass {
   readonly database: PostgresDatabase;
   readonly damages: DamageList;
   readonly sporks: readonly SporkRecord[];
+  readonly signal: AbortSignal | undefined;
   readonly counts: {
     heights: number;
     collections: number;
@@ -42,9 +42,9 @@ interface Pass {
 }
 
 /**
- * As `verifyStore`, of a database: every covered height is read, its bytes are checked and rehashed, and every row of it is
- * compared with what the bytes say. Runs beside a daemon. Expected errors: those of `PostgresIndexStore.open`;
- * `OperatorError` (`usage`, heights that are not covered); the signal's abort reason.
+ * Like `verifyStore`, for a database: reads every covered height, checks and rehashes its bytes, and compares all its
+ * rows with them. May run beside a daemon. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`,
+ * heights that are not covered); the signal's abort reason.
  */
 export async function verifyPostgres(
   { url, chainId, from, to }: PostgresVerifyOptions,
@@ -58,43 +58,27 @@ export async function verifyPostgres(
     const asked = rangesOf(covered, { from, to });
     const damages = new DamageList({ max: MAX_DAMAGES });
     const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, pointers: 0 };
-    const pass: Pass = { database, damages, counts, sporks: await readSporks(database) };
+    const pass: Pass = { database, damages, counts, signal, sporks: await readSporks(database) };
     const ranges: Omit<RangeReport, 'damaged'>[] = [];
     for (const range of asked) {
-      const before = counts.heights;
-      let below: BlockHead | undefined;
-      for (let height = range.from; height <= range.to; height += HEIGHTS_AT_ONCE) {
-        if (signal?.aborted === true) throw abortReason(signal);
-        onProgress?.({ phase: 'blocks', height, ...range });
-        below = await checkHeights(
-          pass,
-          { from: height, to: Math.min(range.to, height + HEIGHTS_AT_ONCE - 1) },
-          below,
-        );
-      }
       const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
-      ranges.push({ ...range, kind, blocks: counts.heights - before });
+      const onStep = (height: number): void => onProgress?.({ phase: 'blocks', height, ...range });
+      ranges.push(await checkRange(pass, { ...range, kind }, { next: Infinity, onStep }));
     }
     if (from === undefined && to === undefined) {
       const open = await readOpenRanges(database);
-      for (const range of open) {
-        if (signal?.aborted === true) throw abortReason(signal);
-        ranges.push(await checkOpenRange(pass, range));
+      for (const { next, ...range } of open) {
+        ranges.push(await checkRange(pass, { ...range, kind: 'open' }, { next }));
       }
       await checkRest(database, { damages, open });
     }
-    const { damagedHeights, lostHeights } = damages;
     const latestIndexedHeight = whole.at(-1)?.to;
     return {
       ...counts,
       range: spanOf(asked),
       latestIndexedHeight,
       waiting: await waitingAbove(database, latestIndexedHeight),
-      ranges: ranges.map((each) => ({ ...each, damaged: within(damagedHeights, each) })),
-      damages: damages.kept,
-      ...{ damagedHeights, lostHeights },
-      damageCount: damages.count,
-      lowestDamagedHeight: damagedHeights[0]?.from,
+      ...damages.report(ranges),
     };
   } finally {
     await database.close();
@@ -124,26 +108,30 @@ function spanOf(ranges: readonly HeightRange[]): HeightRange | undefined {
   return first && last && { from: first.from, to: last.to };
 }
 
-/** What is there of it: all heights below `next`, and those above that came early. */
-async function checkOpenRange(
+/** Every height below `next` must have a block; heights from there on may. */
+async function checkRange(
   pass: Pass,
-  { from, to, next }: OpenRange,
+  { from, to, kind }: Omit<RangeReport, 'damaged' | 'blocks'>,
+  { next, onStep }: { readonly next: number; readonly onStep?: (height: number) => void },
 ): Promise<Omit<RangeReport, 'damaged'>> {
-  const before = pass.counts.heights;
+  const { counts, signal } = pass;
+  const before = counts.heights;
   let below: BlockHead | undefined;
   for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
+    if (signal?.aborted === true) throw abortReason(signal);
+    onStep?.(height);
     const range = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
-    below = await checkHeights(pass, range, below, { isComplete: (each) => each < next });
+    below = await checkHeights(pass, range, below, next);
   }
-  return { from, to, kind: 'open', blocks: pass.counts.heights - before };
+  return { from, to, kind, blocks: counts.heights - before };
 }
 
-/** `isComplete`: false for a height that need not be there. Returns the highest block, for the link of the next one. */
+/** Returns the highest block, to check the link of the next one. */
 async function checkHeights(
   pass: Pass,
   range: HeightRange,
   lower: BlockHead | undefined,
-  { isComplete = () => true }: { readonly isComplete?: (height: number) => boolean } = {},
+  next: number,
 ): Promise<BlockHead | undefined> {
   const { counts, damages, database } = pass;
   const stored = await readStored(database, range);
@@ -151,8 +139,8 @@ async function checkHeights(
   const sound = new Set<number>();
   let below = lower;
   for (let height = range.from; height <= range.to; height += 1) {
-    const its = stored.get(height);
-    const entry = its === undefined && !isComplete(height) ? undefined : entryOf(pass, height, its);
+    const values = stored.get(height);
+    const entry = values === undefined && height >= next ? undefined : entryOf(pass, height, values);
     if (entry === undefined) {
       below = undefined;
       continue;
@@ -201,9 +189,9 @@ async function compareRows(
   range: HeightRange,
   { rows, sound }: { readonly rows: ExpectedRows; readonly sound: ReadonlySet<number> },
 ): Promise<void> {
-  const expected = rows.words;
+  const expected = rows.texts;
   for (const { table, height, row } of await storedRows(database, range)) {
-    // What the rows of a damaged height should be is not known.
+    // Nobody knows what the rows of a damaged height should be.
     if (!sound.has(height)) continue;
     counts.pointers += 1;
     if (!expected.delete(`${table} ${height} ${row}`)) {
@@ -216,7 +204,7 @@ async function compareRows(
   }
 }
 
-/** What belongs to no height in particular. */
+/** Checks blocks outside all ranges, and scripts. */
 async function checkRest(
   database: PostgresDatabase,
   { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
@@ -233,7 +221,8 @@ async function checkRest(
   const scripts = await database.query<{ hash: string }>({
     text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,
   });
-  for (const { hash } of scripts.rows) damages.add('pointer', undefined, `script ${hash}: it is another one`);
+  for (const { hash } of scripts.rows)
+    damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
 }
 
 async function waitingAbove(

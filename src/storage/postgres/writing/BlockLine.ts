@@ -11,18 +11,18 @@ import { DATA_TABLES } from '../tables/schema.js';
 import type { Scripts } from '../tables/Scripts.js';
 import type { Writer } from './Fence.js';
 
-/** What is durable of a run, beside its meta record. */
+/** The durable state of a run, without its meta record. */
 export type LineState = Omit<StoreState, 'meta' | 'damaged'>;
 
 export interface BlockLineDependencies {
-  /** Of the run: its first height, and the sporks known so far. */
+  /** The meta record of the run: its first height, and the sporks known so far. */
   readonly meta: () => StoreMeta;
   readonly fence: () => Writer;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
 }
 
-/** Rows of the next commit, made ahead of it. */
+/** Rows of the next commit, prepared in advance. */
 interface Staged {
   readonly rows: BlockRows;
   readonly entries: Set<BlockEntry>;
@@ -41,7 +41,7 @@ export class BlockLine {
   readonly #entryWriter = new BlockEntryWriter();
   #state: LineState;
   #staged: Staged | undefined;
-  /** Of an earlier commit, empty, for the next one. */
+  /** The emptied rows of an earlier commit, for reuse. */
   #spare: BlockRows | undefined;
   #writing: Promise<unknown> | undefined;
   /** The failed write: nothing is written after it. */
@@ -57,7 +57,7 @@ export class BlockLine {
     return this.#state;
   }
 
-  /** For what changes without a commit of this line. */
+  /** For changes other than a commit of this line. */
   change(change: Partial<LineState>): void {
     this.#state = { ...this.#state, ...change };
   }
@@ -101,7 +101,7 @@ export class BlockLine {
     return result;
   }
 
-  /** Runs a write of its own. After one that failed for good, every further one rejects with its error. */
+  /** Runs a write. After one that failed for good, every further one rejects with its error. */
   async alone<T>(action: () => Promise<T>): Promise<T> {
     this.#assertIdle();
     if (this.#failure !== undefined) throw this.#failure.error;
@@ -139,7 +139,7 @@ export class BlockLine {
     assert(!this.#isClosed, 'the store is closed');
   }
 
-  /** Those that were staged, unless there are more of them than this batch carries, and the others. */
+  /** The rows of these blocks: the staged ones, unless they hold blocks that this batch does not carry, and the others. */
   #takeRows(blocks: readonly BlockEntry[]): BlockRows {
     const staged = this.#staged;
     this.#staged = undefined;

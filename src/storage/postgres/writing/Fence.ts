@@ -6,7 +6,7 @@ import type { Session, Step, WriteSession } from '../connection/Session.js';
 /** A row that counts its writers (`epoch`) and their writes (`commits`). */
 export interface FenceRow {
   readonly table: 'store' | 'open_range';
-  /** Which one, in a table of several. */
+  /** Which row, in a table of several. */
   readonly fromHeight?: number;
 }
 
@@ -19,8 +19,8 @@ interface Counts {
 }
 
 /**
- * The right to write: every write moves its row on, in the same transaction. So a writer that was replaced can write
- * nothing, and one whose connection broke during a commit finds out whether that write counts.
+ * The right to write: every write increments the counts of its row, in the same transaction. So a writer that was
+ * replaced can write nothing, and one whose connection broke during a commit finds out whether it was committed.
  */
 export class Fence {
   readonly #database: PostgresDatabase;
@@ -35,7 +35,7 @@ export class Fence {
     this.#commits = Number(counts.commits);
   }
 
-  /** Replaces the writer before. Expected errors: `StorageError`. */
+  /** Replaces the previous writer. Expected errors: `StorageError`. */
   static async take(database: PostgresDatabase, session: Session, row: FenceRow): Promise<Fence> {
     const { table, where, values } = placeOf(row);
     const { rows } = await session.query<Counts>({
@@ -47,20 +47,20 @@ export class Fence {
     return new Fence(database, row, counts);
   }
 
-  /** Which writer of its row this is: the highest is the one that may write. */
+  /** The number of this writer: only the one with the highest number may write. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** How often its row was written to. */
+  /** How many writes the row has seen. */
   get commits(): number {
     return this.#commits;
   }
 
   /**
-   * One write: all of `work` or nothing, durable on return. Tried again while the database is away, so `work` may run more
-   * than once; it counts once. `isGone`: its last act removes the row; true when it has. Expected errors: `StorageError`
-   * (`locked`: there is another writer), which is a `RangeLostError` for a range; those of `work`.
+   * One write: atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once;
+   * it is committed once. `isGone`: for work that ends by removing the row; true when it has removed it. Expected errors:
+   * `StorageError` (`locked`: there is another writer), which is a `RangeLostError` for a range; those of `work`.
    */
   async write<T>(
     work: (session: WriteSession) => Promise<T>,
@@ -75,9 +75,9 @@ export class Fence {
             if (rowCount !== 1) throw replaced(this.#row, place);
           });
         } else {
-          // A refusal may mean that the attempt before counts: nothing is sent before that is known.
+          // No row may mean that the previous attempt was committed: find out before sending anything.
           const { rowCount } = await session.query(this.#step());
-          if (rowCount !== 1 && (await this.#counts(session, isGone))) return attempted.result;
+          if (rowCount !== 1 && (await this.#isCommitted(session, isGone))) return attempted.result;
           if (rowCount !== 1) throw replaced(this.#row, place);
         }
         attempted = { result: await work(session) };
@@ -97,8 +97,8 @@ export class Fence {
     };
   }
 
-  /** True when the write whose end is not known counts. */
-  async #counts(session: Session, isGone: (session: Session) => Promise<boolean>): Promise<boolean> {
+  /** True when the attempt with an unknown outcome was committed. */
+  async #isCommitted(session: Session, isGone: (session: Session) => Promise<boolean>): Promise<boolean> {
     const { table, where, values } = this.#row;
     const { rows } = await session.query<Counts>({
       text: `SELECT epoch, commits FROM ${table} WHERE ${where}`,
@@ -113,7 +113,7 @@ export class Fence {
 interface PlacedRow {
   readonly isRange: boolean;
   readonly table: string;
-  /** With one value. */
+  /** A condition on `$1`. */
   readonly where: string;
   readonly values: readonly number[];
 }

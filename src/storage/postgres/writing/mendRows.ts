@@ -14,11 +14,11 @@ import { Scripts } from '../tables/Scripts.js';
 import { deleteBlocks } from './BlockLine.js';
 
 /**
- * Makes every row of sound blocks anew from their bytes; `undefined`: those that a script which is another one belongs to.
- * Expected errors: those of the session; `StorageError` (`corrupt`).
+ * Rebuilds every row of sound blocks from their bytes. Without a range: of the blocks that have a damaged script. Expected
+ * errors: those of the session; `StorageError` (`corrupt`).
  */
 export async function mendRows(session: WriteSession, range: HeightRange | undefined): Promise<void> {
-  const heights = range === undefined ? await withoutTheirScripts(session) : [range];
+  const heights = range === undefined ? await removeDamagedScripts(session) : [range];
   for (const each of heights) {
     const entries: BlockEntry[] = [];
     for (const [height, { body, record }] of await readStored(session, each)) {
@@ -33,8 +33,8 @@ export async function mendRows(session: WriteSession, range: HeightRange | undef
   }
 }
 
-/** Removes scripts that are other ones; returns for each a height with a transaction that has it. */
-async function withoutTheirScripts(session: Session): Promise<HeightRange[]> {
+/** Removes damaged scripts; returns for each the height of a transaction that has it. */
+async function removeDamagedScripts(session: Session): Promise<HeightRange[]> {
   const { rows } = await session.query<{ height: string | null }>({
     text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
       SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
@@ -44,7 +44,7 @@ async function withoutTheirScripts(session: Session): Promise<HeightRange[]> {
   );
 }
 
-/** Writes what a repair makes of the store: lost heights go, and so does whatever no range has. */
+/** Writes the repaired book, and deletes lost heights and blocks outside all ranges. */
 export async function writeMended(
   session: Session,
   {
@@ -72,7 +72,7 @@ export async function writeMended(
   });
   for (const { record } of open) {
     if (!lost.some((range) => overlap(range, record))) continue;
-    // Whoever fills it now finds out with the next write.
+    // The next write of the range's worker is refused.
     await session.query({
       text: 'UPDATE flow_store.open_range SET next_height = $2, epoch = epoch + 1 WHERE from_height = $1',
       values: [record.from, record.next],
@@ -82,10 +82,10 @@ export async function writeMended(
   await deleteStrays(session);
 }
 
-/** How long it may take to look through all heights. */
+/** How long looking through all heights may take. */
 const LOOK_THROUGH_MS = 600_000;
 
-/** Blocks below the live range that no range has. */
+/** Deletes blocks below the live range that are in no range. */
 async function deleteStrays(session: Session): Promise<void> {
   const { rows } = await session.query<{ height: string }>({
     text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}

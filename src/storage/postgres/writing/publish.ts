@@ -5,6 +5,7 @@ import { isVouchedRoot } from '../../records/book/applyCommit.js';
 import { contains, without } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
 import {
+  lockStore,
   readCoverage,
   readHeads,
   readPlans,
@@ -13,7 +14,7 @@ import {
   writeSporks,
 } from '../tables/readState.js';
 
-/** What is true once a range is published. */
+/** The state of the store after a range was published. */
 export interface Published {
   /** Ascending; the last one is the live range. */
   readonly coverage: readonly HeightRange[];
@@ -31,8 +32,8 @@ export async function publish(
   sporks: readonly SporkRecord[],
 ): Promise<Published> {
   const { from, to } = range;
-  // One publication at a time, whoever publishes.
-  await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
+  // One publication at a time, in whatever process.
+  await lockStore(session);
   const covered = await readCoverage(session, 'FOR UPDATE');
   const lower = covered.find((each) => each.to === from - 1);
   const upper = covered.find((each) => each.from === to + 1);
@@ -42,10 +43,10 @@ export async function publish(
   await join(session, range, { lower, upper });
   await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
   const coverage = await readCoverage(session);
-  return { coverage, sporks: known, plans: await withoutDone(session, coverage) };
+  return { coverage, sporks: known, plans: await removeDonePlans(session, coverage) };
 }
 
-/** The upper neighbour keeps its row: it may be the live range, whose writer looks for its upper end. */
+/** The upper neighbour keeps its row: it may be the live range, whose writer finds it by its upper end. */
 async function join(
   session: Session,
   { from, to }: HeightRange,
@@ -73,8 +74,8 @@ async function join(
 }
 
 /**
- * Checks the links of a range's first and last block, as far as they are there, to the covered blocks next to them. Expected
- * errors: those of the session; `BorderError`.
+ * Checks that a range's first and last block, if stored, link to the covered blocks next to them. Expected errors: those
+ * of the session; `BorderError`.
  */
 export async function checkBorders(
   session: Session,
@@ -91,27 +92,15 @@ export async function checkBorders(
   }
 }
 
-/** Ascending; of two records of a spork the one that says more of its root. */
-export function bothSporks(
-  sporks: readonly SporkRecord[],
-  others: readonly SporkRecord[],
-): readonly SporkRecord[] {
-  const byRoot = new Map(sporks.map((spork) => [spork.rootHeight, spork]));
-  for (const spork of others) {
-    if (byRoot.get(spork.rootHeight)?.rootParentId === undefined) byRoot.set(spork.rootHeight, spork);
-  }
-  return [...byRoot.values()].sort((left, right) => left.rootHeight - right.rootHeight);
-}
-
-/** Removes the plans that are covered. */
-async function withoutDone(session: Session, coverage: readonly HeightRange[]): Promise<BackfillPlan[]> {
+/** Removes the plans whose heights are all covered; returns the others. */
+async function removeDonePlans(session: Session, coverage: readonly HeightRange[]): Promise<BackfillPlan[]> {
   const plans = await readPlans(session);
   const left = withHoles(plans, coverage);
   if (left.length < plans.length) await writePlans(session, left);
   return left;
 }
 
-/** Plans with a height below the live range that is not covered; the live range grows over what is above. */
+/** Plans with an uncovered height below the live range; the live range grows over the heights above it. */
 export function withHoles(plans: readonly BackfillPlan[], coverage: readonly HeightRange[]): BackfillPlan[] {
   const firstHeight = coverage.at(-1)?.from ?? 0;
   return plans.filter(

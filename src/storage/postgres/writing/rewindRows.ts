@@ -1,13 +1,13 @@
 import { ok as assert } from 'node:assert/strict';
-import { OperatorError } from '../../../runtime/index.js';
 import type { HeightRange } from '../../port/stored.js';
-import { rangesInWords, upTo } from '../../records/heightRanges.js';
+import { rewindRefusal } from '../../records/book/rewoundBook.js';
+import { joined, upTo } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
 import { readCoverage, readPlans, writePlans } from '../tables/readState.js';
 import { deleteBlocks } from './BlockLine.js';
 import { withHoles } from './publish.js';
 
-/** What a rewind leaves. */
+/** The result of a rewind. */
 interface Rewound {
   readonly live: HeightRange;
   /** Everything above goes, plans included. */
@@ -25,15 +25,10 @@ export function rewound(
   }
   const last = isHeight ? upTo(published, height).at(-1) : undefined;
   if (last !== undefined) return { live: last, target: last.to };
-  const advice =
-    published.length > 0
-      ? `this store holds heights ${rangesInWords([...published, live])}, and nothing at or below ${height}. ` +
-        'Name a height in one of them.'
-      : `this store begins at height ${live.from}. The lowest height to rewind to is ${live.from - 1}, which forgets every block.`;
-  throw new OperatorError('usage', `Cannot rewind to height ${height}: ${advice}`);
+  throw rewindRefusal({ coverage: joined([...published, live]), firstHeight: live.from }, height);
 }
 
-/** To be called in a write of the leader, beside which nobody publishes. Expected errors: those of the session; as `rewound`. */
+/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; those of `rewound`. */
 export async function forgetAbove(session: Session, height: number): Promise<void> {
   const before = await readCoverage(session);
   const whole = before.at(-1);
@@ -57,13 +52,8 @@ export async function forgetAbove(session: Session, height: number): Promise<voi
     text: `DELETE FROM flow_store.spork WHERE root_height > $1`,
     values: [Math.max(target, live.from)],
   });
-  const plans = (await readPlans(session)).filter(({ from }) => from <= target);
-  const coverage = await readCoverage(session);
-  await writePlans(
-    session,
-    withHoles(
-      plans.map((plan) => ({ ...plan, to: Math.min(plan.to, target) })),
-      coverage,
-    ),
-  );
+  const plans = (await readPlans(session))
+    .filter(({ from }) => from <= target)
+    .map((plan) => ({ ...plan, to: Math.min(plan.to, target) }));
+  await writePlans(session, withHoles(plans, await readCoverage(session)));
 }

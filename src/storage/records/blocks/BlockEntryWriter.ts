@@ -19,7 +19,7 @@ import {
 
 const ID_BYTES = 32;
 
-/** Key and value may be overwritten after the call: copy them to keep them. */
+/** The receiver must copy key and value to keep them: they may be overwritten after the call. */
 export type Put = (key: Buffer, value: Buffer) => void;
 
 /**
@@ -28,7 +28,7 @@ export type Put = (key: Buffer, value: Buffer) => void;
  */
 export class BlockEntryWriter {
   /**
-   * Where bodies are assembled, one after the other: allocating a buffer for each would cost more than all the copying.
+   * Bodies are assembled here, one after the other: allocating a buffer for each would cost more than copying.
    */
   readonly #body = Buffer.allocUnsafeSlow(MAX_WHOLE_BODY_BYTES + CHECKSUM_BYTES);
 

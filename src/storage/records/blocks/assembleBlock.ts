@@ -116,11 +116,7 @@ export async function readEntry(
 }
 
 /** The existing chunks of a body of this length. */
-export async function readBodyValues(
-  database: Database,
-  height: number,
-  bodyLength: number,
-): Promise<BodyValues> {
+async function readBodyValues(database: Database, height: number, bodyLength: number): Promise<BodyValues> {
   const keys: Buffer[] = [];
   for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) keys.push(bodyKey(height, chunk));
   const body = new Map<number, Buffer>();

@@ -31,7 +31,7 @@ export interface OpenState {
   readonly line: LineState;
 }
 
-/** What an open store keeps in memory: everything its records say except the account index. */
+/** What an open store keeps in memory: the content of its records, except that of the account index. */
 export interface StoreBook {
   /** The live range, which is the highest. */
   readonly live: StoreState;

@@ -5,8 +5,8 @@ import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { StoreState } from './StoreBook.js';
 
 /**
- * The state after a commit. The assertions check, before the batch becomes durable, what the writer claims. A failed
- * one is a bug and stops the process.
+ * The state after a commit. The assertions check the batch before it becomes durable. A failed one is a bug and stops the
+ * process.
  */
 export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
   const { latestIndexedHeight: latest } = state;
@@ -37,7 +37,7 @@ export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
   }
   assert(
     known.size <= MAX_BLOCKS_ABOVE_WATERMARK,
-    `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks would stand above the watermark`,
+    `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks would be above the watermark`,
   );
   return { ...state, meta, latestIndexedHeight: next, latestBlock, above: known };
 }
@@ -54,7 +54,7 @@ function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, 
   if (parent === undefined || child === undefined) return;
   assert(
     child.parentId === parent.id || isVouchedRoot(child, meta),
-    `the block of height ${child.height} is no child of the stored block of height ${parent.height}`,
+    `the block of height ${child.height} is not a child of the stored block of height ${parent.height}`,
   );
 }
 
@@ -66,8 +66,8 @@ export function isVouchedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>)
 }
 
 /**
- * Adds a spork in ascending order. One that is already recorded changes nothing, unless only now its root's parent is
- * vouched for. A later spork may have been recorded first: its root may be above the gap that this one's root is in.
+ * Adds a spork in ascending order. A recorded spork changes only to add its root's parent. A later spork may have been
+ * recorded first: its root may be above the gap that this one's root is in.
  */
 function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
   const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);

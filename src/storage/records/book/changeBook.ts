@@ -57,7 +57,7 @@ export function openAfter(book: StoreBook, { record }: OpenState, state: StoreSt
   };
 }
 
-/** The line of a range of which nothing is durable. */
+/** The line of a range without durable blocks. */
 export function emptyLine(from: number): LineState {
   return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damaged: false };
 }
@@ -85,17 +85,20 @@ export function withPublished(book: StoreBook, open: OpenState): StoreBook {
   const live = { ...book.live, meta: { ...meta, firstHeight, sporks } };
   return settled({
     ...withoutOpen(book, from),
-    ...{ live, published: touches ? published.slice(0, -1) : published },
+    live,
+    published: touches ? published.slice(0, -1) : published,
   });
 }
 
-/** Ascending; of two records of a spork, the one that says more about its root. */
-function bothSporks(sporks: readonly SporkRecord[], others: readonly SporkRecord[]): readonly SporkRecord[] {
+/** All sporks, ascending; of two records of a spork, the one that knows its root's parent. */
+export function bothSporks(
+  sporks: readonly SporkRecord[],
+  others: readonly SporkRecord[],
+): readonly SporkRecord[] {
   if (others.length === 0) return sporks;
   const byRoot = new Map(sporks.map((spork) => [spork.rootHeight, spork]));
   for (const spork of others) {
-    const known = byRoot.get(spork.rootHeight);
-    if (known === undefined || known.rootParentId === undefined) byRoot.set(spork.rootHeight, spork);
+    if (byRoot.get(spork.rootHeight)?.rootParentId === undefined) byRoot.set(spork.rootHeight, spork);
   }
   return [...byRoot.values()].sort((left, right) => left.rootHeight - right.rootHeight);
 }

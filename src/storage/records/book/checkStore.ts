@@ -7,7 +7,7 @@ import { overlap } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { RANGES_SCHEMA_VERSION } from '../schema.js';
 
-/** What is wrong with how the ranges of a store lie to each other; `undefined`: nothing. */
+/** Why the ranges of a store contradict each other; `undefined`: they do not. */
 export function disorderOf({
   firstHeight,
   published,
@@ -30,23 +30,36 @@ export function disorderOf({
   return undefined;
 }
 
+/** Where a store is, and which stores this program may use. */
+export interface Usable {
+  /** For messages. */
+  readonly path: string;
+  readonly chainId: string;
+  readonly newestVersion?: number;
+  /** What to choose instead of another chain's store, for messages. */
+  readonly holder?: 'data directory' | 'database';
+}
+
 /**
- * Refuses a store that this program may not touch. Expected errors: `OperatorError`: `foreign` for another chain's,
- * `configuration` for one that a newer version wrote.
+ * Refuses a store that this program may not touch. Expected errors: `OperatorError`: `foreign` for a store of another
+ * chain, `configuration` for one that a newer version wrote.
  */
-export function checkMeta(meta: StoreMeta, { path, chainId }: { path: string; chainId: string }): void {
-  if (meta.schemaVersion > RANGES_SCHEMA_VERSION) {
+export function checkMeta(
+  meta: Pick<StoreMeta, 'schemaVersion' | 'chainId'>,
+  { path, chainId, newestVersion = RANGES_SCHEMA_VERSION, holder = 'data directory' }: Usable,
+): void {
+  if (meta.schemaVersion > newestVersion) {
     throw new OperatorError(
       'configuration',
       `The store at ${path} was written by a newer version of this program (schema ${meta.schemaVersion}, ` +
-        `this one knows ${RANGES_SCHEMA_VERSION}). Upgrade the program, or choose another data directory.`,
+        `this one knows ${newestVersion}). Upgrade the program, or choose another ${holder}.`,
     );
   }
   if (meta.chainId !== chainId) {
     throw new OperatorError(
       'foreign',
       `The store at ${path} belongs to chain ${meta.chainId}, not to ${chainId}. ` +
-        'Choose the matching network, or another data directory.',
+        `Choose the matching network, or another ${holder}.`,
     );
   }
 }

@@ -1,6 +1,8 @@
+import { OperatorError } from '../../../runtime/index.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange } from '../../port/stored.js';
-import { upTo } from '../heightRanges.js';
+import { rangesInWords, upTo } from '../heightRanges.js';
+import type { HeightRanges } from '../heightRanges.js';
 import { emptyLine } from './changeBook.js';
 import type { StoreBook } from './StoreBook.js';
 
@@ -22,8 +24,8 @@ export function rewoundBook(
 }
 
 /**
- * The book when `range` is the live one and nothing above `target` is kept. Its blocks, plans and version are settled
- * when it is loaded again: until the work is done, the version stays.
+ * The book when `range` is the live one and nothing above `target` is kept. The next load corrects its blocks, plans and
+ * version: until the rewind is done, the version stays.
  */
 function withLive(
   book: StoreBook,
@@ -38,13 +40,26 @@ function withLive(
   const open = book.open.filter(({ record }) => record.to < range.from);
   const isAbove = book.plans.some(({ to }) => to > target);
   const plans = isAbove ? book.plans.flatMap((plan) => planUpTo(plan, target)) : book.plans;
-  return {
-    ...{ ...book, published, plans, open },
-    live: {
-      ...{ ...emptyLine(0), latestIndexedHeight: range.to },
-      meta: { ...meta, firstHeight: range.from, sporks },
-    },
+  const live = {
+    ...emptyLine(0),
+    latestIndexedHeight: range.to,
+    meta: { ...meta, firstHeight: range.from, sporks },
   };
+  return { ...book, published, plans, open, live };
+}
+
+/** Why a store with this coverage cannot be rewound to a height. */
+export function rewindRefusal(
+  { coverage, firstHeight }: { readonly coverage: HeightRanges; readonly firstHeight: number },
+  height: number,
+): OperatorError {
+  const isOneRange = coverage.every(({ from }) => from >= firstHeight);
+  const advice = isOneRange
+    ? `this store begins at height ${firstHeight}. The lowest height to rewind to is ${firstHeight - 1}, which forgets ` +
+      'every block.'
+    : `this store holds heights ${rangesInWords(coverage)}, and nothing at or below ${height}. Name a height in one of ` +
+      'them.';
+  return new OperatorError('usage', `Cannot rewind to height ${height}: ${advice}`);
 }
 
 function planUpTo(plan: BackfillPlan, height: number): readonly BackfillPlan[] {

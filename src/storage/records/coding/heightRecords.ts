@@ -4,7 +4,7 @@ import { tryReadHeight, writeHeight } from './heightBytes.js';
 
 const HEIGHT_BYTES = 8;
 
-/** The watermark may be -1 (a chain indexed from its height 0), so the record holds the height above it. */
+/** The watermark may be -1 (a chain that is indexed from height 0), so the record holds the height above it. */
 export function encodeProgress(latestIndexedHeight: number): Buffer {
   const payload = Buffer.allocUnsafe(HEIGHT_BYTES);
   writeHeight(payload, latestIndexedHeight + 1, 0);
@@ -17,17 +17,17 @@ export function decodeProgress(payload: Buffer): number | undefined {
   return next === undefined ? undefined : next - 1;
 }
 
-/** The work left of a rewind: heights `target + 1 … remaining`. Written before anything is removed. */
+/** The remaining work of a rewind: heights `target + 1 … remaining`. Written before anything is removed. */
 export interface RewindIntent {
   readonly target: number;
   readonly remaining: number;
   /** The watermark before: a missing record at or below it is damage, one above it a gap. */
   readonly watermarkBefore: number;
-  /** Damage was found: the pointers of some block cannot be derived and are searched for one by one. */
+  /** Damage was found: the pointers of some block cannot be derived, so that all pointers must be searched. */
   readonly sweep: boolean;
   /**
-   * In a store with several ranges: the heights above the target whose block existed before, instead of all heights up
-   * to the watermark before.
+   * In a store with several ranges: the heights above the target whose block existed before the rewind. Default: all
+   * heights above the target up to `watermarkBefore`.
    */
   readonly covered?: readonly HeightRange[] | undefined;
 }
@@ -62,7 +62,7 @@ export function decodeRewind(payload: Buffer): RewindIntent | undefined {
 
 const RANGE_BYTES = 2 * HEIGHT_BYTES;
 
-/** `(u64 from, u64 to)*`; the height 2^53 - 1 stands for an open end. */
+/** `(u64 from, u64 to)*`; the height 2^53 - 1 means an open end. */
 export function encodeCoverage(coverage: Coverage): Buffer {
   const payload = Buffer.allocUnsafe(RANGE_BYTES * coverage.length);
   coverage.forEach(({ from, to }, index) => {

@@ -4,20 +4,13 @@ import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 
 /** JSON with its keys in a fixed order: readable with any tool, and equal bytes for equal content. */
 export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, sporks }: StoreMeta): Buffer {
-  return Buffer.from(
-    JSON.stringify({
-      schemaVersion,
-      chainId,
-      firstHeight,
-      createdBy,
-      sporks: sporks.map(inOrder),
-    }),
-  );
+  const ordered = { schemaVersion, chainId, firstHeight, createdBy, sporks: sporks.map(inOrder) };
+  return Buffer.from(JSON.stringify(ordered));
 }
 
 /**
- * `undefined` when the payload is not a meta record. Of a newer schema only `schemaVersion` and `chainId` are read: the
- * rest may have another meaning.
+ * `undefined` when the payload is not a meta record. Of a schema newer than `schemaVersion` only version and chain id are
+ * read: the rest may have another meaning.
  */
 export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | undefined {
   const json = parseJson(payload);
@@ -41,9 +34,9 @@ export interface OpenRecord extends HeightRange {
   readonly sporks: readonly SporkRecord[];
   /** All of its blocks have their account entries. */
   readonly hasAccounts: boolean;
-  /** Blocks are being removed: all above this height. */
+  /** The blocks above this height are being removed. */
   readonly keep: number | undefined;
-  /** The range itself goes with its last block. */
+  /** The range itself is removed after its last block. */
   readonly isDropped: boolean;
 }
 
@@ -55,13 +48,14 @@ export function encodeOpenRecord(record: OpenRecord): Buffer {
   const { to, next, failures, reason, sporks, hasAccounts, keep, isDropped } = record;
   return Buffer.from(
     JSON.stringify({
-      ...{ to, next, failures, reason: reason?.slice(0, MAX_REASON_CHARACTERS) },
-      ...{
-        sporks: sporks.map(inOrder),
-        hasAccounts,
-        keep: keep === undefined ? undefined : keep + 1,
-        isDropped,
-      },
+      to,
+      next,
+      failures,
+      reason: reason?.slice(0, MAX_REASON_CHARACTERS),
+      sporks: sporks.map(inOrder),
+      hasAccounts,
+      keep: keep === undefined ? undefined : keep + 1,
+      isDropped,
     }),
   );
 }
