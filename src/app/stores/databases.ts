@@ -129,8 +129,7 @@ export async function whileNobodyLeads<T>(
     if (leader !== undefined) {
       throw new StorageError(
         'locked',
-        `The store is being indexed by ${leader.id} on ${leader.host}. Stop all processes with the ` +
-          'role live first.',
+        `The store is being indexed: ${leader.id} on ${leader.host} leads. Stop all processes with the role live first.`,
       );
     }
     return use(queue);
