@@ -345,7 +345,7 @@ describe('a directory', () => {
     const to = ['--output', directory, '--partition', '7'];
     expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
     expect(await refused(...to, '--resume', '--compress', 'gzip')).toMatch(
-      /begun with --compress "none", and this is "gzip"/,
+      /begun with --compress "none", not "gzip"/,
     );
     expect(await refused(...to, '--resume', '--to', '99')).toMatch(/goes to height \d+ already/);
     const [file] = manifest.partitions[0]?.files ?? [];
@@ -406,7 +406,7 @@ describe('what files are made of', () => {
     const { port } = older.address() as AddressInfo;
     expect(await exportAt(port, join(scratchDirectory(), 'files'), '--format', 'csv')).toMatchObject({
       exit: 'no_daemon',
-      message: expect.stringContaining('it is of an older version. Upgrade it first.') as string,
+      message: expect.stringContaining('is an older version that cannot send stored blocks. Upgrade it first.') as string,
     });
   });
 

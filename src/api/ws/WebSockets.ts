@@ -17,6 +17,8 @@ const MAX_FORWARDED_MESSAGE_BYTES = 2 * 1024 * 1024;
 /** From the registry of RFC 6455. */
 const TRY_AGAIN_LATER = 1013;
 const UNAUTHORIZED = 3000;
+/** What a close frame has room for beside its code (RFC 6455, section 5.5). */
+const MAX_REASON_BYTES = 123;
 /** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
 
@@ -103,6 +105,6 @@ export class WebSockets implements WebSocketRoute {
   #turnAway(socket: WebSocket, reason: string, code = TRY_AGAIN_LATER): void {
     this.#turnedAway.add(socket);
     socket.once('close', () => this.#turnedAway.delete(socket));
-    socket.close(code, reason);
+    socket.close(code, Buffer.from(reason).subarray(0, MAX_REASON_BYTES));
   }
 }

@@ -140,7 +140,7 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     await target.initialise(metaFrom(250));
     await target.commit({ blocks: other, latestIndexedHeight: 259 });
     await expect(copy(source, target)).rejects.toMatchObject({
-      ...{ exit: 'foreign', message: expect.stringContaining('At height 250 ') as string },
+      ...{ exit: 'foreign', message: expect.stringContaining('differ at height 250:') as string },
     });
     expect(target.coverage()).toEqual([range(250, 259)]);
   });
@@ -154,7 +154,7 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     );
     await target.commit({ blocks: other, latestIndexedHeight: 249 });
     await expect(copy(source, target)).rejects.toMatchObject({
-      ...{ exit: 'foreign', message: expect.stringContaining('At height 250 ') as string },
+      ...{ exit: 'foreign', message: expect.stringContaining('differ at height 250:') as string },
     });
   });
 

@@ -278,7 +278,7 @@ describe('the store on PostgreSQL', () => {
 
     it.each([
       ['postgres://host/', /names no database/],
-      ['http://host/flow', /no database URL/],
+      ['http://host/flow', /not a database URL/],
       ['postgres://host/flow?sslmode=prefer', /unchecked connection/],
       ['postgres://host/flow?sslmode=verify-full&sslrootcert=/no/such/file', /cannot be read/],
       ['postgres://host/flow?password=secret', /not known/],
