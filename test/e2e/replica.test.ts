@@ -108,7 +108,10 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
 
   it('need an index to be a replica of', async () => {
     const refused = await runProgram(['config', 'check', '--api-store', 'postgres://localhost/flow']);
-    expect([refused.code, refused.stderr]).toEqual([78, expect.stringContaining('no such database is given')]);
+    expect([refused.code, refused.stderr]).toEqual([
+      78,
+      expect.stringContaining('no such database is given'),
+    ]);
     const checked = await runProgram([
       'config',
       'check',

@@ -406,7 +406,9 @@ describe('what files are made of', () => {
     const { port } = older.address() as AddressInfo;
     expect(await exportAt(port, join(scratchDirectory(), 'files'), '--format', 'csv')).toMatchObject({
       exit: 'no_daemon',
-      message: expect.stringContaining('is an older version that cannot send stored blocks. Upgrade it first.') as string,
+      message: expect.stringContaining(
+        'is an older version that cannot send stored blocks. Upgrade it first.',
+      ) as string,
     });
   });
 
