@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { quoted, withoutCredentials } from '../runtime/index.js';
 
 /** The most open files to inspect, over all processes: finding the name is not worth more. */
@@ -48,10 +48,12 @@ function* openFiles(pid: string): Generator<string> {
   }
 }
 
+/** Program and script without their folders, which would leave no room for what tells processes apart. */
 function commandOf(pid: string): string {
   try {
-    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' ').trim();
-    return words === '' ? '' : `: ${quoted(withoutCredentials(words))}`;
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    const command = [...words.slice(0, 2).map((path) => basename(path)), ...words.slice(2)].join(' ').trim();
+    return command === '' ? '' : `: ${quoted(withoutCredentials(command))}`;
   } catch {
     return '';
   }

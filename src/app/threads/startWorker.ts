@@ -7,11 +7,11 @@ import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
 export const MAX_READER_HEAP_MIB = 1_024;
 /**
- * How far a heap, buffers beside it included, grows before it is collected as a whole: to four times what is in use. V8
+ * How far a heap, buffers beside it included, grows before it is collected as a whole: to three times what is in use. V8
  * itself chooses 1.1 to 4 times, and little more than the lower end for a heap as small as a reader's. Every value read
  * is a buffer, so it collected a whole heap for 8 MiB of them (docs/decisions/0013-heap-growth.md).
  */
-const HEAP_GROWTH_FLAG = '--heap-growing-percent=300';
+const HEAP_GROWTH_FLAG = '--heap-growing-percent=200';
 
 /** A reader thread, as its owner sees it. */
 export interface ReaderHandle {

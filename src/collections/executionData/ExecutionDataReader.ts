@@ -55,6 +55,13 @@ const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 *
 const LOWEST_HEIGHT = 1;
 
 /**
+ * Bytes verified before yielding to the event loop, so that keepalives and responses wait no longer than that
+ * (docs/decisions/0014-messages-per-turn.md). Empty messages count too.
+ */
+const TURN_BYTES = 256 * 1024;
+const MESSAGE_WEIGHT_BYTES = 2 * 1024;
+
+/**
  * Reads streams of blocks' collections one after another, each from where the last one ended. Takes a message only when
  * there is room for it, verifies it against its block, and hands it in. Holds at most one message.
  */
@@ -64,6 +71,7 @@ export class ExecutionDataReader {
   readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
   #next = 0;
+  #turnBytes = 0;
   #watching: StreamMonitor | undefined;
 
   constructor(options: ExecutionDataReaderOptions, dependencies: ExecutionDataReaderDependencies) {
@@ -138,8 +146,11 @@ export class ExecutionDataReader {
         if (wasDue) this.#dependencies.outlook.took(clock.monotonic() - readAtMs);
         const fault = this.#behind();
         if (fault !== undefined) throw fault;
-        // One message per turn of the event loop: more gain nothing, and keep others waiting (docs/decisions/0014).
-        await sleep(clock, 0, signal);
+        this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
+        if (this.#turnBytes >= TURN_BYTES) {
+          this.#turnBytes = 0;
+          await sleep(clock, 0, signal);
+        }
       }
     } catch (error) {
       const end = judgeStreamEnd(error);

@@ -122,13 +122,16 @@ const opened = (node: FakeNode): number[] => node.streams.map((stream) => stream
 
 describe('following the stream', () => {
   it('lets others have their turn in the midst of a burst', async () => {
-    // Ten messages that have all arrived: one per turn, and they need no time.
+    // Ten messages of 100 kB that have all arrived: three per turn, and they need no time.
     handOut(100, 109);
-    a.onStream = serves(109);
+    a.onStream = (stream) => {
+      for (let height = 100; height <= 109; height += 1)
+        stream.push({ ...dataOf(height), byteLength: 100_000 });
+    };
     start();
     await clock.turn();
-    expect(deliveredHeights()).toEqual([100]);
-    expect(a.stream.pulls).toBe(1);
+    expect(deliveredHeights()).toEqual([100, 101, 102]);
+    expect(a.stream.pulls).toBe(3);
     await clock.settle();
     expect(deliveredHeights()).toHaveLength(10);
   });
