@@ -17,8 +17,8 @@ export const guarded: Scene = async (browser, options) => {
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says(
     'Token wanted',
-    'to those with a bearer token',
-    'none came',
+    'only to callers with a bearer token',
+    'but the request has none',
     'kept until this tab is closed',
   );
   await page.isFine('token');

@@ -24,7 +24,7 @@ const gone: Scene = async (browser, options) => {
   await page.says('Ready');
 
   first.program.child.kill('SIGSTOP');
-  await page.says('No answer', 'gave no answer within 5 s', 'what was known before');
+  await page.says('No answer', 'gave no answer within 5 s', 'last known status');
   first.program.child.kill('SIGCONT');
   await page.says(/\bReady\b/);
   holds('the page tells of a daemon that hangs, and goes on when it answers');
