@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { asAdmin } from '../../support/postgresServer.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
@@ -102,6 +103,26 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(rows).toEqual([{ latest: 33 }]);
   });
 
+  it('has the plans of its last change, also where an older look at the store ends after that', async () => {
+    const { url, leader } = await two(30);
+    const plan = (id: number) =>
+      ({ ...{ id, from: 10, to: 10 + id }, order: 'newest', isPaused: false }) as const;
+    await using blocks = await lockedTable(url, 'flow_store.block');
+    // The look for this plan waits for the lock. What it will bring is older than the change that follows.
+    await asAdmin(url, "INSERT INTO flow_store.plan VALUES (1, 10, 11, 'newest', false)");
+    await until(() => blocks.isAwaited());
+    const plans = [plan(1), plan(2)];
+    const changed = leader.ranges.change({ plans });
+    await until(async () => (await plansOf(url)) === 2);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await blocks.release();
+    await changed;
+    const seen: unknown[] = [leader.ranges.plans()];
+    leader.shared.onChanged(() => seen.push(leader.ranges.plans()));
+    await until(() => seen.length > 1);
+    expect(seen).toEqual(seen.map(() => plans));
+  });
+
   it('is rewound to the end, though somebody published at that moment', async () => {
     const { url, leader } = await two(30);
     await leader.commit({ blocks: [at(31)], latestIndexedHeight: 31 });
@@ -111,6 +132,29 @@ describe('a store on PostgreSQL that several processes have', () => {
   });
 });
 
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10));
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+async function plansOf(url: string): Promise<number> {
+  const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.plan');
+  return (rows as { count: number }[])[0]!.count;
+}
+
+/** Keeps everybody else from reading a table. */
+async function lockedTable(url: string, table: string) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`BEGIN; LOCK TABLE ${table}`);
+  return {
+    isAwaited: async () => {
+      const { rowCount } = await client.query(
+        'SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted',
+        [table],
+      );
+      return rowCount !== 0;
+    },
+    release: () => client.query('COMMIT'),
+    [Symbol.asyncDispose]: () => client.end(),
+  };
 }

@@ -81,10 +81,14 @@ export class PostgresRangeBook implements SharedRangeBook {
     });
   }
 
-  async read(): Promise<RangeFacts> {
-    const facts = await readFacts(this.#deps.database);
-    this.load(facts);
-    return facts;
+  /** One snapshot, and one look at a time: what an older look brings must not replace what a newer one has brought. */
+  read(): Promise<RangeFacts> {
+    const { database, inTurn } = this.#deps;
+    return inTurn(async () => {
+      const facts = await database.snapshot(readFacts);
+      this.load(facts);
+      return facts;
+    });
   }
 
   async transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
