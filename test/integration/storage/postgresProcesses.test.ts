@@ -112,15 +112,15 @@ describe('a store on PostgreSQL that several processes have', () => {
     await asAdmin(url, "INSERT INTO flow_store.plan VALUES (1, 10, 11, 'newest', false)");
     await until(() => blocks.isAwaited());
     const plans = [plan(1), plan(2)];
-    const changed = leader.ranges.change({ plans });
+    let seen: unknown[] | undefined;
+    leader.shared.onChanged(() => seen?.push(leader.ranges.plans()));
+    const changed = leader.ranges.change({ plans }).then(() => (seen = [leader.ranges.plans()]));
     await until(async () => (await plansOf(url)) === 2);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until(() => blocks.isAllElseIdle());
     await blocks.release();
     await changed;
-    const seen: unknown[] = [leader.ranges.plans()];
-    leader.shared.onChanged(() => seen.push(leader.ranges.plans()));
-    await until(() => seen.length > 1);
-    expect(seen).toEqual(seen.map(() => plans));
+    await until(() => seen!.length > 1);
+    expect(seen).toEqual(seen!.map(() => plans));
   });
 
   it('is rewound to the end, though somebody published at that moment', async () => {
@@ -153,6 +153,16 @@ async function lockedTable(url: string, table: string) {
         [table],
       );
       return rowCount !== 0;
+    },
+    /** Nobody asks anything of the database, but for those who wait for the table. */
+    isAllElseIdle: async () => {
+      for (let look = 0; look < 10; look += 1) {
+        const { rowCount } =
+          await client.query(`SELECT FROM pg_stat_activity WHERE datname = current_database()
+          AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock' AND pid <> pg_backend_pid()`);
+        if (rowCount !== 0) return false;
+      }
+      return true;
     },
     release: () => client.query('COMMIT'),
     [Symbol.asyncDispose]: () => client.end(),
