@@ -103,7 +103,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(rows).toEqual([{ latest: 33 }]);
   });
 
-  it('has the plans of its last change, also where an older look at the store ends after that', async () => {
+  it('keeps the plans of its last change when an older look at the store ends later', async () => {
     const { url, leader } = await two(30);
     const plan = (id: number) =>
       ({ ...{ id, from: 10, to: 10 + id }, order: 'newest', isPaused: false }) as const;
@@ -154,7 +154,7 @@ async function lockedTable(url: string, table: string) {
       );
       return rowCount !== 0;
     },
-    /** Nobody asks anything of the database, but for those who wait for the table. */
+    /** Only those who wait for the table have a query under way. */
     isAllElseIdle: async () => {
       for (let look = 0; look < 10; look += 1) {
         const { rowCount } =

@@ -81,7 +81,7 @@ export class PostgresRangeBook implements SharedRangeBook {
     });
   }
 
-  /** One snapshot, and one look at a time: what an older look brings must not replace what a newer one has brought. */
+  /** One snapshot at a time, in order: an older one must not replace a newer one. */
   read(): Promise<RangeFacts> {
     const { database, inTurn } = this.#deps;
     return inTurn(async () => {
