@@ -119,7 +119,7 @@ const subFloors = {
   'app/doctor': [['checks'], ['facts'], ['verdicts.ts', 'words.ts']],
   'app/health': [['status'], ['DaemonState.ts'], ['watches'], ['causes']],
   'app/line': [['history'], ['indexingLine.ts', 'OutdatedLine.ts'], ['rootAbove.ts'], ['sections']],
-  'cli/export': [['directory', 'lines', 'program'], ['formats'], ['tables'], ['source']],
+  'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
     ['order', 'nodes'],

@@ -47,7 +47,6 @@ export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './doc
 export type { ExplainDocument } from './documents/explanation.js';
 export {
   exportedBlock,
-  exportedLines,
   exportedTransaction,
   exportPage,
   lineOf,

@@ -27,9 +27,6 @@ import {
 
 const none = { positionals: '', maxPositionals: 0, settings: {}, ownFlags: {} } as const;
 
-/** For the program of `export --exec`. */
-const MAX_PROGRAM_ARGUMENTS = 64;
-
 /** Every command, in the order of the help. */
 export const commands: readonly Command[] = [
   {
@@ -81,11 +78,7 @@ export const commands: readonly Command[] = [
     summary: 'Write blocks and their transactions as lines of JSON.',
     details:
       'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
-      'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.\n' +
-      'With --exec, the lines go to a program that acknowledges each height: export --follow --exec PROGRAM --state FILE [-- ARGS]. ' +
-      'Exit code 70: the program kept ending without acknowledging anything.',
-    positionals: '[-- arguments of the program]',
-    maxPositionals: MAX_PROGRAM_ARGUMENTS,
+      'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
     settings: daemonAddressSettings,
     ownFlags: exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,

@@ -27,9 +27,8 @@ const places = ['--network', '--data-dir', '--access-node', '--edi-node', '--con
 const RESTORE = 'restore';
 const atRest = ['verify', 'repair', 'rewind', 'forget'];
 /** Programs that change nothing. */
-const harmless = 'flow-collection-indexer node jq sort uniq head tail base64 sha256sum grep cat wc'.split(
-  ' ',
-);
+const harmless =
+  'flow-collection-indexer node python3 jq sort uniq head tail base64 sha256sum grep cat wc'.split(' ');
 const ENDLESS = ['--watch', '--follow'];
 
 /** Runs the lines of one page, in order: what one leaves in FILE another may read. */
@@ -47,7 +46,7 @@ export class LinePlayer {
     this.#started = started;
     this.#folder = scratchDirectory();
     this.#file = join(this.#folder, 'blocks.ndjson');
-    this.#values = { ...stage.values, FILE: this.#file };
+    this.#values = { ...stage.values, FILE: this.#file, DATABASE: join(this.#folder, 'flow.db') };
   }
 
   async play(line: ShellLine): Promise<Outcome> {
@@ -76,8 +75,6 @@ export class LinePlayer {
     if (words.some((word) => word.includes('spork:'))) return checked('names a spork of mainnet');
     if (words.some((word) => /^https?:\/\/(?!127\.0\.0\.1)/.test(word)))
       return checked('fetches from elsewhere');
-    if (words.includes('--exec'))
-      return checked('runs a program of the reader; test/e2e/exportProgram.test.ts plays it');
     if (words.includes('--api-tls-certificate-file'))
       return checked('needs a certificate; test/e2e/guardedPorts.test.ts plays it');
     if (name === 'completion' && words[1] === 'install')
@@ -170,7 +167,10 @@ export class LinePlayer {
     if (written.includes('/debug/')) return checked('is off unless asked for; the tests of profiles ask it');
     const url = this.#stage.addressOf(fill(written, this.#values));
     const ending = new AbortController();
-    const response = await fetch(url, { signal: ending.signal });
+    const headers = words
+      .filter((_, index) => words[index - 1] === '-H')
+      .map((word) => fill(word, this.#values).split(': ', 2) as [string, string]);
+    const response = await fetch(url, { signal: ending.signal, headers });
     // A stream goes on: its beginning is enough.
     await response.body?.getReader().read();
     ending.abort();
@@ -186,8 +186,10 @@ export class LinePlayer {
     }
     const missing = used.filter((program) => program !== PROGRAM && !isInstalled(program));
     if (missing.length > 0) return checked(`${missing.join(', ')} is not installed here`);
+    // What follows the index has an end here.
+    const end = text.includes('--follow') ? ` --to ${this.#values['HEIGHT']}` : '';
     const script = [
-      `${PROGRAM}() { '${process.execPath}' '${programPath}' "$@" --network devnet --data-dir '${this.#stage.dataDir}'; }`,
+      `${PROGRAM}() { '${process.execPath}' '${programPath}' "$@" --network devnet --data-dir '${this.#stage.dataDir}'${end}; }`,
       `set -e -o pipefail; ${fill(text, this.#values)}`,
     ].join('\n');
     return new Promise((resolve) => {

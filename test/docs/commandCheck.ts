@@ -58,6 +58,7 @@ async function complaintsAgainstCommand(words: readonly string[]): Promise<strin
     const [path = '', ...args] = rest.slice(at);
     return path.endsWith('dist/main.js') ? ofProgram(args) : complaintsAgainstFile(path, args);
   }
+  if (program === 'python3') return complaintsAgainstFile(first, rest.slice(1));
   if (program === PROGRAM || program.endsWith(`/${PROGRAM}`)) return ofProgram(rest);
   if (notRunHere[program] !== undefined) {
     const within = rest.findIndex((word, at) => word.endsWith(PROGRAM) && isCommandName(rest[at + 1]));

@@ -7,6 +7,7 @@ export const shapes: Readonly<Record<string, string>> = {
   TRANSACTION_ID: 'd'.repeat(64),
   ADDRESS: 'f8d6e0586b0a20c7',
   FILE: 'file.ndjson',
+  DATABASE: 'flow.db',
   DIR: './copy',
   $STORE: 'postgres://indexer@db.example.org/flow',
 };

@@ -107,7 +107,7 @@ function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
 }
 
 /** The lines of a block: its own, then those of its transactions. */
-export function exportedLines(entry: BlockEntry): string {
+function exportedLines(entry: BlockEntry): string {
   const block = exportedBlock(entry);
   const lines = [lineOf(block)];
   for (const [collection, { ranges }] of entry.collections.entries()) {

@@ -109,18 +109,6 @@ export const exportFlags = {
   } satisfies Setting<boolean>,
   resume: toggle('Resume a file or a directory that was cut off.'),
   follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
-  exec: word(
-    'Feed the lines to this program, which acknowledges heights (docs/export.md). Its arguments come last, after --.',
-    'program',
-    'none',
-  ),
-  state: {
-    doc: 'With --exec: file that records what the program has acknowledged. The next run continues from there.',
-    value: 'file',
-    format: optionalText('a file'),
-    default: null,
-    defaultDoc: 'required with --exec',
-  } satisfies Setting<string | null>,
   quiet: toggle('Do not show progress.'),
 } as const;
 

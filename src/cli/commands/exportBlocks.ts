@@ -1,5 +1,5 @@
 import { formatCount } from '../../observability/index.js';
-import { named, OperatorError, quoted } from '../../runtime/index.js';
+import { named, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { directoryOptions } from '../export/directory/directoryOptions.js';
@@ -8,10 +8,6 @@ import { exportToDirectory } from '../export/directory/exportToDirectory.js';
 import type { DirectoryOptions } from '../export/directory/exportToDirectory.js';
 import { fileOutput, standardOutput } from '../export/lines/exportOutput.js';
 import type { ExportOutput } from '../export/lines/exportOutput.js';
-import { CursorFile } from '../export/program/CursorFile.js';
-import { feedProgram } from '../export/program/feedProgram.js';
-import type { FeedParts } from '../export/program/Feeding.js';
-import type { SinkCommand } from '../export/program/SinkProgram.js';
 import { checkSame } from '../export/source/checkSame.js';
 import { exportProgress } from '../export/source/exportProgress.js';
 import { exportRange } from '../export/source/exportRange.js';
@@ -35,18 +31,15 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
   if (from !== null && to !== null && from > to)
     throw usage(`--from ${from} is above --to ${to}. Lower --from, or raise --to.`);
   const options = directoryOptions(values);
-  const command = programOf(values, options !== undefined, invocation.positionals);
   const { signal } = terminal;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const source = await openExportSource(configOf(invocation, terminal), { follow, signal, progress });
   const parts = { source, progress, signal };
   try {
     const done =
-      command !== undefined
-        ? await exportToProgram(values, command, { ...parts, say: (text) => terminal.err(`${text}\n`) })
-        : options === undefined || path === null
-          ? await exportLines(values, terminal, parts)
-          : await exportFiles(values, options, { ...parts, path });
+      options === undefined || path === null
+        ? await exportLines(values, terminal, parts)
+        : await exportFiles(values, options, { ...parts, path });
     progress.end(done);
   } finally {
     progress.end();
@@ -67,55 +60,6 @@ async function exportLines(values: Values, terminal: Terminal, parts: Parts): Pr
     return await exportTo({ ...range, follow: values.follow, from }, { ...parts, output }, values);
   } finally {
     await output.close();
-  }
-}
-
-interface FedProgram {
-  readonly command: SinkCommand;
-  readonly state: string;
-}
-
-/** The program to feed, if any. Expected errors: OperatorError `usage`. */
-function programOf(
-  { exec, output, resume, state }: Values,
-  writesDirectory: boolean,
-  args: readonly string[],
-): FedProgram | undefined {
-  const [extra] = args;
-  if (exec === null) {
-    if (state !== null) throw usage('--state records the progress of a program. Add --exec PROGRAM.');
-    if (extra === undefined) return undefined;
-    throw usage(
-      `export does not take the argument ${quoted(extra)}. See flow-collection-indexer export --help.`,
-    );
-  }
-  if (state === null) throw usage('--exec needs a file that records its progress. Add --state FILE.');
-  if (output !== null || resume || writesDirectory) {
-    throw usage(
-      '--exec feeds lines of JSON to a program. Leave out --output, --resume and the flags that describe files.',
-    );
-  }
-  return { command: { program: exec, args }, state };
-}
-
-/** Returns the closing message. */
-async function exportToProgram(
-  values: Values,
-  { command, state }: FedProgram,
-  parts: Parts & Pick<FeedParts, 'say'>,
-): Promise<string> {
-  const { source } = parts;
-  const cursor = await CursorFile.open(state, source.chainId);
-  try {
-    const done = cursor.locator.newest?.height;
-    const range = await exportRange(source, { ...values, from: done ?? values.from });
-    await feedProgram(range, { ...parts, cursor, command });
-    const { newest } = cursor.locator;
-    return newest === undefined
-      ? 'The program has acknowledged nothing.'
-      : `The program has acknowledged everything up to height ${newest.height}.`;
-  } finally {
-    await cursor.close();
   }
 }
 

@@ -3,7 +3,7 @@ import { sentence } from '../text/text.js';
 
 /** Why the process ends; `exitCodes` has the number of each. */
 export type ExitReason =
-  | ('done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'program' | 'storage')
+  | ('done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'storage')
   | ('foreign' | 'configuration');
 
 /**

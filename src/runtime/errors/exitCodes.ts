@@ -22,11 +22,6 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
     meaning: 'No such id or height is indexed; for `explain`, nothing has this id at all.',
   },
   no_daemon: { code: 69, meaning: 'No daemon answers; for `doctor`, no access node does.' },
-  program: {
-    code: 70,
-    meaning:
-      'The program of `export --exec` ended again and again without acknowledging anything, or wrote something else than acknowledgements.',
-  },
   storage: {
     code: 74,
     meaning: 'Storage: disk full, permission denied, directory in use by another process, damaged files.',
