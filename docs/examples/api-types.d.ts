@@ -1049,18 +1049,6 @@ export interface components {
       transaction: components['schemas']['TransactionBody'];
     };
     ExportLine: components['schemas']['ExportedBlock'] | components['schemas']['ExportedTransaction'];
-    StoredSporks: {
-      /** @enum {string} */
-      kind: 'sporks';
-      /** @description All that are recorded, in ascending order. */
-      sporks: {
-        root_height: number;
-        /** @description Hex; empty where none was told. */
-        spork_id: string;
-        /** @description The parent that the root names, where the network’s table vouches for it. */
-        root_parent_id: string | null;
-      }[];
-    };
     StoredBlock: {
       /** @enum {string} */
       kind: 'stored';
@@ -1070,7 +1058,6 @@ export interface components {
       /** @description In guarantee order, each a list of transactions: repeated Transaction transactions = 1. */
       collections: string[];
     };
-    StoredPageLine: components['schemas']['StoredSporks'] | components['schemas']['StoredBlock'];
     AccountTransactions: {
       /** @enum {string} */
       kind: 'account';
@@ -2473,7 +2460,7 @@ export interface operations {
         from: string;
         /** @description The last height; the page may end lower. Default: the latest indexed. */
         to?: string;
-        /** @description stored: a line with the sporks, then one for each block with all its bytes, for clients that keep their own index. */
+        /** @description stored: a line for each block with all its bytes, for clients that keep their own index. */
         form?: 'documents' | 'stored';
       };
       header?: never;
@@ -2492,8 +2479,7 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          'application/x-ndjson':
-            components['schemas']['ExportLine'] | components['schemas']['StoredPageLine'];
+          'application/x-ndjson': components['schemas']['ExportLine'] | components['schemas']['StoredBlock'];
         };
       };
       /** @description The caller already has this response (If-None-Match). */

@@ -54,7 +54,7 @@ export {
   PAGE_BYTES,
 } from './documents/exportPage.js';
 export type { ExportRange } from './documents/exportPage.js';
-export type { StoredLine, StoredSporks } from './documents/storedPage.js';
+export type { StoredLine } from './documents/storedPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type {
   HeightWork,

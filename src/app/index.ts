@@ -24,8 +24,6 @@ export { forgetAccountsOf, repairStoreOf, verifyStoreOf } from './stores/upkeep.
 export { migrateStores } from './stores/migrateStores.js';
 export { openLevelStore, openStoreReadOnly } from './stores/openStore.js';
 export { rewindStore } from './stores/rewindStore.js';
-export { followIndex } from './stores/followIndex.js';
-export type { FollowIndexDependencies } from './stores/followIndex.js';
 export { backupStoreOf, restoreInWords, restoreStoreOf } from './stores/copies.js';
 export type { RestoreProgress } from './stores/copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './stores/databases.js';

@@ -1,12 +1,6 @@
 export { countWorkers } from './countWorkers.js';
 export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { SoleLeadership } from './local/SoleLeadership.js';
-export { followStore } from './migration/followStore.js';
-export type { FollowedSource } from './migration/followStore.js';
-export { storedSource } from './migration/MigrationSource.js';
-export type { MigrationSource } from './migration/MigrationSource.js';
-export { verified } from './migration/readVerified.js';
-export { SourceTroubleError } from './migration/SourceTroubleError.js';
 export { migrateStore } from './migration/migrateStore.js';
 export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
 export { common, countHeights, cutNext, lacking } from './planner.js';

@@ -1,5 +1,5 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { migrateStore, storedSource } from '../../ranges/index.js';
+import { migrateStore } from '../../ranges/index.js';
 import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import { takeLead } from './databases.js';
@@ -25,7 +25,7 @@ export async function migrateStores(
     const target = await openStoreWithoutDaemon(targetConfig, { isReadOnly: false, create: true });
     try {
       await takeLead(targetConfig, target);
-      return await migrateStore({ source: storedSource(source), target, ...dependencies });
+      return await migrateStore({ source, target, ...dependencies });
     } finally {
       await target.close();
     }

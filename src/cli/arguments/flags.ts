@@ -147,13 +147,8 @@ export const restoreFlags = {
 } as const;
 
 export const migrateFlags = {
-  from: word(
-    'Store to copy: a data directory, or postgres://HOST/DATABASE. With --follow: the data directory of a running daemon, or http://HOST:PORT of its API.',
-    'store',
-    'required',
-  ),
+  from: word('Store to copy: a data directory, or postgres://HOST/DATABASE.', 'store', 'required'),
   to: word('Store to copy to. Created if it does not exist.', 'store', 'required'),
-  follow: toggle('Copy from a running daemon, and keep the target in step with it until a signal ends it.'),
   quiet: toggle('Do not show progress.'),
 } as const;
 

@@ -30,7 +30,7 @@ export function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
 }
 
 /** An address that the operator gave. */
-export function namedAddress({ config }: LoadedConfig, url: string): DaemonAddress {
+function namedAddress({ config }: LoadedConfig, url: string): DaemonAddress {
   const { tls, tokensFile } = config.api;
   const { certificateFile } = tls;
   const access = async (): Promise<OwnAccess> => ({

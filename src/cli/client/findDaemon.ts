@@ -3,7 +3,7 @@ import { daemonRequest } from '../../app/index.js';
 import type { PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { AbortError, OperatorError, systemClock } from '../../runtime/index.js';
-import { daemonAddress, namedAddress, recordOf, urlOf } from './daemonAddress.js';
+import { daemonAddress, recordOf, urlOf } from './daemonAddress.js';
 import type { DaemonAddress } from './daemonAddress.js';
 
 /** How long a daemon on the same machine may take to answer. */
@@ -32,19 +32,7 @@ export async function findDaemon(
   signal?: AbortSignal,
 ): Promise<FoundDaemon | undefined> {
   const address = daemonAddress(loaded);
-  return address && daemonThere(address, signal);
-}
-
-/** The daemon at this address; `undefined` when none answers. */
-export function daemonAt(
-  loaded: LoadedConfig,
-  url: string,
-  signal?: AbortSignal,
-): Promise<FoundDaemon | undefined> {
-  return daemonThere(namedAddress(loaded, url), signal);
-}
-
-async function daemonThere(address: DaemonAddress, signal?: AbortSignal): Promise<FoundDaemon | undefined> {
+  if (address === undefined) return undefined;
   const { instance } = address;
   const status = await get(address, '/status', signal);
   if (status?.status !== 200 || (instance !== undefined && instanceOf(status) !== instance)) return undefined;

@@ -17,8 +17,7 @@ import type {
   StoreMeta,
 } from '../../storage/index.js';
 import { common, countHeights, cutNext, lacking } from '../planner.js';
-import type { MigrationSource } from './MigrationSource.js';
-import { checkLinked } from './readVerified.js';
+import { checkLinked, readVerified } from './readVerified.js';
 
 /** Heights per read and write; twice as many are in memory. */
 const HEIGHTS_AT_ONCE = 32;
@@ -41,16 +40,14 @@ export interface MigrationReport {
 }
 
 export interface MigrationDependencies {
-  readonly source: MigrationSource;
+  readonly source: IndexStore;
   readonly target: IndexStore;
-  /** The heights that both cover are known to be the same. */
-  readonly isCompared?: boolean;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: MigrationProgress) => void;
 }
 
 /**
- * Copies the covered heights and the plans of an index to a store, with the same writes as a daemon: first the live range
+ * Copies the covered heights and the plans of a store to another, with the same writes as a daemon: first the live range
  * upwards, then the others as ranges that are published when complete. Heights that the target has are skipped, so another
  * call continues an interrupted one. Nothing else may write to the target.
  *
@@ -65,7 +62,7 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
   if (meta === undefined || live === undefined)
     throw new OperatorError('not_found', 'The source holds no heights: there is nothing to migrate.');
   const borders = meta.sporks.map(({ rootHeight }) => rootHeight);
-  if (parts.isCompared !== true) await checkSame(parts, borders);
+  await checkSame(parts, borders);
   const missing = lacking(covered, target.coverage());
   const next = target.meta() === undefined ? live.from : target.latestIndexedHeight() + 1;
   const above = common(missing, [{ from: next, to: Number.MAX_SAFE_INTEGER }]);
@@ -146,7 +143,8 @@ class Copy {
     if (from > to) return undefined;
     const root = this.#sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;
     const end = Math.min(to, from + HEIGHTS_AT_ONCE - 1, root - 1);
-    return this.#parts.source.blocks({ from, to: end });
+    const heights = Array.from({ length: end - from + 1 }, (_, index) => from + index);
+    return Promise.all(heights.map((height) => readVerified(this.#parts.source, height)));
   }
 
   #checkLinks(blocks: readonly BlockEntry[]): BlockHead | undefined {
@@ -201,22 +199,10 @@ async function checkSame(
     const heights = new Set([from, to, ...borders.flatMap((root) => [root - 1, root])]);
     for (const height of heights) {
       if (height < from || height > to) continue;
-      if (!(await isSameAt(height, source, target))) throw contradiction(height);
+      const [ours, its] = await Promise.all([readVerified(source, height), target.blockByHeight(height)]);
+      if (ours.block.id !== its?.block.id) throw contradiction(height);
     }
   }
-}
-
-/** Whether both have the same block at a height that both cover. Expected errors: as `MigrationSource.blocks`; `StorageError`. */
-export async function isSameAt(
-  height: number,
-  source: MigrationSource,
-  target: IndexStore,
-): Promise<boolean> {
-  const [ours, its] = await Promise.all([
-    source.blocks({ from: height, to: height }),
-    target.blockByHeight(height),
-  ]);
-  return ours[0]?.block.id === its?.block.id;
 }
 
 /** Expected errors: OperatorError `foreign`. */
@@ -247,7 +233,7 @@ async function forgetBegun(target: IndexStore, covered: readonly HeightRange[]):
 async function copyPlans({ source, target }: MigrationDependencies): Promise<number> {
   const there = target.ranges.plans();
   const highest = (target.meta()?.firstHeight ?? 0) - 1;
-  const carried = source
+  const carried = source.ranges
     .plans()
     .filter((plan) => !there.some(({ from, to }) => from <= plan.from && to >= plan.to))
     .filter((plan) => {

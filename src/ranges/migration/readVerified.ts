@@ -1,15 +1,6 @@
-import { InvalidCollectionError, splitCollection, verifyCollection, WireError } from '../../flow/index.js';
-import type { VerificationMemory } from '../../flow/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
+import { StorageError, verifiedBlock } from '../../storage/index.js';
 import type { BlockEntry, BlockHead, IndexReader, SporkRecord } from '../../storage/index.js';
-
-/** A block and its bodies from a source, not verified yet. */
-export interface GivenBlock {
-  readonly block: BlockEntry['block'];
-  /** Full collections, in guarantee order. */
-  readonly bodies: readonly Uint8Array[];
-}
 
 /**
  * A stored block, with every collection hashed again. Expected errors: `StorageError`; OperatorError `damage`, with
@@ -19,31 +10,15 @@ export async function readVerified(reader: IndexReader, height: number): Promise
   try {
     const whole = await reader.wholeBlock(height);
     if (whole === undefined) throw damaged(height, 'it is in the coverage, but missing');
-    return verified(height, { block: whole.block, bodies: whole.collections.map(({ encoded }) => encoded) });
+    const { block, collections } = whole;
+    if (block.height !== height) throw damaged(height, `its block has height ${block.height}`);
+    return verifiedBlock(
+      block,
+      collections.map(({ encoded }) => encoded),
+    );
   } catch (error) {
     if (error instanceof StorageError && error.kind === 'corrupt')
       throw damaged(height, error.damage ?? error.message, error);
-    throw error;
-  }
-}
-
-/** A block with every collection hashed. Expected errors: OperatorError `damage`, with the height. */
-export function verified(
-  height: number,
-  { block, bodies }: GivenBlock,
-  memory?: VerificationMemory,
-): BlockEntry {
-  try {
-    if (block.height !== height) throw damaged(height, `its block has height ${block.height}`);
-    if (bodies.length !== block.collectionIds.length)
-      throw damaged(height, `it has ${bodies.length} of ${block.collectionIds.length} collections`);
-    const collections = block.collectionIds.map((id, index) =>
-      verifyCollection(id, splitCollection(bodies[index] ?? Buffer.alloc(0)), memory),
-    );
-    return { block, collections };
-  } catch (error) {
-    if (error instanceof InvalidCollectionError || error instanceof WireError)
-      throw damaged(height, error.message, error);
     throw error;
   }
 }

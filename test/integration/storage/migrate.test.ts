@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
-import { migrateStore, storedSource } from '../../../src/ranges/index.js';
+import { migrateStore } from '../../../src/ranges/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
 import { fill } from '../../support/ranges.js';
@@ -73,7 +73,7 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
   const copy = (source: IndexStore, target: IndexStore, onWrite: () => void = () => undefined) => {
     const controller = new AbortController();
     return migrateStore({
-      ...{ source: storedSource(source), target, signal: controller.signal },
+      ...{ source, target, signal: controller.signal },
       onProgress: () => {
         try {
           onWrite();

@@ -10,7 +10,7 @@ import { heightSchema, rewindSchema } from '../../documents/changeDocuments.js';
 import { explainDocument } from '../../documents/explainDocument.js';
 import { explainSchema } from '../../documents/explanation.js';
 import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../documents/exportPage.js';
-import { storedPage, storedPageLine } from '../../documents/storedPage.js';
+import { storedLine, storedPage } from '../../documents/storedPage.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
 import { heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
@@ -113,12 +113,12 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
         inQuery(
           'form',
           t.note(
-            'stored: a line with the sporks, then one for each block with all its bytes, for clients that keep their own index.',
+            'stored: a line for each block with all its bytes, for clients that keep their own index.',
             t.words('documents', 'stored'),
           ),
         ),
       ],
-      response: t.oneOf(exportLine, storedPageLine),
+      response: t.oneOf(exportLine, storedLine),
       mediaType: NDJSON_TYPE,
       errors: ['invalid_argument', ...heightErrors],
       isBulk: true,

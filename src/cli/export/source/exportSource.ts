@@ -116,9 +116,9 @@ function daemonSource(
     },
     page: (range) => read(range, 'documents'),
     blocks: async (range) => {
-      const page = storedPageOf(await read(range, 'stored'));
-      if (page === undefined) throw new OperatorError('no_daemon', OLDER_DAEMON);
-      return page.blocks.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
+      const blocks = storedPageOf(await read(range, 'stored'));
+      if (blocks === undefined) throw new OperatorError('no_daemon', OLDER_DAEMON);
+      return blocks.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
     },
     close: () => Promise.resolve(),
   };

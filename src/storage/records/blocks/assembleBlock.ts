@@ -66,7 +66,7 @@ function assembleBody(height: number, bodyLength: number, body: BodyValues): Buf
 export function verifiedBlock(
   block: FinalizedBlock,
   bodies: readonly Uint8Array[],
-  memory: VerificationMemory,
+  memory?: VerificationMemory,
 ): BlockEntry {
   const { height, collectionIds } = block;
   if (bodies.length !== collectionIds.length) {
