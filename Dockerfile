@@ -1,15 +1,21 @@
 # The base goes by its tag. For builds that are the same to the byte, pin it by digest: docker build --build-arg BASE=node@sha256:…
 ARG BASE=node:24-bookworm-slim
 
-# Build stage: build, then keep only the dependencies that are not part of what was built.
+# The packages that the program runs with, as the lockfile pins them.
+FROM ${BASE} AS packages
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+
+# Build stage: needs the packages for development too, and none of them is left.
 FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/
-RUN npm ci --no-audit --no-fund
+RUN npm ci --include=dev --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund && chmod +x dist/main.js
+RUN npm run build && chmod +x dist/main.js
 
 # Final stage: Node, the program and what it needs to run. No compiler, no package manager is used here.
 FROM ${BASE}
@@ -22,8 +28,8 @@ LABEL org.opencontainers.image.title="flow-collection-indexer" \
   org.opencontainers.image.documentation="/app/README.md"
 ENV NODE_ENV=production
 WORKDIR /app
-COPY --from=build /app/package.json ./
-COPY --from=build /app/node_modules node_modules
+COPY --from=packages /app/package.json ./
+COPY --from=packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY proto proto
 COPY config config

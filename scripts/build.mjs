@@ -1,5 +1,6 @@
-// `npm run build`: builds what the package ships, in dist/. Each entry and each lazily loaded part is one file with its packages
-// bundled, because loading takes most of the start-up time (docs/decisions/0010-starting.md). `npm run types` checks the types.
+// `npm run build`: builds what the package ships, in dist/: our own files, bundled for each entry and each lazily loaded part,
+// because loading takes most of the start-up time (docs/decisions/0010-starting.md). Packages are installed beside. Only the script of
+// the status page contains one, with its licence. `npm run types` checks the types.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -10,20 +11,20 @@ const dist = join(root, 'dist');
 /** The language level of every browser of recent years. */
 const BROWSERS = 'es2022';
 
-const program = await build({
+const program = {
   ...forNode,
-  entryPoints: {
-    main: 'src/main.ts',
-    readers: 'src/app/threads/readerEntry.ts',
-    jobqueue: 'src/jobqueue/index.ts',
-  },
   outdir: 'dist',
   chunkNames: 'parts/[name]-[hash]',
   splitting: true,
   sourcemap: 'linked',
-  metafile: true,
   write: false,
+};
+const main = await build({
+  ...program,
+  entryPoints: { main: 'src/main.ts', jobqueue: 'src/jobqueue/index.ts' },
 });
+// On its own, so that each thread loads only what it uses: entries that share a build share its chunks.
+const readers = await build({ ...program, entryPoints: { readers: 'src/app/threads/readerEntry.ts' } });
 const page = await build({
   absWorkingDir: root,
   entryPoints: { page: 'src/api/page/client/main.tsx' },
@@ -35,43 +36,30 @@ const page = await build({
   metafile: true,
   write: false,
 });
-const packages = packagesOf([program.metafile, page.metafile]);
+const script = page.outputFiles[0];
 replaceFiles([
-  ...[...program.outputFiles, ...page.outputFiles].map(({ path, contents }) => [path, Buffer.from(contents)]),
-  [join(dist, 'packages.json'), listOf(packages)],
-  [join(dist, 'LICENCES.txt'), licencesOf(packages)],
+  ...[...main.outputFiles, ...readers.outputFiles].map(({ path, contents }) => [path, Buffer.from(contents)]),
+  [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],
 ]);
 declareJobQueue();
 
-/** The packages that are bundled. */
-function packagesOf(metafiles) {
+/** The licences of the packages in a bundle, as comments: they must be shipped with them. */
+function noticesOf({ inputs }) {
   const folders = new Set(
-    metafiles
-      .flatMap(({ inputs }) => Object.keys(inputs))
+    Object.keys(inputs)
       .map((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0])
       .filter(Boolean),
   );
-  return [...folders].sort().map((folder) => ({
-    ...JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')),
-    notices: readdirSync(join(root, folder))
-      .filter((file) => /^(?:licen[cs]e|notice|copying)/i.test(file))
-      .map((file) => readFileSync(join(root, folder, file), 'utf8').trim()),
-  }));
-}
-
-/** For bills of materials. */
-function listOf(packages) {
-  const list = packages.map(({ name, version, license }) => ({ name, version, license }));
-  return Buffer.from(`${JSON.stringify(list, null, 2)}\n`);
-}
-
-/** Licences and notices, which must be shipped with the packages. */
-function licencesOf(packages) {
-  const texts = packages.map(
-    ({ name, version, license, notices }) =>
-      `${[`${name} ${version} (${license})`, ...notices].join('\n\n')}\n`,
-  );
-  return Buffer.from(texts.join(`\n${'-'.repeat(80)}\n\n`));
+  const notices = [...folders].sort().map((folder) => {
+    const { name, version } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
+    const files = readdirSync(join(root, folder)).filter((file) =>
+      /^(?:licen[cs]e|notice|copying)/i.test(file),
+    );
+    if (files.length === 0) throw new Error(`${folder} has no licence file`);
+    const texts = files.map((file) => readFileSync(join(root, folder, file), 'utf8').trim());
+    return `/*! ${[`${name} ${version}`, ...texts].join('\n\n')} */\n`;
+  });
+  return notices.join('');
 }
 
 /** Renames each changed file into place, so that a running program never reads a partial file. Unchanged files stay. */

@@ -24,7 +24,7 @@ const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 const options = readOptions();
 const read = (path) => readFileSync(join(root, path), 'utf8');
 const say = (line = '') => process.stdout.write(`${line}\n`);
-const { name, version, license } = JSON.parse(read('package.json'));
+const { name, version, license, repository, bugs } = JSON.parse(read('package.json'));
 
 const wrong = contradictions();
 const blocking = options.dryRun ? [] : obstacles();
@@ -96,11 +96,17 @@ function obstacles() {
   if (notes === '') found.push(`CHANGELOG.md says nothing about ${version}: say what changed.`);
   if (license === 'UNLICENSED')
     found.push('package.json has no licence: choose one, or nobody may use what is published.');
+  if (repository === undefined)
+    found.push(
+      'package.json names no repository: the registry accepts a proof of where a package was built only for the one it names.',
+    );
+  if (bugs === undefined) found.push('package.json names no place for bug reports: set bugs.');
   const changed = run('git', 'status', '--porcelain').trim();
   if (changed !== '')
     found.push(`The working tree is not clean, so nobody could build the same: commit or remove\n${changed}`);
-  if (run('git', 'tag', '--list', `v${version}`).trim() !== '')
-    found.push(`The tag v${version} already exists: increase the version (docs/releasing.md).`);
+  const isTagged = run('git', 'tag', '--list', `v${version}`).trim() !== '';
+  if (isTagged && run('git', 'rev-list', '-1', `v${version}`) !== run('git', 'rev-list', '-1', 'HEAD'))
+    found.push(`The tag v${version} is on another commit: increase the version (docs/releasing.md).`);
   return found;
 }
 
@@ -125,23 +131,30 @@ function build() {
 }
 
 /**
- * The packages that ours brings, by the lockfile rather than by what is installed here. npm would leave out packages that
- * development also needs, and takes the name from the folder: so it runs in a folder of that name without devDependencies.
+ * The packages that ours brings, by `npm sbom` from the lockfile. npm leaves out packages that development needs as well, and takes
+ * the name from the folder: so it runs in a folder of that name without devDependencies.
  */
 function billsOfMaterials() {
   const folder = join(mkdtempSync(join(tmpdir(), 'release-')), name);
   mkdirSync(folder);
   const { devDependencies, ...shipped } = JSON.parse(read('package.json'));
-  // The packages that the build bundles.
-  for (const { name: part } of JSON.parse(read('dist/packages.json')))
-    if (Object.hasOwn(devDependencies, part)) shipped.dependencies[part] = devDependencies[part];
+  // The script of the status page contains it.
+  shipped.dependencies.preact = devDependencies.preact;
   // They may name packages that only development uses. The lockfile already reflects them.
   delete shipped.overrides;
   writeFileSync(join(folder, 'package.json'), JSON.stringify(shipped));
   writeFileSync(join(folder, 'package-lock.json'), read('package-lock.json'));
   const npm = (...args) =>
     execFileSync('npm', args, { cwd: folder, encoding: 'utf8', maxBuffer: MAX_OUTPUT_BYTES });
-  npm('install', '--package-lock-only', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund');
+  npm(
+    'install',
+    '--package-lock-only',
+    '--ignore-scripts',
+    '--prefer-offline',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+  );
   const bills = ['cyclonedx', 'spdx'].map((format) => [
     format,
     npm('sbom', '--package-lock-only', '--sbom-type=application', `--sbom-format=${format}`),

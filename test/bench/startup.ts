@@ -1,17 +1,21 @@
-/** How soon the daemon serves once it is started, and what a command costs that needs no daemon. Build first: it runs `dist/main.js`. */
+/**
+ * How soon the daemon serves once it is started, and what a command costs that needs no daemon. Build first: it runs
+ * `dist/main.js`. `--program FILE`, several times, compares builds: their starts take turns, so that all of them meet the same machine.
+ */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
 import { get } from 'node:http';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { startLiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
 import { ROOT, scratch, startProcess } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
+import type { Table } from './lib/report.js';
 import { median } from './lib/statistics.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
@@ -34,10 +38,11 @@ interface Start {
 }
 
 const { values: args } = scriptOptions({
-  options: { program: { type: 'string', default: 'dist/main.js' } },
+  options: { program: { type: 'string', multiple: true, default: ['dist/main.js'] } },
   strict: false,
 });
-const program = resolve(ROOT, String(args.program));
+const programs = args.program.map((file) => resolve(ROOT, String(file)));
+const [program = ''] = programs;
 
 await bench(
   {
@@ -54,11 +59,13 @@ await bench(
     await filling.reaches(HEIGHTS);
     await filling.stop();
     const id = new ChainGenerator({ profile: PROFILE, seed: SEED }).block(HEIGHTS).collections[0]?.id ?? '';
-    const starts: Start[] = [];
-    for (let start = 0; start < rounds * STARTS_PER_ROUND; start += 1) {
-      starts.push(await startDaemon(node.address, dataDir, `/v1/collections/${id}`));
+    const startsOf = programs.map((each) => ({ program: each, starts: [] as Start[] }));
+    for (let round = 0; round < rounds * STARTS_PER_ROUND; round += 1) {
+      for (const { program: each, starts } of startsOf)
+        starts.push(await startDaemon(each, { node: node.address, dataDir, path: `/v1/collections/${id}` }));
     }
     node.close();
+    const starts = startsOf[0]?.starts ?? [];
     const commands = COMMANDS.map((command) => ({
       command: command.join(' '),
       ms: median(Array.from({ length: rounds * STARTS_PER_ROUND }, () => commandMs([program, ...command]))),
@@ -72,6 +79,7 @@ await bench(
     ] as const;
     return {
       tables: [
+        ...(programs.length > 1 ? [comparison(startsOf)] : []),
         {
           title: `Medians of ${starts.length} starts`,
           columns: ['what', 'ms'],
@@ -93,11 +101,29 @@ await bench(
 );
 process.exit(0);
 
-async function startDaemon(node: string, dataDir: string, path: string): Promise<Start> {
+/** Builds beside each other: what the machine does besides lengthens medians, and minima hardly. */
+function comparison(of: readonly { readonly program: string; readonly starts: readonly Start[] }[]): Table {
+  const cells = (values: readonly number[]): string[] => [digits(median(values)), digits(Math.min(...values))];
+  return {
+    title: 'Builds beside each other, ms: median and minimum',
+    columns: ['program', '/livez', 'min', '/readyz', 'min', 'first read', 'min'],
+    rows: of.map(({ program: each, starts }) => [
+      relative(ROOT, each),
+      ...cells(starts.map(({ live }) => live)),
+      ...cells(starts.map(({ ready }) => ready)),
+      ...cells(starts.map(({ read }) => read)),
+    ]),
+  };
+}
+
+async function startDaemon(
+  file: string,
+  { node, dataDir, path }: { readonly node: string; readonly dataDir: string; readonly path: string },
+): Promise<Start> {
   const [apiPort = 0, metricsPort = 0] = await freePorts(2);
   const startedAtMs = performance.now();
   const daemon = startProcess([
-    ...[program, 'start', '--network', 'devnet', '--access-node', node, '--data-dir', dataDir],
+    ...[file, 'start', '--network', 'devnet', '--access-node', node, '--data-dir', dataDir],
     ...['--api-port', String(apiPort), '--metrics-port', String(metricsPort), '--api-grpc-port', '0'],
     ...['--log-format', 'json', '--log-level', 'error'],
   ]);

@@ -1,8 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join, sep } from 'node:path';
-import protobuf from 'protobufjs';
+import type protobuf from 'protobufjs';
 import { protoRoot } from './protocol.js';
 import { WireWriter } from './WireWriter.js';
+
+type Protobuf = typeof protobuf;
+
+/** Loaded when it is needed: few callers ask for descriptions, and nobody does before the daemon serves. */
+const requirePackage = createRequire(import.meta.url);
 
 /** One described file, with just what is needed to find things in it. */
 export interface DescriptorFile {
@@ -44,22 +50,23 @@ const TIMESTAMP = 'google/protobuf/timestamp.proto';
  * files of a package. Synchronous; reads the files.
  */
 export function loadDescriptors(): readonly DescriptorFile[] {
-  const root = new protobuf.Root();
+  const library = requirePackage('protobufjs') as Protobuf;
+  const root = new library.Root();
   const names = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.proto'))
     .sort();
   const files = names.map((from) => {
     // Missing from the types: what is parsed next gets this name, and clears it.
-    Object.assign(protobuf.parse, { filename: from });
+    Object.assign(library.parse, { filename: from });
     const text = readFileSync(join(protoRoot, from), 'utf8');
-    const { package: inPackage = '', imports = [] } = protobuf.parse(text, root, { keepCase: true });
+    const { package: inPackage = '', imports = [] } = library.parse(text, root, { keepCase: true });
     return { name: from.replaceAll(sep, '/'), inPackage, imports, from };
   });
-  root.addJSON(protobuf.common.get(TIMESTAMP)?.nested ?? {});
+  root.addJSON(library.common.get(TIMESTAMP)?.nested ?? {});
   root.resolveAll();
   const timestamp = { name: TIMESTAMP, inPackage: 'google.protobuf', imports: [], from: null };
   return [...files, timestamp].map(({ name, inPackage, imports, from }) => {
-    const content = new Content();
+    const content = new Content(library);
     const { nestedArray } = root.lookup(inPackage) as protobuf.Namespace;
     for (const object of nestedArray) if ((object.filename ?? null) === from) content.add(object);
     return content.file(name, inPackage, imports);
@@ -68,14 +75,19 @@ export function loadDescriptors(): readonly DescriptorFile[] {
 
 /** Collects the declarations of one file. */
 class Content {
+  readonly #library: Protobuf;
   readonly #symbols: string[] = [];
   readonly #services: string[] = [];
   readonly #encoded = { messages: [] as Buffer[], enums: [] as Buffer[], services: [] as Buffer[] };
 
+  constructor(library: Protobuf) {
+    this.#library = library;
+  }
+
   add(object: protobuf.ReflectionObject): void {
-    if (object instanceof protobuf.Type) this.#encoded.messages.push(this.#message(object));
-    else if (object instanceof protobuf.Enum) this.#encoded.enums.push(this.#enum(object));
-    else if (object instanceof protobuf.Service) this.#encoded.services.push(this.#service(object));
+    if (object instanceof this.#library.Type) this.#encoded.messages.push(this.#message(object));
+    else if (object instanceof this.#library.Enum) this.#encoded.enums.push(this.#enum(object));
+    else if (object instanceof this.#library.Service) this.#encoded.services.push(this.#service(object));
   }
 
   file(name: string, inPackage: string, imports: readonly string[]): DescriptorFile {
@@ -97,9 +109,9 @@ class Content {
 
   #message(type: protobuf.Type): Buffer {
     this.#declare(type);
-    const nested = type.nestedArray.filter((object) => object instanceof protobuf.Type);
-    const enums = type.nestedArray.filter((object) => object instanceof protobuf.Enum);
-    const maps = type.fieldsArray.filter((field) => field instanceof protobuf.MapField);
+    const nested = type.nestedArray.filter((object) => object instanceof this.#library.Type);
+    const enums = type.nestedArray.filter((object) => object instanceof this.#library.Enum);
+    const maps = type.fieldsArray.filter((field) => field instanceof this.#library.MapField);
     return new WireWriter()
       .text(MESSAGE.name, type.name)
       .elements(
@@ -124,20 +136,20 @@ class Content {
   #field(field: protobuf.Field, oneofs: readonly protobuf.OneOf[]): Buffer {
     this.#declare(field);
     const { name, id, partOf, options } = field;
-    if (field instanceof protobuf.MapField) {
+    if (field instanceof this.#library.MapField) {
       const entry = `${field.parent?.fullName ?? ''}.${entryName(field)}`;
       return fieldOf({ name, id, label: LABEL.repeated, type: MESSAGE_TYPE, typeName: entry });
     }
     const label = field.repeated ? LABEL.repeated : LABEL.optional;
     const oneof = partOf === null ? undefined : oneofs.indexOf(partOf);
     const isDeprecated = options?.['deprecated'] === true;
-    return fieldOf({ name, id, label, ...typeOf(field), oneof, isDeprecated });
+    return fieldOf({ name, id, label, ...this.#typeOf(field), oneof, isDeprecated });
   }
 
   #mapEntry(field: protobuf.MapField): Buffer {
     const label = LABEL.optional;
     const key = fieldOf({ name: 'key', id: 1, label, type: scalarType(field.keyType) });
-    const value = fieldOf({ name: 'value', id: 2, label, ...typeOf(field) });
+    const value = fieldOf({ name: 'value', id: 2, label, ...this.#typeOf(field) });
     const name = entryName(field);
     this.#symbols.push(`${field.parent?.fullName.slice(1) ?? ''}.${name}`);
     return new WireWriter()
@@ -181,17 +193,16 @@ class Content {
   #declare(object: protobuf.ReflectionObject): void {
     this.#symbols.push(object.fullName.slice(1));
   }
-}
 
-/** A type by its number and, for messages and enums, its full name with a leading dot. */
-function typeOf(field: Pick<protobuf.Field, 'type' | 'resolvedType'>): {
-  readonly type: number;
-  readonly typeName?: string;
-} {
-  const { type, resolvedType } = field;
-  if (resolvedType === null) return { type: scalarType(type) };
-  const isEnum = resolvedType instanceof protobuf.Enum;
-  return { type: isEnum ? ENUM_TYPE : MESSAGE_TYPE, typeName: resolvedType.fullName };
+  /** A type by its number and, for messages and enums, its full name with a leading dot. */
+  #typeOf({ type, resolvedType }: Pick<protobuf.Field, 'type' | 'resolvedType'>): {
+    readonly type: number;
+    readonly typeName?: string;
+  } {
+    if (resolvedType === null) return { type: scalarType(type) };
+    const isEnum = resolvedType instanceof this.#library.Enum;
+    return { type: isEnum ? ENUM_TYPE : MESSAGE_TYPE, typeName: resolvedType.fullName };
+  }
 }
 
 function scalarType(name: string): number {

@@ -1,6 +1,11 @@
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { loadSync, type Options, type PackageDefinition } from '@grpc/proto-loader';
+import type * as protoLoader from '@grpc/proto-loader';
+import type { Options, PackageDefinition } from '@grpc/proto-loader';
 import { packageRoot } from '../../runtime/index.js';
+
+/** Loaded when it is needed: for the first call, when the daemon serves. */
+const requirePackage = createRequire(import.meta.url);
 
 /** Everything under `proto/`: services by full name (`flow.access.AccessAPI`), messages beside them. */
 export type ProtocolDefinition = PackageDefinition;
@@ -24,6 +29,7 @@ const loading: Options = {
  * their defaults and absent messages null. Synchronous; takes tens of milliseconds: call it once and keep the result.
  */
 export function loadProtocol(): ProtocolDefinition {
+  const { loadSync } = requirePackage('@grpc/proto-loader') as typeof protoLoader;
   const services = [
     'flow/access/access',
     'flow/executiondata/executiondata',
