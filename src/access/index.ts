@@ -7,7 +7,8 @@ export type {
   StreamCall,
   StreamSink,
 } from './transport/channel/rpcChannel.js';
-export type { NodeEvents } from './transport/ports.js';
+export type { CallCredentials, NodeEvents, NodeMetadata } from './transport/ports.js';
+export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
@@ -32,7 +33,7 @@ export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
-export type { AccessNetworkOptions } from './pool/AccessNetwork.js';
+export type { AccessNetworkDependencies, AccessNetworkOptions } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/nodeState.js';
 export type { ServedHeights } from './pool/ServedHeights.js';
 export { NodeRotation } from './selection/NodeRotation.js';

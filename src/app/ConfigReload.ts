@@ -1,7 +1,7 @@
 import { daemonSettings } from '../config/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import type { LogLevel, ProgramLogger } from '../observability/index.js';
-import { OperatorError } from '../runtime/index.js';
+import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
 import type { Health, StorageWatch } from './health/startHealth.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
@@ -123,7 +123,7 @@ function isSame(left: unknown, right: unknown): boolean {
 }
 
 function words(value: unknown): string {
-  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ');
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(words).join(', ');
   if (value === null) return 'none';
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'string' ? withoutUrlPaths(value) : JSON.stringify(value);
 }

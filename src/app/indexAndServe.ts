@@ -1,4 +1,4 @@
-import type { OpenChannel } from '../access/index.js';
+import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createMetrics } from '../observability/index.js';
 import type { createLogger, LiveTerminal, ProgramLogger } from '../observability/index.js';
@@ -57,7 +57,8 @@ export async function indexAndServe(
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
-  const secretFiles = await SecretFiles.open(config, common);
+  const sporks = await readShippedSporks(config.network);
+  const secretFiles = await SecretFiles.open(config, { ...common, sporks });
   lifecycle.supervise(secretFiles.run(lifecycle.signal));
   const { fromSnapshot } = config;
   if (fromSnapshot !== undefined) {
@@ -75,7 +76,6 @@ export async function indexAndServe(
     notifier?.ready(() => 'The stop height is indexed already');
     return;
   }
-  const sporks = await readShippedSporks(config.network);
   const replica = readers && (await openOwnReplica(config, { ...common, readers }));
   let onKill = (_mode: KillMode): void => lifecycle.stop();
   const queue = await openOwnQueue(config, { ...common, onKill: (mode) => onKill(mode) });
@@ -83,7 +83,7 @@ export async function indexAndServe(
   const parts = openUpstream(config, {
     ...{ ...common, store, queue, sporks, room: diskWatch },
     openChannel: ports.openChannel,
-    peerToken: () => secretFiles.peerToken(),
+    credentialsFor: (endpoint, isPeer) => secretFiles.credentialsFor(endpoint, isPeer),
   });
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
@@ -111,17 +111,22 @@ function startReaderThread(
   }: Common & { readonly ports: DaemonPorts; readonly secretFiles: SecretFiles },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
+  const forwards = api.forward || api.forwardRest !== undefined;
+  const readerSecrets = () => ({
+    secrets: secretFiles.secrets(),
+    nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
+  });
   const readers = new ReaderThread(
     {
       ...{ accessNodes, api, chainId, version: programVersion(), userAgent: userAgent() },
       ...{ storePath: storePathOf(dataDir), storeUrl: api.store ?? store },
       maxMessageBytes: access.maxMessageBytes,
       logLevel: log.level,
-      secrets: secretFiles.secrets(),
+      ...readerSecrets(),
     },
     { ...common, start: ports.startReader ?? startWorker },
   );
-  secretFiles.onChange(() => readers.secure(secretFiles.secrets()));
+  secretFiles.onChange(() => readers.secure(readerSecrets()));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

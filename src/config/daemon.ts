@@ -32,6 +32,8 @@ export interface DaemonConfig {
   readonly peerTokenFile: string | undefined;
   readonly access: {
     readonly sporkRoot: number | undefined;
+    readonly metadataFile: string | undefined;
+    readonly metadataWithoutTls: boolean;
     readonly ratePerSecond: number;
     readonly maxMessageBytes: number;
   };
@@ -135,6 +137,8 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
     peerTokenFile: values.peerTokenFile ?? undefined,
     access: Object.freeze({
       sporkRoot: values['access.sporkRoot'] ?? undefined,
+      metadataFile: values['access.metadataFile'] ?? undefined,
+      metadataWithoutTls: values['access.metadataWithoutTls'],
       ratePerSecond: values['access.ratePerSecond'] ?? (usesPublicNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
       maxMessageBytes: values['access.maxMessageBytes'],
     }),

@@ -168,6 +168,18 @@ export const daemonSettings = {
     default: null,
     defaultDoc: 'none',
   }),
+  'access.metadataFile': setting<string | null>({
+    doc: 'File with the metadata (headers) that nodes want with every call, such as `x-token`, `api_key` or `authorization`: one line `host:port name: value` for each, sent to that node alone. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md, Metadata for access nodes).',
+    value: 'file',
+    format: optional(text('a file')),
+    default: null,
+    defaultDoc: 'none: the nodes want nothing',
+  }),
+  'access.metadataWithoutTls': setting({
+    doc: 'Send such metadata also to nodes that are not called over TLS, where anyone on the way can read it. Without this, the daemon refuses to start.',
+    format: boolean,
+    default: false,
+  }),
   'access.ratePerSecond': setting<number | null>({
     doc: 'Unary calls per second to each access node and method; 0 = no limit.',
     value: 'calls',

@@ -7,7 +7,7 @@ export type { Clock, Timer } from './time/clock.js';
 export { EndGate } from './cancellation/EndGate.js';
 export { Listeners } from './Listeners.js';
 export { RunningAverage } from './RunningAverage.js';
-export { maskedEndpoint, withoutCredentials } from './text/credentials.js';
+export { maskedEndpoint, withoutCredentials, withoutUrlPaths } from './text/credentials.js';
 export { asError, messageOf, OperatorError } from './errors/OperatorError.js';
 export type { ExitReason } from './errors/OperatorError.js';
 export { exitCodeOf, exitCodes } from './errors/exitCodes.js';

@@ -109,7 +109,11 @@ function configOf(
     peerTokenFile: undefined,
     ...changes,
     edi: { enabled: true, nodes: endpoints, ...changes.edi },
-    access: { sporkRoot: undefined, ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES, ...changes.access },
+    access: {
+      ...{ metadataFile: undefined, metadataWithoutTls: false, sporkRoot: undefined },
+      ...{ ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES },
+      ...changes.access,
+    },
     requester: {
       concurrency: 32,
       timeoutMs: 10_000,

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { AccessMetrics } from '../transport/ports.js';
+import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
 import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';
@@ -40,6 +40,8 @@ export interface ForwarderDependencies {
   /** The nodes that may be asked, in the order of asking. */
   readonly nodes: () => readonly Endpoint[];
   readonly desk: ForwardingDesk;
+  /** What each call to a node of this name carries, whatever its caller sent. Read for each call. Default: nothing. */
+  readonly metadataFor?: (node: string) => NodeMetadata;
 }
 
 /**

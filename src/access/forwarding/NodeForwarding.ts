@@ -1,7 +1,13 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface, Client } from '@grpc/grpc-js';
 import type { Clock } from '../../runtime/index.js';
-import type { AccessMetrics } from '../transport/ports.js';
+import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
+import {
+  maskValues,
+  metadataFor,
+  withoutSentValues,
+  withoutValues,
+} from '../transport/channel/sentMetadata.js';
 import { CancelBudget } from '../transport/limits/CancelBudget.js';
 import { openClient } from '../transport/channel/openClient.js';
 import { DrainWatch } from '../transport/channel/DrainWatch.js';
@@ -56,6 +62,8 @@ export interface NodeForwardingOptions {
 export interface NodeForwardingDependencies {
   readonly clock: Clock;
   readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
+  /** See `ForwarderDependencies`. */
+  readonly metadataFor?: (node: string) => NodeMetadata;
 }
 
 /** Forwards calls to one node, as bytes, over a connection of its own. */
@@ -64,6 +72,7 @@ export class NodeForwarding {
   readonly #options: NodeForwardingOptions;
   readonly #clock: Clock;
   readonly #metrics: NodeForwardingDependencies['metrics'];
+  readonly #metadataFor: (node: string) => NodeMetadata;
   readonly #cancels: CancelBudget;
   #client: Client | undefined;
   #drain: DrainWatch | undefined;
@@ -74,6 +83,7 @@ export class NodeForwarding {
     this.#options = options;
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
+    this.#metadataFor = dependencies.metadataFor ?? (() => ({}));
     this.#cancels = new CancelBudget({ clock: this.#clock });
   }
 
@@ -112,14 +122,16 @@ export class NodeForwarding {
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
     const leave = request.isStream ? this.#drain?.opened(() => makeWay(SHUTTING_DOWN)) : undefined;
-    call.start(request.metadata, {
+    const sent = this.#metadataFor(this.name);
+    call.start(metadataFor(sent, request.metadata.clone()), {
       onReceiveMetadata: (metadata) => {
-        if (!ended) sink.onMetadata(metadata);
+        if (!ended) sink.onMetadata(withoutSentValues(metadata, sent));
       },
       onReceiveMessage: (message: Buffer) => {
+        maskValues(message, sent);
         if (!ended) sink.onMessage(message);
       },
-      onReceiveStatus: end,
+      onReceiveStatus: (callStatus) => end(statusFor(callStatus, sent)),
     });
     call.sendMessageWithContext({}, request.message);
     call.halfClose();
@@ -157,6 +169,15 @@ export class NodeForwarding {
   }
 }
 
+/**
+ * The status that the caller gets. Our own credentials are refused: that is no matter of the caller, who sent none of them,
+ * and must not learn them from a node that repeats them.
+ */
+function statusFor({ code, details, metadata }: ForwardedStatus, sent: NodeMetadata): ForwardedStatus {
+  if (code === status.UNAUTHENTICATED && Object.keys(sent).length > 0) return CREDENTIALS_REFUSED;
+  return { code, details: withoutValues(details, sent), metadata: withoutSentValues(metadata, sent) };
+}
+
 /** The part of the status that concerns the rate limit. */
 function endOf({ code, details }: ForwardedStatus): AdmissionEnd {
   if (code === status.OK) return 'answered';
@@ -171,6 +192,12 @@ export function methodOf(path: string): string {
 const SHUTTING_DOWN: ForwardedStatus = {
   code: status.UNAVAILABLE,
   details: 'the access node takes no more calls on this connection; try again',
+  metadata: new Metadata(),
+};
+const CREDENTIALS_REFUSED: ForwardedStatus = {
+  code: status.FAILED_PRECONDITION,
+  details:
+    'this call is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator',
   metadata: new Metadata(),
 };
 const MADE_WAY: ForwardedStatus = {

@@ -17,8 +17,12 @@ import {
   decodeNodeVersionInfo,
 } from '../transport/decodeResponses.js';
 import { RpcClient } from '../transport/RpcClient.js';
-import type { RpcClientDependencies, RpcClientOptions, MethodLimit } from '../transport/RpcClient.js';
-import type { StreamQuestion } from '../transport/NodeStreams.js';
+import type {
+  MethodLimit,
+  RpcClientDependencies,
+  RpcClientOptions,
+  StreamQuestion,
+} from '../transport/RpcClient.js';
 import type { NodeEvents } from '../transport/ports.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { NodeGate } from '../forwarding/NodeGate.js';

@@ -15,7 +15,7 @@ import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import type { PoolMember } from './poolMember.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
-import type { AccessMetrics, PeerToken } from '../transport/ports.js';
+import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
 import { ServedHeights } from './ServedHeights.js';
@@ -46,8 +46,8 @@ export interface AccessNetworkDependencies {
   readonly expectation: () => Expectation;
   /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
   readonly sharers?: (() => number) | undefined;
-  /** The bearer token of calls to peers. Default: none. Access nodes never get it. */
-  readonly peerToken?: PeerToken | undefined;
+  /** What calls to a node carry. Default: nothing. */
+  readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
   /** Opens a node. Default: over gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** Opens the channel to a node. Default: over gRPC. */
@@ -233,14 +233,14 @@ function inOrder(members: readonly PoolMember[], method: AccessMethod | undefine
 
 function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, metrics, openChannel, peerToken = () => undefined, sharers } = dependencies;
+  const { clock, credentialsFor, metrics, openChannel, sharers } = dependencies;
   const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         ...{ clock, metrics, stubs, healthRecord, events, openChannel, sharers },
-        ...(isPeer ? { peerToken } : {}),
+        credentials: credentialsFor?.(endpoint, isPeer),
       },
     );
 }

@@ -6,7 +6,7 @@ import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { loadMethodStubs } from '../transport/methodStubs.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { PeerToken } from '../transport/ports.js';
+import type { CallCredentials } from '../transport/ports.js';
 import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -49,7 +49,8 @@ export interface SurveyOptions {
   readonly timeoutMs: number;
   readonly asksExecutionData: boolean;
   /** Present for another indexer, which is asked for its blocks from this height on. */
-  readonly peer?: { readonly token: PeerToken; readonly fromHeight: number };
+  readonly peer?: { readonly fromHeight: number };
+  readonly credentials: CallCredentials;
 }
 
 /**
@@ -60,7 +61,7 @@ export async function surveyNode(
   options: SurveyOptions,
   dependencies: { readonly clock: Clock },
 ): Promise<NodeSurvey> {
-  const { endpoint, maxMessageBytes, peer, timeoutMs } = options;
+  const { credentials, endpoint, maxMessageBytes, timeoutMs } = options;
   const { clock } = dependencies;
   const node = new GrpcAccessNode(
     {
@@ -69,7 +70,7 @@ export async function surveyNode(
     },
     {
       clock,
-      peerToken: peer?.token,
+      credentials,
       stubs: loadMethodStubs(),
       healthRecord: new NodeHealthRecord({ clock }),
       metrics: createMetrics({ version: programVersion(), node: process.version }),

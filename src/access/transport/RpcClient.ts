@@ -1,19 +1,25 @@
+import { status } from '@grpc/grpc-js';
+import { WireError } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { asError } from '../../runtime/index.js';
+import { CallFailure } from './channel/CallFailure.js';
 import { openRpcChannel } from './channel/rpcChannel.js';
-import { CallErrors } from './CallErrors.js';
 import { NodeConnections } from './channel/NodeConnections.js';
-import type { OpenChannel } from './channel/rpcChannel.js';
+import type { OpenChannel, StreamCall } from './channel/rpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
 import type { CallLimit, CallRank } from './limits/MethodLimiter.js';
-import { NodeStreams } from './NodeStreams.js';
-import type { StreamQuestion } from './NodeStreams.js';
+import { MessageStream } from './streams/MessageStream.js';
+import type { StreamSource } from './streams/MessageStream.js';
 import { StreamQuota } from './streams/StreamQuota.js';
+import type { StreamRank } from './streams/StreamQuota.js';
 import type { MethodStubs } from './methodStubs.js';
-import type { AccessMetrics, NodeEvents, PeerToken } from './ports.js';
+import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
+import { namedRoot, upstreamError } from './upstreamErrors.js';
+import type { CallStatus } from './upstreamErrors.js';
 import { UpstreamError } from '../UpstreamError.js';
-import type { AccessMethod, CallOptions, StreamOptions, UnaryMethod } from '../types.js';
+import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
 const EQUIVALENTS: Partial<Record<AccessMethod, AccessMethod>> = {
@@ -22,8 +28,15 @@ const EQUIVALENTS: Partial<Record<AccessMethod, AccessMethod>> = {
   GetFullCollectionByID: 'GetCollectionByID',
   SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
 };
+/** Streams whose data can also be polled. Execution data cannot: it has priority when streams are scarce. */
+const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
+  'SubscribeBlocksFromStartHeight',
+  'SubscribeBlockDigestsFromLatest',
+]);
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
+/** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
+const UNSUPPORTED_MS = 300_000;
 
 export interface RpcClientOptions {
   readonly endpoint: Endpoint;
@@ -43,10 +56,18 @@ export interface RpcClientDependencies {
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
-  /** The token that every call to a peer carries, read for each call; `undefined`: none. Absent for access nodes. */
-  readonly peerToken?: PeerToken | undefined;
+  /** Default: calls carry nothing besides their request. */
+  readonly credentials?: CallCredentials | undefined;
   /** Opens the channel to the node. Default: over gRPC. */
   readonly openChannel?: OpenChannel | undefined;
+}
+
+/** One stream to open: method, request, decoder, and the fallback for a node that does not support the method. */
+export interface StreamQuestion<T> {
+  readonly method: StreamMethod;
+  readonly request: object;
+  readonly decode: (message: Buffer) => T;
+  readonly otherwise?: StreamQuestion<T>;
 }
 
 /** The limit of one method. */
@@ -55,45 +76,40 @@ export interface MethodLimit extends CallLimit {
 }
 
 /**
- * All calls to one node: paces them per method, counts them, types their errors and records their outcome in the node's
- * health record. Replaces dead connections.
+ * All calls and streams to one node: paces calls per method, counts them, types their errors and records their outcome in
+ * the node's health record. Replaces dead connections. When the node grants few streams, dispensable ones end to make way.
  */
 export class RpcClient {
   /** Streams that make way end without an error. */
   readonly scarcity: StreamQuota;
   readonly #name: string;
   readonly #options: RpcClientOptions;
+  readonly #dependencies: RpcClientDependencies;
   readonly #clock: Clock;
-  readonly #sharers: RpcClientDependencies['sharers'];
   readonly #stubs: MethodStubs;
   readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
+  readonly #events: NodeEvents;
   readonly #connections: NodeConnections;
-  readonly #errors: CallErrors;
-  readonly #streams: NodeStreams;
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
+  readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
+    const { clock, credentials, events = {}, openChannel = openRpcChannel } = dependencies;
     this.#options = options;
+    this.#dependencies = dependencies;
     this.#name = options.endpoint.name;
-    this.#clock = dependencies.clock;
-    this.#sharers = dependencies.sharers;
-    this.scarcity = new StreamQuota({ clock: this.#clock });
+    this.#clock = clock;
     this.#stubs = dependencies.stubs;
     this.#healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
-    const { openChannel = openRpcChannel, peerToken: token, events = {}, metrics, stubs } = dependencies;
+    this.#events = events;
+    this.scarcity = new StreamQuota({ clock });
     this.#connections = new NodeConnections({
-      openChannel: () => openChannel(options, { clock: this.#clock, token }),
+      openChannel: () => openChannel(options, { clock, metadata: credentials?.metadata }),
       events,
     });
-    const name = this.#name;
-    this.#errors = new CallErrors({ name }, { clock: this.#clock, peerToken: token, events, metrics });
-    this.#streams = new NodeStreams(
-      { name },
-      { connections: this.#connections, errors: this.#errors, metrics, quota: this.scarcity, stubs },
-    );
   }
 
   /** Unary calls under way. */
@@ -115,9 +131,9 @@ export class RpcClient {
   }
 
   supports(method: AccessMethod, { isHistory = false } = {}): boolean {
-    if (!this.#errors.knows(method) || !this.#streams.grants(method, isHistory)) return false;
+    if (!this.#knows(method) || !this.#grants(method, isHistory)) return false;
     const other = EQUIVALENTS[method];
-    if (other === undefined || !this.#errors.knows(other)) return true;
+    if (other === undefined || !this.#knows(other)) return true;
     return !this.#healthRecord.isBetterAskedBy(other, method);
   }
 
@@ -138,7 +154,7 @@ export class RpcClient {
     const rank = rankOf(options.isHistory);
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) {
-      throw this.#errors.ofLimit(method, 'too many calls wait');
+      throw this.#limited(method, 'too many calls wait');
     }
     const admission = limiter.acquire(signal, rank);
     const permit = 'cuts' in admission ? admission : await admission;
@@ -158,7 +174,7 @@ export class RpcClient {
       this.#connections.answered(method, generation);
       return decode(message);
     } catch (error) {
-      const failure = this.#errors.typed(error, method);
+      const failure = this.#typed(error, method);
       if (failure instanceof UpstreamError) {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
@@ -169,7 +185,7 @@ export class RpcClient {
         if (failure.kind === 'deadline') this.#connections.missedDeadline(generation);
         else if (failure.kind === 'unavailable') this.#connections.lost(method);
         else this.#connections.answered(method, generation);
-        this.#errors.count(failure);
+        this.#count(failure);
       }
       throw failure;
     } finally {
@@ -178,8 +194,13 @@ export class RpcClient {
   }
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
-  stream<T>(question: StreamQuestion<T>, options: StreamOptions): AsyncIterable<T> {
-    return this.#streams.stream(question, options);
+  stream<T>(question: StreamQuestion<T>, { signal, isHistory = false }: StreamOptions): AsyncIterable<T> {
+    const { method } = question;
+    // Fails at once: otherwise this would look like a stream that the node ended.
+    if (isHistory && this.scarcity.scarceForHistory)
+      return failing(this.#limited(method, 'the node grants few streams, and history makes way'));
+    const rank: StreamRank = isHistory ? 'history' : POLLABLE.has(method) ? 'spare' : 'needed';
+    return new MessageStream({ source: this.#source(question, rank), signal });
   }
 
   /** Further calls fail; calls under way end by their signals. */
@@ -196,16 +217,98 @@ export class RpcClient {
     let limiter = this.#limiters.get(method);
     if (limiter === undefined) {
       const { ratePerSecond } = this.#options;
-      limiter = new MethodLimiter(
-        { ratePerSecond, maxWaiting: MAX_WAITING_CALLS },
-        { clock: this.#clock, sharers: this.#sharers },
-      );
+      limiter = new MethodLimiter({ ratePerSecond, maxWaiting: MAX_WAITING_CALLS }, this.#dependencies);
       this.#limiters.set(method, limiter);
     }
     return limiter;
+  }
+
+  /** False while streams are scarce and the method's data can be polled. */
+  #grants(method: AccessMethod, isHistory: boolean): boolean {
+    return !POLLABLE.has(method) || !(isHistory ? this.scarcity.scarceForHistory : this.scarcity.scarce);
+  }
+
+  #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
+    const { method, otherwise } = question;
+    const stub = this.#stubs[method];
+    return {
+      open: (sink) => {
+        this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
+        const call = this.#connections.openStream(stub.path, stub.encode(question.request), sink);
+        if (rank === 'needed') return call;
+        return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
+      },
+      decode: (message) => {
+        try {
+          return question.decode(message);
+        } catch (error) {
+          const failure = this.#typed(error, method);
+          if (failure instanceof UpstreamError) this.#count(failure);
+          throw failure;
+        }
+      },
+      fail: (callStatus) => {
+        const failure = this.#ofStatus(callStatus, method);
+        this.#count(failure);
+        if (failure.kind === 'rate_limited') this.scarcity.refused(rank);
+        return failure;
+      },
+      ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise, rank) }),
+    };
+  }
+
+  /** Remembers the call as one that may have to make way, until it is cancelled, as every call is in the end. */
+  #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
+    const over = this.scarcity.yielding(end, rank);
+    return {
+      read: () => call.read(),
+      cancel: () => {
+        over();
+        call.cancel();
+      },
+    };
+  }
+
+  /** False while the method counts as unsupported by the node. */
+  #knows(method: AccessMethod): boolean {
+    return this.#clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
+  }
+
+  /** The error for the caller: statuses and malformed bytes become typed; bugs and aborts stay unchanged. */
+  #typed(error: unknown, method: AccessMethod): Error {
+    if (error instanceof CallFailure) return this.#ofStatus(error.status, method);
+    if (!(error instanceof WireError)) return asError(error);
+    const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;
+    return new UpstreamError('malformed', { node: this.#name, method }, message, { cause: error });
+  }
+
+  #ofStatus(callStatus: CallStatus, method: AccessMethod): UpstreamError {
+    const { credentials } = this.#dependencies;
+    return upstreamError(callStatus, { node: this.#name, method }, credentials?.mend());
+  }
+
+  /** The error of a call that is not sent, and why. */
+  #limited(method: AccessMethod, why: string): UpstreamError {
+    const message = `${method} at ${this.#name}: ${why}`;
+    return new UpstreamError('rate_limited', { node: this.#name, method }, message);
+  }
+
+  #count({ kind, lowestHeight, message, method }: UpstreamError): void {
+    this.#metrics.upstreamErrors.inc({ endpoint: this.#name, method, kind });
+    if (kind === 'unimplemented')
+      this.#unsupportedUntilMs.set(method, this.#clock.monotonic() + UNSUPPORTED_MS);
+    // The first height of a stream says nothing about the node's other calls.
+    const isOfNode = lowestHeight !== undefined && namedRoot(message)?.of !== 'stream';
+    if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);
+    if (kind === 'unavailable') this.#events.onOutage?.();
   }
 }
 
 function rankOf(isHistory: boolean | undefined): CallRank {
   return isHistory === true ? 'history' : 'live';
+}
+
+/** A stream that fails at once. */
+function failing<T>(error: Error): AsyncIterable<T> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
 }

@@ -15,11 +15,13 @@ export interface Endpoint {
 }
 
 const FORM = 'Write grpc://host:port, grpcs://host:port or host:port.';
+const MORE_THAN_PLACE =
+  'it may hold nothing but a host and a port (a token belongs into the file of access.metadataFile)';
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/;
 
 /**
  * Parses `grpc://host:port`, `grpcs://host:port` or a bare `host:port`, which means grpc. IPv6 addresses are in
- * brackets. Expected errors: OperatorError `configuration`; credentials do not appear in its message.
+ * brackets. Expected errors: OperatorError `configuration`; credentials, path and query do not appear in its message.
  */
 export function parseEndpoint(text: string): Endpoint {
   const refuse = (reason: string): never => {
@@ -30,11 +32,14 @@ export function parseEndpoint(text: string): Endpoint {
   };
   const [, scheme, rest = ''] = /^(?:([a-z][a-z0-9+.-]*):\/\/)?(.*)$/is.exec(text.trim()) ?? [];
   const protocol = scheme?.toLowerCase() ?? 'grpc';
-  if (protocol !== 'grpc' && protocol !== 'grpcs') {
-    return refuse(`its protocol must be grpc or grpcs, not ${protocol}`);
-  }
   const address = rest.endsWith('/') ? rest.slice(0, -1) : rest;
-  if (/[/?#@\s]/.test(address)) return refuse('it may hold nothing but a host and a port');
+  const wrong = [
+    ...(protocol === 'grpc' || protocol === 'grpcs'
+      ? []
+      : [`its protocol must be grpc or grpcs, not ${protocol}`]),
+    ...(/[/?#@\s]/.test(address) ? [MORE_THAN_PLACE] : []),
+  ];
+  if (wrong.length > 0) return refuse(wrong.join(', and '));
 
   const colon = address.lastIndexOf(':');
   const bracket = address.lastIndexOf(']');

@@ -1,7 +1,15 @@
 import type { Metrics } from '../../observability/index.js';
 
-/** Returns the current bearer token for other indexers. */
-export type PeerToken = () => string | undefined;
+/** Names, in lower case, and values, both as text. */
+export type NodeMetadata = Readonly<Record<string, string>>;
+
+/** What one node wants with every call. */
+export interface CallCredentials {
+  /** Read for each call. Sent to this node alone; its values are never shown. */
+  readonly metadata: () => NodeMetadata;
+  /** What the operator can do when the node refuses a call for its credentials, or for the lack of them. */
+  readonly mend: () => string;
+}
 
 /** The metrics of this room. */
 export type AccessMetrics = Pick<

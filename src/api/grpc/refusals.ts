@@ -22,6 +22,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   bad_request: status.INVALID_ARGUMENT,
   not_served: status.UNIMPLEMENTED,
   upstream_unreachable: status.UNAVAILABLE,
+  upstream_refusing: status.FAILED_PRECONDITION,
   method_not_allowed: status.UNIMPLEMENTED,
   unauthorized: status.UNAUTHENTICATED,
   origin_refused: status.PERMISSION_DENIED,

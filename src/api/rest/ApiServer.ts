@@ -4,6 +4,7 @@ import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { HttpServer } from '../http/HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from '../http/HttpServer.js';
 import { RestForwarding } from '../http/forwarding/RestForwarding.js';
+import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
@@ -39,12 +40,16 @@ export interface ApiServerDependencies
   readonly metrics?: (ForwardMetrics & ApiMetrics) | undefined;
   /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
   readonly forwardingOff?: (() => string | undefined) | undefined;
+  /** The headers that this node wants. Default: none. */
+  readonly restMetadata?: RestNode['metadata'] | undefined;
 }
 
 /** The read side over HTTP. It serves from the first second on, even while nothing is indexed. */
 export class ApiServer extends HttpServer {
   constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
     const { forwardRest, version } = options;
+    const { restMetadata = () => ({}) } = dependencies;
+    const restNode = forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata };
     const events = new EventStreams(dependencies);
     const files = new PageFiles();
     const guard = new TokenGuard(options);
@@ -90,9 +95,8 @@ export class ApiServer extends HttpServer {
       {
         ...dependencies,
         routes: [...routes, ...pages],
-        forwarding:
-          forwardRest === undefined ? undefined : new RestForwarding({ to: forwardRest }, dependencies),
-        webSocket: new WebSockets({ forwardRest }, dependencies),
+        forwarding: restNode && new RestForwarding(restNode, dependencies),
+        webSocket: new WebSockets({ restNode }, dependencies),
         unknownPath: (path) => unknownPath(path, routes),
       },
     );

@@ -19,6 +19,10 @@ export const refusals = {
     when: 'only access nodes have it: an expansion, or a scheduled transaction by number',
   },
   upstream_unreachable: { status: 503, when: 'a forwarded request reaches no access node' },
+  upstream_refusing: {
+    status: 503,
+    when: 'the access node that a request is forwarded to does not accept the daemon (access.metadataFile)',
+  },
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
   unauthorized: { status: 401, when: 'a bearer token is needed, and the request has no known one' },
   origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },

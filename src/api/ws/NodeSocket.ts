@@ -1,8 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
-import type { Clock } from '../../runtime/index.js';
-import { passedOn, viaOf } from '../http/forwarding/forwardedHeaders.js';
+import { withoutValues } from '../../access/index.js';
+import type { NodeMetadata } from '../../access/index.js';
+import { requestHeaders } from '../http/forwarding/forwardedHeaders.js';
 import { IdleTimeout } from '../http/forwarding/IdleTimeout.js';
+import type { RestNode } from '../http/forwarding/RestForwarding.js';
+import type { Clock } from '../../runtime/index.js';
 import { RefusedMessage } from './RefusedMessage.js';
 
 /** For the connection to the node, handshake included. */
@@ -13,8 +16,7 @@ const SILENCE_TIMEOUT_MS = 60_000;
 const MAX_NODE_MESSAGE_BYTES = 32 * 1024 * 1024;
 
 export interface NodeSocketOptions {
-  /** Base address of the node's REST interface. */
-  readonly to: string;
+  readonly node: RestNode;
   /** The headers of the caller on whose behalf it is opened. */
   readonly headers: IncomingHttpHeaders;
 }
@@ -76,9 +78,10 @@ export class NodeSocket {
   }
 
   #open(): Promise<void> {
-    const { to, headers } = this.#options;
-    const socket = new WebSocket(addressOf(to), {
-      headers: headersFor(headers),
+    const { node, headers } = this.#options;
+    const sent = node.metadata();
+    const socket = new WebSocket(addressOf(node.to), {
+      headers: headersFor(headers, sent),
       handshakeTimeout: CONNECT_TIMEOUT_MS,
       maxPayload: MAX_NODE_MESSAGE_BYTES,
       perMessageDeflate: false,
@@ -87,7 +90,8 @@ export class NodeSocket {
     socket.on('message', (data) => {
       this.#silence.moved();
       // By default `ws` delivers data in one buffer.
-      if (this.#socket === socket && Buffer.isBuffer(data)) this.#dependencies.onText(data.toString());
+      if (this.#socket === socket && Buffer.isBuffer(data))
+        this.#dependencies.onText(withoutValues(data.toString(), sent));
     });
     for (const sign of ['ping', 'pong'] as const) socket.on(sign, () => this.#silence.moved());
     return new Promise((resolve, reject) => {
@@ -120,14 +124,11 @@ function addressOf(base: string): string {
 }
 
 /** The WebSocket handshake is per connection, and the page's origin is checked here. */
-function headersFor(headers: IncomingHttpHeaders): Record<string, string> {
-  const kept = Object.entries(passedOn(headers)).filter(
+function headersFor(headers: IncomingHttpHeaders, sent: NodeMetadata): Record<string, string> {
+  const kept = Object.entries(requestHeaders(headers, sent)).filter(
     ([name, value]) => value !== undefined && name !== 'origin' && !name.startsWith('sec-websocket-'),
   );
-  return {
-    ...Object.fromEntries(kept.map(([name, value]) => [name, String(value)])),
-    via: viaOf(headers),
-  };
+  return Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
 }
 
 function unreachable(): RefusedMessage {

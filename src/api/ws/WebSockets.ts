@@ -5,6 +5,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import type { WebSocketContext, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
 
@@ -35,7 +36,7 @@ export interface WebSocketsDependencies {
 export class WebSockets implements WebSocketRoute {
   readonly path = '/v1/ws';
   readonly maxMessageBytes: number;
-  readonly #forwardRest: string | undefined;
+  readonly #restNode: RestNode | undefined;
   readonly #dependencies: WebSocketsDependencies;
   readonly #forwarded: ForwardingMetrics;
   readonly #clients = new Set<WsClient>();
@@ -44,12 +45,11 @@ export class WebSockets implements WebSocketRoute {
   #timer: Timer | undefined;
   #isClosed = false;
 
-  constructor(options: { readonly forwardRest: string | undefined }, dependencies: WebSocketsDependencies) {
-    this.#forwardRest = options.forwardRest;
+  constructor(options: { readonly restNode: RestNode | undefined }, dependencies: WebSocketsDependencies) {
+    this.#restNode = options.restNode;
     this.#dependencies = dependencies;
     this.#forwarded = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
-    this.maxMessageBytes =
-      options.forwardRest === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
+    this.maxMessageBytes = options.restNode === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
   }
 
   accept(socket: WebSocket, { headers }: IncomingMessage, context: WebSocketContext): void {
@@ -64,7 +64,7 @@ export class WebSockets implements WebSocketRoute {
     }
     const { feed, clock } = this.#dependencies;
     const client: WsClient = new WsClient(
-      { socket, headers, forwardRest: this.#forwardRest },
+      { socket, headers, restNode: this.#restNode },
       {
         ...{ feed, clock, context, forwarded: this.#forwarded },
         onClose: () => {

@@ -3,6 +3,7 @@ import type { WebSocket } from 'ws';
 import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import type { WebSocketContext } from '../http/types.js';
 import type { ForwardedOutcome, ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import { ApiError } from '../view/ApiError.js';
@@ -32,8 +33,8 @@ export interface WsClientOptions {
   readonly socket: WebSocket;
   /** The headers of its handshake. */
   readonly headers: IncomingHttpHeaders;
-  /** Base address of a node's REST interface, for the topics that the index does not serve. */
-  readonly forwardRest: string | undefined;
+  /** For the topics that the index does not serve. */
+  readonly restNode: RestNode | undefined;
 }
 
 export interface WsClientDependencies {
@@ -65,7 +66,7 @@ export class WsClient {
   /** The client has sent something since the last check. */
   #hasShownLife = true;
 
-  constructor({ socket, headers, forwardRest }: WsClientOptions, dependencies: WsClientDependencies) {
+  constructor({ socket, headers, restNode }: WsClientOptions, dependencies: WsClientDependencies) {
     const { clock } = dependencies;
     this.#socket = socket;
     this.#paced = new PacedSocket(socket, {
@@ -74,9 +75,9 @@ export class WsClient {
     });
     this.#dependencies = dependencies;
     this.#idleSinceMs = clock.monotonic();
-    if (forwardRest !== undefined) {
+    if (restNode !== undefined) {
       const [onText, onLost] = [(text: string) => this.#pass(text), () => this.#nodeLost()];
-      this.#node = new NodeSocket({ to: forwardRest, headers }, { clock, onText, onLost });
+      this.#node = new NodeSocket({ node: restNode, headers }, { clock, onText, onLost });
     }
     socket.on('pong', () => (this.#hasShownLife = true));
     socket.on('message', (data, isBinary) => {

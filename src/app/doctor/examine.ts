@@ -4,6 +4,8 @@ import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
+import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
+import type { CredentialSources } from '../guard/nodeMetadata.js';
 import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { checkClock } from './checks/clockCheck.js';
@@ -59,10 +61,11 @@ export async function examine(
     // A process that only serves readers asks no node.
     if (config.roles.every((role) => role === 'api'))
       return [ok('This process only serves readers and asks no node.')];
-    surveys = await surveyNodes(config, clock);
+    const sources = await credentialSources(config);
+    surveys = await surveyNodes(config, sources, clock);
     const heads = surveys.flatMap(({ head }) => head?.height ?? []);
     const fromHeight = stored.coverage.at(-1)?.to ?? Math.max(0, ...heads);
-    const peers = await surveyPeers(config, fromHeight, clock);
+    const peers = await surveyPeers(config, sources, fromHeight, clock);
     return [...checkNodes(config, { surveys, stored }), ...checkPeers(config, peers)];
   });
   await check('clock', () => checkClock(surveys, { isPublic: PUBLIC.includes(config.network) }));
@@ -71,7 +74,9 @@ export async function examine(
     return checkDisk(config, { stored, heightsToCome }, clock);
   });
   await check('ports', () => checkPorts(config, facts));
-  await check('exposure', () => checkExposure(config, { clock }));
+  await check('exposure', async () =>
+    checkExposure(config, { clock, nodes: knownNodes(config, await readShippedSporks(config.network)) }),
+  );
   await check('configuration', () => checkConfiguration(loaded));
   return verdicts;
 }
@@ -95,21 +100,35 @@ async function within(
   }
 }
 
+/** What the nodes want, as far as the files can be used: the exposure check reports those that cannot. */
+async function credentialSources(config: DaemonConfig): Promise<CredentialSources> {
+  const { access, network, peerTokenFile } = config;
+  const { metadataFile } = access;
+  const nodes = knownNodes(config, await readShippedSporks(network));
+  const usable = async <T>(reading: Promise<T>): Promise<T | undefined> => reading.catch(() => undefined);
+  const metadata = metadataFile && (await usable(readNodeMetadata(metadataFile, { access, nodes })));
+  const token = peerTokenFile && (await usable(readPeerToken(peerTokenFile)));
+  return { metadata: () => metadata || undefined, metadataFile, peerToken: () => token };
+}
+
 /** All nodes at once, each once, even if it is configured for two purposes. */
 function surveyNodes(
-  { access, accessNodes, edi }: DaemonConfig,
+  { access, accessNodes, edi, peers }: DaemonConfig,
+  sources: CredentialSources,
   clock: Clock,
 ): Promise<readonly NodeSurvey[]> {
   const feedNodes = edi.enabled ? edi.nodes.map(parseEndpoint) : [];
   const feeds = new Set(feedNodes.map(({ name }) => name));
   const byName = new Map([...accessNodes.map(parseEndpoint), ...feedNodes].map((each) => [each.name, each]));
   const { maxMessageBytes } = access;
+  const peerNames = new Set(peers.map((peer) => parseEndpoint(peer).name));
   return Promise.all(
     [...byName.values()].map((endpoint) =>
       surveyNode(
         {
           ...{ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
           asksExecutionData: feeds.has(endpoint.name),
+          credentials: credentialsFor(endpoint, peerNames.has(endpoint.name), sources),
         },
         { clock },
       ),
@@ -117,20 +136,20 @@ function surveyNodes(
   );
 }
 
-async function surveyPeers(
-  { access, peers, peerTokenFile }: DaemonConfig,
+function surveyPeers(
+  { access, peers }: DaemonConfig,
+  sources: CredentialSources,
   fromHeight: number,
   clock: Clock,
 ): Promise<readonly NodeSurvey[]> {
-  // The exposure check reports a file without a token.
-  const token = peerTokenFile && (await readPeerToken(peerTokenFile).catch(() => undefined));
   const { maxMessageBytes } = access;
   return Promise.all(
-    peers.map((peer) =>
+    peers.map(parseEndpoint).map((endpoint) =>
       surveyNode(
         {
-          ...{ endpoint: parseEndpoint(peer), maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
-          ...{ asksExecutionData: false, peer: { token: () => token, fromHeight } },
+          ...{ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
+          ...{ asksExecutionData: false, peer: { fromHeight } },
+          credentials: credentialsFor(endpoint, true, sources),
         },
         { clock },
       ),

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
 import { digestOf } from '../../api/index.js';
 import type { ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
@@ -7,6 +8,8 @@ import { AbortError, isAbort, Listeners, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from './certificate.js';
 import type { Certificate } from './certificate.js';
+import { credentialsFor, knownNodes, readNodeMetadata } from './nodeMetadata.js';
+import type { MetadataByNode } from './nodeMetadata.js';
 import { readPeerToken, readTokens } from './tokens.js';
 import type { KnownToken } from './tokens.js';
 import { WatchedSecret } from './WatchedSecret.js';
@@ -36,7 +39,10 @@ export interface OwnAccess {
   readonly token?: string;
 }
 
-/** Certificate and tokens of the read API, and the token for peers, from their files, for as long as the daemon runs. */
+/**
+ * Certificate and tokens of the read API, the token for peers, and the metadata for nodes, from their files, for as long as
+ * the daemon runs.
+ */
 export class SecretFiles {
   readonly #clock: Clock;
   readonly #metrics: SecretFilesDependencies['metrics'];
@@ -44,16 +50,24 @@ export class SecretFiles {
   readonly #certificate: WatchedSecret<Certificate> | undefined;
   readonly #tokens: WatchedSecret<readonly KnownToken[]> | undefined;
   readonly #peerToken: WatchedSecret<string> | undefined;
+  readonly #metadata: WatchedSecret<MetadataByNode> | undefined;
+  readonly #metadataFile: string | undefined;
+  /** The nodes that may be called, by name. */
+  readonly #known: ReadonlySet<string>;
+  readonly #logger: Logger;
   /** For commands of users who may read the data directory. */
   readonly #ownToken: string | undefined;
   readonly #changed = new Listeners();
   #reloadWanted = new AbortController();
+  /** Nodes of the metadata file that the log has named as unknown. */
+  #unknown = '';
 
   /** Expected errors: OperatorError `configuration`: what is wrong with which file. */
   static async open(
-    { api, peerTokenFile, roles }: Pick<DaemonConfig, 'api' | 'peerTokenFile' | 'roles'>,
-    dependencies: SecretFilesDependencies,
+    config: DaemonConfig,
+    { sporks, ...dependencies }: SecretFilesDependencies & { readonly sporks: SporkTable },
   ): Promise<SecretFiles> {
+    const { access, api, peerTokenFile, roles } = config;
     const { tls, tokensFile, tokensFor } = roles.includes('api') ? api : NOTHING_SERVED;
     const { certificateFile, clientCaFile, keyFile } = tls;
     const watched = <T>(
@@ -84,7 +98,20 @@ export class SecretFiles {
       nameOf: digestOf,
       describe: () => ({}),
     }));
-    return new SecretFiles({ certificate, peerToken, tokens, tokensFor }, dependencies);
+    const { metadataFile } = access;
+    const nodes = metadataFile === undefined ? [] : knownNodes(config, sporks);
+    const metadata = await watched<MetadataByNode>(metadataFile, (path) => ({
+      kind: 'node_metadata',
+      paths: [path],
+      read: () => readNodeMetadata(path, { access, nodes }),
+      nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
+      describe: (byNode) => ({ nodes: [...byNode.keys()] }),
+    }));
+    const known = new Set(nodes.map(({ name }) => name));
+    return new SecretFiles(
+      { certificate, peerToken, tokens, tokensFor, metadata, metadataFile, known },
+      dependencies,
+    );
   }
 
   private constructor(
@@ -93,9 +120,16 @@ export class SecretFiles {
       readonly tokens: WatchedSecret<readonly KnownToken[]> | undefined;
       readonly peerToken: WatchedSecret<string> | undefined;
       readonly tokensFor: ApiSecrets['tokensFor'];
+      readonly metadata: WatchedSecret<MetadataByNode> | undefined;
+      readonly metadataFile: string | undefined;
+      readonly known: ReadonlySet<string>;
     },
-    { clock, metrics }: SecretFilesDependencies,
+    { clock, logger, metrics }: SecretFilesDependencies,
   ) {
+    this.#metadata = files.metadata;
+    this.#metadataFile = files.metadataFile;
+    this.#known = files.known;
+    this.#logger = logger;
     this.#clock = clock;
     this.#metrics = metrics;
     this.#certificate = files.certificate;
@@ -104,7 +138,7 @@ export class SecretFiles {
     this.#tokensFor = files.tokensFor;
     const isGuarded = files.tokens !== undefined || files.certificate?.value.identity.clientCa !== undefined;
     this.#ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
-    this.#measure();
+    this.#taken();
   }
 
   /** The current certificate and tokens of the ports. */
@@ -118,9 +152,18 @@ export class SecretFiles {
     };
   }
 
-  /** Sent to peers only. */
-  peerToken(): string | undefined {
-    return this.#peerToken?.value;
+  /** What calls to a node carry. The token for peers is sent to peers only. */
+  credentialsFor(endpoint: Endpoint, isPeer: boolean): CallCredentials {
+    return credentialsFor(endpoint, isPeer, {
+      metadata: () => this.#metadata?.value,
+      metadataFile: this.#metadataFile,
+      peerToken: () => this.#peerToken?.value,
+    });
+  }
+
+  /** What forwarded calls to each node carry. */
+  nodeMetadata(): MetadataByNode {
+    return this.#metadata?.value ?? new Map();
   }
 
   ownAccess(): OwnAccess {
@@ -142,7 +185,9 @@ export class SecretFiles {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const watched = [this.#certificate, this.#tokens, this.#peerToken].filter((each) => each !== undefined);
+    const watched = [this.#certificate, this.#tokens, this.#peerToken, this.#metadata].filter(
+      (each) => each !== undefined,
+    );
     while (watched.length > 0) {
       try {
         await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#reloadWanted.signal]));
@@ -155,12 +200,19 @@ export class SecretFiles {
       let hasChanged = false;
       for (const each of watched) hasChanged = (await each.look({ isWanted })) || hasChanged;
       if (!hasChanged) continue;
-      this.#measure();
+      this.#taken();
       this.#changed.tell();
     }
   }
 
-  #measure(): void {
+  /** Every file is in use now as it is. */
+  #taken(): void {
+    const unknown = [...this.nodeMetadata().keys()].filter((name) => !this.#known.has(name)).join();
+    if (unknown !== '' && unknown !== this.#unknown) {
+      const advice = 'compare them with accessNodes, edi.nodes, peers and api.forwardRest';
+      this.#logger.warn({ nodes: unknown, advice }, 'access.metadataFile names nodes that are not called');
+    }
+    this.#unknown = unknown;
     const leaf = this.#certificate?.value.leaf;
     if (leaf !== undefined) this.#metrics.certificateExpires.set(expiryOf(leaf).getTime() / 1_000);
   }

@@ -4,7 +4,7 @@ import { OperatorError } from '../../runtime/index.js';
 
 /** How a secret is read from files. */
 export interface SecretSource<T> {
-  readonly kind: 'certificate' | 'tokens' | 'peer_token';
+  readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
   readonly paths: readonly string[];
   /** Expected errors: OperatorError. */
   read(): Promise<T>;

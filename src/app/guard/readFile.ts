@@ -11,13 +11,21 @@ export async function readSmallFile(path: string, setting: string): Promise<stri
     try {
       const { size } = await file.stat();
       if (size > MAX_BYTES) throw new Error(`it has ${size} bytes; at most ${MAX_BYTES} are allowed`);
-      return await file.readFile('utf8');
+      // Some editors begin a file with a byte order mark.
+      return (await file.readFile('utf8')).replace(/^\uFEFF/, '');
     } finally {
       await file.close();
     }
   } catch (error) {
-    throw unusable(path, setting, messageOf(error), error);
+    throw unusable(path, setting, `${messageOf(error)}${adviceOn(error)}`, error);
   }
+}
+
+function adviceOn(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'ENOENT') return '; check the path';
+  if (code === 'EACCES') return '; let the user that runs the daemon read it';
+  return code === 'EISDIR' ? '; name the file in it' : '';
 }
 
 /** The error for a configured file that cannot be used. `why` also says what to do. */

@@ -1,5 +1,5 @@
 import { AccessNetwork } from '../../access/index.js';
-import type { OpenChannel, OpenNode } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalizationListener } from '../../finality/index.js';
@@ -30,8 +30,8 @@ export interface IndexingDependencies extends Omit<
   readonly loopLateMs?: ((dueMs: number) => number) | undefined;
   /** Default: gRPC. */
   readonly openChannel?: OpenChannel | undefined;
-  /** Sent to peers only. Default: none. */
-  readonly peerToken?: (() => string | undefined) | undefined;
+  /** What calls to a node carry. Default: nothing. */
+  readonly credentialsFor?: AccessNetworkDependencies['credentialsFor'];
 }
 
 /** The user agent that nodes see. */
@@ -42,7 +42,7 @@ export function userAgent(): string {
 /** Builds the access nodes, the listener and the backfill of a daemon. No node is called before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
-  const { openNode, openChannel, peerToken, room } = dependencies;
+  const { openNode, openChannel, credentialsFor, room } = dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -63,7 +63,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
         metrics,
         openNode,
         openChannel,
-        peerToken,
+        credentialsFor,
         sharers: queue && (() => queue.liveWorkers()),
       },
       expectation: () => ({

@@ -1,7 +1,7 @@
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { systemClock, wasAborted } from '../../runtime/index.js';
+import { systemClock, wasAborted, withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
@@ -51,11 +51,12 @@ export async function seedStore(
   from: string,
   { clock, logger, signal }: { readonly clock: Clock; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<'ready' | 'stopped'> {
+  const shown = { from: withoutUrlPaths(from) };
   if (config.store === undefined && (await holdsData(storePathOf(config.dataDir)))) {
-    logger.info({ from }, 'there is a store already; the snapshot is not used');
+    logger.info(shown, 'there is a store already; the snapshot is not used');
     return 'ready';
   }
-  logger.info({ from }, 'restoring a snapshot; the daemon serves once it has been verified');
+  logger.info(shown, 'restoring a snapshot; the daemon serves once it has been verified');
   let loggedAtMs = clock.monotonic();
   const onProgress = (progress: RestoreProgress): void => {
     if (clock.monotonic() - loggedAtMs < LOG_EVERY_MS) return;

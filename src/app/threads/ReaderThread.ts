@@ -1,5 +1,4 @@
 import { ApiError } from '../../api/index.js';
-import type { ApiSecrets } from '../../api/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
 import { AbortError, asError, doublingMs, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
@@ -7,7 +6,13 @@ import { ReaderExaminations } from './ReaderExaminations.js';
 import { DOWN_AFTER_MS, ReaderInstance } from './ReaderInstance.js';
 import type { ReaderEvent, ReaderSources } from './ReaderInstance.js';
 import { ReaderScrapes } from './ReaderScrapes.js';
-import type { Examination, ReaderAddresses, ReaderOptions, ReaderSettings } from './messages.js';
+import type {
+  Examination,
+  ReaderAddresses,
+  ReaderOptions,
+  ReaderSecrets,
+  ReaderSettings,
+} from './messages.js';
 import type { StartReader } from './startWorker.js';
 
 /** How often the thread is checked. The state and its surroundings are sent at least this often. */
@@ -99,9 +104,9 @@ export class ReaderThread {
   }
 
   /** Like `change`. */
-  secure(secrets: ApiSecrets): void {
-    this.#options = { ...this.#options, secrets };
-    this.#current?.post({ kind: 'secrets', secrets });
+  secure(secrets: ReaderSecrets): void {
+    this.#options = { ...this.#options, ...secrets };
+    this.#current?.post({ kind: 'secrets', ...secrets });
   }
 
   /** Profiles the thread. Expected errors: ApiError (503) when that is not possible now. */

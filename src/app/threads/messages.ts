@@ -1,4 +1,4 @@
-import type { AdmissionEnd, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
+import type { AdmissionEnd, AdmittedCall, Endpoint, NodeMetadata, NotAdmitted } from '../../access/index.js';
 import type { ApiSecrets, NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Identifier } from '../../flow/index.js';
@@ -18,6 +18,8 @@ export interface ReaderOptions {
   readonly api: Omit<DaemonConfig['api'], 'store' | 'tls' | 'tokensFile' | 'tokensFor'>;
   /** Absent: nothing guards the ports. */
   readonly secrets?: ApiSecrets;
+  /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */
+  readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata>;
   readonly accessNodes: readonly string[];
   readonly maxMessageBytes: number;
   readonly userAgent: string;
@@ -25,6 +27,9 @@ export interface ReaderOptions {
   /** Memory of an `EndGate`. */
   readonly gate: SharedArrayBuffer;
 }
+
+/** The secrets of a reader thread, which can change while it runs. */
+export type ReaderSecrets = Required<Pick<ReaderOptions, 'secrets' | 'nodeMetadata'>>;
 
 /** A profile of a reader thread. */
 export type Examination = { readonly of: 'cpu'; readonly durationMs: number } | { readonly of: 'heap' };
@@ -92,7 +97,7 @@ export type ToReader =
   | { readonly kind: 'makeWay'; readonly id: number }
   | { readonly kind: 'examine'; readonly id: number; readonly wanted: Examination }
   | { readonly kind: 'settings'; readonly settings: ReaderSettings }
-  | { readonly kind: 'secrets'; readonly secrets: ApiSecrets }
+  | ({ readonly kind: 'secrets' } & ReaderSecrets)
   | { readonly kind: 'scrape' }
   /** Stop gracefully. */
   | { readonly kind: 'stop' };

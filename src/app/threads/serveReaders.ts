@@ -1,11 +1,12 @@
 import { Forwarder } from '../../access/index.js';
+import type { NodeMetadata } from '../../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
-import type { ApiSecrets } from '../../api/index.js';
 import { createReaderMetrics, ProfilingError, ThreadProfiler } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { AbortError, EndGate, isAbort, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelReplica, loadPostgres } from '../../storage/index.js';
+import { restNode } from '../guard/nodeMetadata.js';
 import { IndexerLink } from './IndexerLink.js';
 import { LinkedLogger } from './LinkedLogger.js';
 import type {
@@ -15,6 +16,7 @@ import type {
   Port,
   ReaderAddresses,
   ReaderOptions,
+  ReaderSecrets,
   ReaderSettings,
   ToReader,
 } from './messages.js';
@@ -35,7 +37,7 @@ interface Servers {
   /** Call it when there is a new state. */
   notify(): void;
   setLimits(settings: ReaderSettings): void;
-  secure(secrets: ApiSecrets): void;
+  secure(secrets: ReaderSecrets): void;
   close(): Promise<void>;
 }
 
@@ -54,7 +56,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   let opening: Promise<Servers | undefined> | undefined;
   let servers: Servers | undefined;
   let settings: ReaderSettings | undefined;
-  let secrets: ApiSecrets | undefined;
+  let secrets: ReaderSecrets | undefined;
   const stopping = new AbortController();
   const profiler = new ThreadProfiler({ clock });
   const examine = async (wanted: Examination): Promise<ExaminationOutcome> => {
@@ -110,7 +112,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
           servers?.setLimits(settings);
           break;
         case 'secrets':
-          secrets = message.secrets;
+          secrets = message;
           servers?.secure(secrets);
           break;
         case 'scrape':
@@ -156,15 +158,26 @@ async function openServers(
       : (await loadPostgres()).PostgresReplica.open({ url: storeUrl });
   replica.show(link.moment.shown);
   const common = { clock, logger, fail, metrics };
+  let { nodeMetadata } = options;
+  const metadataFor = (node: string): NodeMetadata => nodeMetadata?.get(node) ?? {};
+  const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;
   const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
   const api = new ApiServer(
     { ...config, secrets, chainId, version },
-    { ...common, feed, reader: replica, status: link, work: link, forwardingOff: () => link.forwardingOff() },
+    {
+      ...common,
+      feed,
+      reader: replica,
+      status: link,
+      work: link,
+      forwardingOff: () => link.forwardingOff(),
+      restMetadata: () => metadataFor(restName),
+    },
   );
   const forwarder = config.forward
     ? new Forwarder(
         { maxMessageBytes, userAgent },
-        { clock, metrics, nodes: () => link.forwardingNodes(), desk: link },
+        { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), desk: link },
       )
     : undefined;
   const { grpcPort, host, maxConnections, ratePerSecondPerAddress } = config;
@@ -204,8 +217,9 @@ async function openServers(
       grpc?.setLimits(settings);
     },
     secure: (next) => {
-      api.secure(next);
-      grpc?.secure(next);
+      api.secure(next.secrets);
+      grpc?.secure(next.secrets);
+      ({ nodeMetadata } = next);
     },
     close,
   };

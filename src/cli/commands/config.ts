@@ -1,12 +1,12 @@
 import { checkDatabaseUrls } from '../../app/index.js';
 import { configurationReference, daemonSettings } from '../../config/index.js';
-import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
+import { maskedEndpoint, OperatorError, withoutUrlPaths } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { configActions } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
 
-/** The keys whose values may contain credentials. */
+/** The keys whose values are endpoints. */
 const endpointKeys: ReadonlySet<string> = new Set([
   'accessNodes',
   'edi.nodes',
@@ -34,7 +34,7 @@ export async function config(invocation: Invocation, terminal: Terminal): Promis
   }
   const { effective, origins } = loaded;
   const printable = Object.fromEntries(
-    Object.entries(effective).map(([key, value]) => [key, endpointKeys.has(key) ? masked(value) : value]),
+    Object.entries(effective).map(([key, value]) => [key, masked(value, endpointKeys.has(key))]),
   );
   const width = Math.max(...Object.keys(printable).map((key) => key.length));
   for (const [key, value] of Object.entries(printable)) {
@@ -43,8 +43,9 @@ export async function config(invocation: Invocation, terminal: Terminal): Promis
   return 'done';
 }
 
-/** Endpoint URLs may contain credentials, which are never printed. */
-function masked(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(masked);
-  return typeof value === 'string' ? maskedEndpoint(value) : value;
+/** Addresses may contain credentials, which are never printed. */
+function masked(value: unknown, isEndpoint: boolean): unknown {
+  if (Array.isArray(value)) return value.map((each) => masked(each, isEndpoint));
+  if (typeof value !== 'string') return value;
+  return isEndpoint ? maskedEndpoint(value) : withoutUrlPaths(value);
 }

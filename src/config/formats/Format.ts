@@ -1,4 +1,4 @@
-import { quoted, shortened, withoutCredentials } from '../../runtime/index.js';
+import { quoted, shortened, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
 import { FormatError } from './FormatError.js';
 
 /** How a setting's value is written, checked and described. */
@@ -22,6 +22,6 @@ export function refuse(value: unknown, allowed: string): never {
   const shown =
     typeof value === 'string'
       ? quoted(withoutCredentials(value))
-      : shortened(withoutCredentials(JSON.stringify(value)));
+      : shortened(withoutUrlPaths(withoutCredentials(JSON.stringify(value))));
   throw new FormatError(`${shown} is not ${allowed}`);
 }

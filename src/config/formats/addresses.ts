@@ -1,3 +1,4 @@
+import { maskedEndpoint } from '../../runtime/index.js';
 import { refuse } from './Format.js';
 import { list } from './combined.js';
 import type { Format } from './Format.js';
@@ -8,14 +9,13 @@ const MAX_ADDRESS_LENGTH = 2_048;
 export const httpAddress: Format<string> = (() => {
   const allowed = 'an address such as https://host, or http://host:port/path, to which /v1/… is added';
   const check = (value: unknown): string => {
-    if (typeof value !== 'string' || value.length > MAX_ADDRESS_LENGTH || /[\s\\]/.test(value)) {
-      return refuse(value, allowed);
-    }
-    if (!/^https?:\/\/[^/]/i.test(value) || !URL.canParse(value)) return refuse(value, allowed);
+    if (typeof value !== 'string' || value.length > MAX_ADDRESS_LENGTH) return refuse(value, allowed);
+    const refused = (): never => refuse(maskedEndpoint(value), allowed);
+    if (/[\s\\]/.test(value) || !/^https?:\/\/[^/]/i.test(value) || !URL.canParse(value)) return refused();
     const { hostname, username, password, search, hash, pathname } = new URL(value);
     const path = pathname.replace(/\/+$/, '');
     const isBase = hostname !== '' && search === '' && hash === '' && !/[?#]/.test(value);
-    if (!isBase || username + password !== '' || /(?:^|\/)v1$/.test(path)) return refuse(value, allowed);
+    if (!isBase || username + password !== '' || /(?:^|\/)v1$/.test(path)) return refused();
     return new URL(value).origin + path;
   };
   return { allowed, check, parse: check };

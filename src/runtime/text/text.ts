@@ -1,3 +1,5 @@
+import { withoutUrlPaths } from './credentials.js';
+
 /** Characters that control a terminal or reorder text. */
 const ACTING = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 /** A text that can appear in a sentence without quotes. */
@@ -17,14 +19,14 @@ export function shortened(text: string): string {
   return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text;
 }
 
-/** Quotes and shortens a foreign text for a message. */
+/** Quotes and shortens a foreign text for a message, without the paths of URLs in it. */
 export function quoted(text: string): string {
-  return escaped(JSON.stringify(shortened(text)));
+  return escaped(JSON.stringify(shortened(withoutUrlPaths(text))));
 }
 
 /** Like `quoted`, but ordinary words get no quotes. */
 export function named(text: string): string {
-  return text.length <= MAX_QUOTED && PLAIN.test(text) ? text : quoted(text);
+  return text.length <= MAX_QUOTED && PLAIN.test(text) && withoutUrlPaths(text) === text ? text : quoted(text);
 }
 
 /** Makes a message fit a terminal and a log line: one line, and a long one loses its middle. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdir, readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Unpack } from 'tar';
-import { childOf, messageOf, OperatorError } from '../../runtime/index.js';
+import { childOf, maskedEndpoint, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../StorageError.js';
 import { syncDirectory } from './syncDirectory.js';
@@ -129,9 +129,8 @@ async function syncFiles(directory: string): Promise<void> {
 }
 
 function unusable(url: string, why: string, cause?: unknown): OperatorError {
-  return new OperatorError('usage', `Cannot get a snapshot from ${url}: ${why}. Check the address.`, {
-    cause,
-  });
+  const what = `Cannot get a snapshot from ${maskedEndpoint(url)}: ${why}. Check the address.`;
+  return new OperatorError('usage', what, { cause });
 }
 
 /** Errors of the disk are passed on unchanged. */
@@ -141,6 +140,6 @@ function failureOf(url: string, error: unknown): Error {
 }
 
 function broken(url: string, why: string, cause?: unknown): StorageError {
-  const what = `The snapshot ${url} cannot be unpacked, and nothing of it was taken: ${why}. Take another one.`;
+  const what = `The snapshot ${maskedEndpoint(url)} cannot be unpacked, and nothing of it was taken: ${why}. Take another one.`;
   return new StorageError('corrupt', what, { cause });
 }

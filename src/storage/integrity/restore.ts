@@ -1,6 +1,7 @@
 import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
+import { withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { exists } from '../files/exists.js';
 import { copyFilesInUse } from '../files/filesInUse.js';
@@ -64,7 +65,7 @@ export async function restoreStore(
     const [damage] = report.damages;
     if (damage !== undefined) {
       const others = report.damageCount > 1 ? ` (and ${report.damageCount - 1} more)` : '';
-      const what = `The snapshot ${from} is damaged, and nothing of it was taken: ${damage.message}${others}. Take another one.`;
+      const what = `The snapshot ${withoutUrlPaths(from)} is damaged, and nothing of it was taken: ${damage.message}${others}. Take another one.`;
       throw new StorageError('corrupt', what, { damage: damage.message });
     }
     await rename(partial, path);
@@ -84,6 +85,6 @@ async function storeIn(from: string): Promise<string> {
   }
   throw new StorageError(
     'missing',
-    `There is no snapshot at ${from}: neither it nor ${join(from, 'index')} holds a store.`,
+    `There is no snapshot at ${withoutUrlPaths(from)}: neither it nor a directory "index" in it holds a store.`,
   );
 }

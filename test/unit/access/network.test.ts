@@ -85,8 +85,8 @@ describe('a peer', () => {
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
   });
 
-  it('gets the token for peers, and access nodes do not', () => {
-    const brought = new Map<string, string | undefined>();
+  it('gets the credentials for peers, and every access node its own', () => {
+    const brought = new Map<string, unknown>();
     new AccessNetwork(
       {
         ...{ accessNodes: ['a:1'], peers: ['p:1'], sporks: [], ratePerSecond: 0 },
@@ -97,16 +97,19 @@ describe('a peer', () => {
         expectation: () => {
           throw new Error('nobody is asked');
         },
-        peerToken: () => 'the token',
+        credentialsFor: ({ name }, isPeer) => ({
+          metadata: () => ({ 'x-token': `of ${name}${isPeer ? ', a peer' : ''}` }),
+          mend: () => '',
+        }),
         openChannel: (options, dependencies) => {
-          brought.set(options.endpoint.name, dependencies.token?.());
+          brought.set(options.endpoint.name, dependencies.metadata?.());
           return openRpcChannel(options, dependencies);
         },
       },
     ).close();
     expect([...brought]).toEqual([
-      ['a:1', undefined],
-      ['p:1', 'the token'],
+      ['a:1', { 'x-token': 'of a:1' }],
+      ['p:1', { 'x-token': 'of p:1, a peer' }],
     ]);
   });
 

@@ -5,6 +5,7 @@ import {
   OperatorError,
   quoted,
   withoutCredentials,
+  withoutUrlPaths,
 } from '../../../src/runtime/index.js';
 
 describe('what is put before an operator', () => {
@@ -32,14 +33,57 @@ describe('what is put before an operator', () => {
     expect(maskedEndpoint('grpc://node:9000')).toBe('grpc://node:9000');
   });
 
+  it('repeats no path of a URL: providers put tokens there', () => {
+    const TOKEN = 'k3y-0123456789';
+    for (const [text, shown] of [
+      [`grpcs://node:443/v1/${TOKEN}`, 'grpcs://node:443/***'],
+      [`node:443/${TOKEN}`, 'node:443/***'],
+      [`node.example/${TOKEN}`, 'node.example/***'],
+      [`https://node.example?key=${TOKEN}`, 'https://node.example?***'],
+      [`https://node.example#${TOKEN}`, 'https://node.example#***'],
+      [`grpcs://${TOKEN}/x@node:1/${TOKEN}?${TOKEN}`, 'grpcs://***@node:1/***'],
+      [`grpcs:/node/${TOKEN}`, 'grpcs:/***'],
+      [`grpcs://node:${TOKEN}`, 'grpcs://node:***'],
+      ['grpc://[::1]:9000/', 'grpc://[::1]:9000/'],
+      ['https://node.example', 'https://node.example'],
+      [`postgres://me:${TOKEN}@db:1/flow?sslmode=${TOKEN}`, 'postgres://***@db:1/flow?***'],
+    ] as const)
+      expect(maskedEndpoint(text)).toBe(shown);
+
+    const sentences = [
+      `Cannot use grpcs://node:443/v1/${TOKEN}: why.`,
+      `{"msg":"a","to":"https://node.example/${TOKEN}/x?y=${TOKEN}","n":1}`,
+      `see ws://[::1]:1/${TOKEN}, then stop`,
+    ];
+    for (const text of sentences) {
+      const { message } = new OperatorError('usage', text);
+      expect(message).not.toContain(TOKEN);
+      expect(message).toContain('/***');
+      expect(message.at(-1)).toBe(text.at(-1));
+    }
+    for (const text of [`http://127.0.0.1:7180/${TOKEN}`, `node:443/${TOKEN}`, `https://n.example/${TOKEN}`]) {
+      expect(quoted(text)).not.toContain(TOKEN);
+      expect(named(text)).not.toContain(TOKEN);
+    }
+    for (const text of ['/var/lib/flow', 'docs/operations.md', 'http://[::1]:7180/status', 'at 10:30, 5/6']) {
+      expect(withoutCredentials(text)).toBe(text);
+      expect(withoutUrlPaths(text)).toBe(text.replace('/status', '/***'));
+    }
+  });
+
   it('is made in time that grows with the text, not with its square', () => {
     for (const text of [
       `${'a'.repeat(2_000_000)}@`,
       'ab+'.repeat(500_000) + '@',
       '://a'.repeat(500_000) + ' @',
       `a://${'b'.repeat(2_000_000)}`,
-    ])
-      expect(withoutCredentials(text)).toHaveLength(text.length);
+      'a:1'.repeat(500_000),
+    ]) {
+      expect([text.length, '://a://a:/*** @'.length]).toContain(withoutCredentials(text).length);
+      expect(withoutUrlPaths(text)).toBeTypeOf('string');
+      expect(maskedEndpoint(text)).toBeTypeOf('string');
+    }
+    expect(withoutCredentials(`a://b/${'.'.repeat(2_000_000)}c`)).toBe('a://b/***');
     expect(withoutCredentials(`${'a'.repeat(100)}grpc://me:secret@node:1`)).not.toContain('secret');
   });
 

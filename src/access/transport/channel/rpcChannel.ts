@@ -1,5 +1,5 @@
 import { CallFailure } from './CallFailure.js';
-import { Metadata, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import type { ChannelInterface, Client } from '@grpc/grpc-js';
 import type { Clock } from '../../../runtime/index.js';
 import { abortReason } from '../../../runtime/index.js';
@@ -7,7 +7,9 @@ import { CancelBudget } from '../limits/CancelBudget.js';
 import { openClient } from './openClient.js';
 import { DrainWatch } from './DrainWatch.js';
 import type { Endpoint } from '../endpoint.js';
+import type { NodeMetadata } from '../ports.js';
 import type { CallStatus } from '../upstreamErrors.js';
+import { metadataFor, withoutValues } from './sentMetadata.js';
 
 /**
  * Bytes of one stream that may be in transit, or buffered here for a paused reader. It bounds a stream per round trip:
@@ -68,8 +70,8 @@ export interface Channel {
 
 export interface ChannelDependencies {
   readonly clock: Clock;
-  /** The bearer token of each call, read for each call. Default: none. */
-  readonly token?: (() => string | undefined) | undefined;
+  /** What each call carries, read for each call. Default: nothing. */
+  readonly metadata?: (() => NodeMetadata) | undefined;
 }
 
 /** Opens the channel to a node. */
@@ -97,14 +99,14 @@ interface Connection {
 class RpcChannel implements Channel {
   readonly #options: ChannelOptions;
   readonly #clock: Clock;
-  readonly #token: ChannelDependencies['token'];
+  readonly #metadata: () => NodeMetadata;
   #connection: Connection;
   #closed = false;
 
   constructor(options: ChannelOptions, dependencies: ChannelDependencies) {
     this.#options = options;
     this.#clock = dependencies.clock;
-    this.#token = dependencies.token;
+    this.#metadata = dependencies.metadata ?? (() => NOTHING);
     this.#connection = this.#connect();
   }
 
@@ -199,10 +201,8 @@ class RpcChannel implements Channel {
     const call = connection.channel.createCall(path, deadline, null, null, null);
     connection.calls += 1;
     let ended = false;
-    const token = this.#token?.();
-    const metadata = new Metadata();
-    if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
-    call.start(metadata, {
+    const sent = this.#metadata();
+    call.start(metadataFor(sent), {
       onReceiveMetadata: () => undefined,
       onReceiveMessage: (message: Buffer) => {
         if (!ended) sink.onMessage(message);
@@ -212,7 +212,7 @@ class RpcChannel implements Channel {
         ended = true;
         connection.calls -= 1;
         this.#closeWhenUnused(connection);
-        sink.onEnd(callStatus);
+        sink.onEnd({ ...callStatus, details: withoutValues(callStatus.details, sent) });
       },
     });
     call.sendMessageWithContext({}, request);
@@ -245,6 +245,7 @@ class RpcChannel implements Channel {
 /** A channel over gRPC, the only kind outside of tests. */
 export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
+const NOTHING: NodeMetadata = {};
 const MADE_WAY: CallStatus = { code: status.OK, details: '' };
 const OVERDUE: CallStatus = {
   code: status.DEADLINE_EXCEEDED,

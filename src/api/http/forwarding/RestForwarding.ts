@@ -1,11 +1,12 @@
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
+import type { NodeMetadata } from '../../../access/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { ForwardingMetrics } from '../../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../../limits/ForwardingMetrics.js';
 import { ApiError } from '../../view/ApiError.js';
-import { passedOn, viaOf } from './forwardedHeaders.js';
+import { requestHeaders } from './forwardedHeaders.js';
 import { writeRefusal } from '../refusals.js';
 import type { RequestForwarding } from '../types.js';
 import { UpstreamExchange } from './UpstreamExchange.js';
@@ -25,9 +26,12 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
-export interface RestForwardingOptions {
-  /** Base address of a node's REST interface; the path of a request is appended. */
+/** A node's REST interface. */
+export interface RestNode {
+  /** Its base address; the path of a request is appended. */
   readonly to: string;
+  /** The headers of each request to it, in lower case, whatever its caller sent. Read for each request. */
+  readonly metadata: () => NodeMetadata;
 }
 
 export interface RestForwardingDependencies {
@@ -41,13 +45,15 @@ export interface RestForwardingDependencies {
 /** Forwards requests under `/v1` to a node's REST interface unchanged, and the responses back. */
 export class RestForwarding implements RequestForwarding {
   readonly #base: URL;
+  readonly #metadata: RestNode['metadata'];
   readonly #agent: Agent;
   readonly #dependencies: RestForwardingDependencies;
   readonly #counts: ForwardingMetrics;
   readonly #exchanges = new Set<UpstreamExchange>();
 
-  constructor(options: RestForwardingOptions, dependencies: RestForwardingDependencies) {
-    this.#base = new URL(options.to);
+  constructor(node: RestNode, dependencies: RestForwardingDependencies) {
+    this.#base = new URL(node.to);
+    this.#metadata = node.metadata;
     this.#dependencies = dependencies;
     this.#counts = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
@@ -77,11 +83,12 @@ export class RestForwarding implements RequestForwarding {
       return;
     }
     const count = this.#counts.begin(method, 'call');
+    const sent = this.#metadata();
     const exchange = new UpstreamExchange(
-      { request, response, own, isSecure: this.#isSecure },
+      { request, response, own, sent, isSecure: this.#isSecure },
       {
         clock: this.#dependencies.clock,
-        open: (isOnNewConnection) => this.#open(request, isOnNewConnection),
+        open: (isOnNewConnection) => this.#open(request, sent, isOnNewConnection),
         onEnd: (outcome) => {
           this.#exchanges.delete(exchange);
           count(outcome);
@@ -102,12 +109,16 @@ export class RestForwarding implements RequestForwarding {
     return this.#base.protocol === 'https:';
   }
 
-  #open({ url = '', method, headers }: IncomingMessage, isOnNewConnection: boolean): ClientRequest {
+  #open(
+    { url = '', method, headers }: IncomingMessage,
+    sent: NodeMetadata,
+    isOnNewConnection: boolean,
+  ): ClientRequest {
     return (this.#isSecure ? httpsRequest : httpRequest)(this.#base, {
       // As text: parsing the caller's path would change it.
       path: this.#base.pathname.replace(/\/$/, '') + url,
       method,
-      headers: { ...passedOn(headers), via: viaOf(headers) },
+      headers: requestHeaders(headers, sent),
       agent: isOnNewConnection ? false : this.#agent,
     });
   }

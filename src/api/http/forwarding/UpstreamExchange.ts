@@ -1,5 +1,7 @@
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, Transform } from 'node:stream';
+import { longestValue, maskValues, withoutValues } from '../../../access/index.js';
+import type { NodeMetadata } from '../../../access/index.js';
 import type { Clock, Timer } from '../../../runtime/index.js';
 import type { ForwardedOutcome } from '../../limits/ForwardingMetrics.js';
 import { ApiError } from '../../view/ApiError.js';
@@ -12,6 +14,7 @@ import { variedBy } from '../responses/ResponseWriter.js';
 const MAX_RESPONSE_BYTES = 256 * 1024 * 1024;
 /** For the connection to the node, encryption included. */
 const CONNECT_TIMEOUT_MS = 5_000;
+const UNAUTHORIZED = 401;
 /** For a node that sends nothing and takes nothing. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
@@ -20,6 +23,8 @@ export interface UpstreamExchangeOptions {
   readonly response: ServerResponse;
   /** What the caller gets unless the node succeeds. */
   readonly own: ApiError | undefined;
+  /** The headers that the node wants, which the caller must not learn from it. */
+  readonly sent: NodeMetadata;
   /** The connection to the node is encrypted. */
   readonly isSecure: boolean;
 }
@@ -119,9 +124,14 @@ export class UpstreamExchange {
   }
 
   #pass(from: IncomingMessage): void {
-    const { request, response, own } = this.#options;
+    const { request, response, own, sent } = this.#options;
     const { statusCode = 502, headers } = from;
     if (this.#isOver) return;
+    // Only we can do something about the credentials that we sent.
+    if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
+      this.#refuse(refusedUs(), 'failed');
+      return;
+    }
     if (own !== undefined && statusCode >= 400) {
       // Read to its end, so that the connection can be kept.
       from.on('error', () => undefined).resume();
@@ -133,13 +143,13 @@ export class UpstreamExchange {
     const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
     const vary = variedBy(headers.vary, response.getHeader('vary'));
     response.writeHead(statusCode, {
-      ...Object.fromEntries(kept),
+      ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, sent)])),
       via: viaOf(headers),
       ...(vary === '' ? {} : { vary }),
       // The rest of an unfinished request is not read: its connection ends with the response.
       ...(request.complete ? {} : { connection: 'close' }),
     });
-    const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved());
+    const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved(), sent);
     from.once('error', () => this.#end('lost'));
     bounded.once('error', () => this.#end('failed'));
     pipeline(from, bounded, response, (error) => {
@@ -180,17 +190,42 @@ export class UpstreamExchange {
   }
 }
 
-/** Passes bytes on, and fails when there are more. */
-function atMost(maxBytes: number, onMoved: () => void): Transform {
+/** Passes bytes on, and fails when there are more. `secrets`: values that they must not hold, even across chunks. */
+function atMost(maxBytes: number, onMoved: () => void, secrets: NodeMetadata = {}): Transform {
+  const keptBytes = Math.max(0, longestValue(secrets) - 1);
   let bytes = 0;
+  let kept: Buffer = Buffer.alloc(0);
   return new Transform({
     transform: (chunk: Buffer, _encoding, done) => {
       bytes += chunk.length;
       onMoved();
-      if (bytes <= maxBytes) done(null, chunk);
-      else done(new Error('more bytes than are passed on'));
+      if (bytes > maxBytes) {
+        done(new Error('more bytes than are passed on'));
+        return;
+      }
+      if (keptBytes === 0) {
+        done(null, chunk);
+        return;
+      }
+      const all = Buffer.concat([kept, chunk]);
+      maskValues(all, secrets);
+      const end = Math.max(0, all.length - keptBytes);
+      kept = all.subarray(end);
+      done(null, all.subarray(0, end));
     },
+    flush: (done) => done(null, kept),
   });
+}
+
+function masked(value: string | string[] | undefined, sent: NodeMetadata): string | string[] | undefined {
+  if (Array.isArray(value)) return value.map((each) => withoutValues(each, sent));
+  return value === undefined ? undefined : withoutValues(value, sent);
+}
+
+function refusedUs(): ApiError {
+  const message =
+    'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
+  return new ApiError(503, 'upstream_refusing', message);
 }
 
 function silent(): ApiError {

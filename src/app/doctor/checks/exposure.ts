@@ -7,6 +7,8 @@ import type { DaemonConfig } from '../../../config/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { expiryOf, readCertificate } from '../../guard/certificate.js';
+import { readNodeMetadata } from '../../guard/nodeMetadata.js';
+import type { KnownNode } from '../../guard/nodeMetadata.js';
 import { readPeerToken, readTokens } from '../../guard/tokens.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
@@ -18,12 +20,15 @@ const RENEW_DAYS = 14;
 const GROUP_WRITES_OTHERS_READ = 0o026;
 const ALL_ADDRESSES: readonly string[] = ['0.0.0.0', '::'];
 
-type Exposed = Pick<DaemonConfig, 'api' | 'debug' | 'metrics' | 'peers' | 'peerTokenFile' | 'roles'>;
+type Exposed = Pick<
+  DaemonConfig,
+  'access' | 'api' | 'debug' | 'metrics' | 'peers' | 'peerTokenFile' | 'roles'
+>;
 
 /** Who can reach the ports, what they may do, and whether certificates and tokens are usable. */
 export async function checkExposure(
   config: Exposed,
-  { clock }: { readonly clock: Pick<Clock, 'now'> },
+  { clock, nodes }: { readonly clock: Pick<Clock, 'now'>; readonly nodes: readonly KnownNode[] },
 ): Promise<Finding[]> {
   const { api, debug, metrics, roles } = config;
   const isServed = roles.includes('api');
@@ -31,6 +36,7 @@ export async function checkExposure(
     ...(isServed ? [...(await checkCertificate(api, clock)), ...(await checkTokens(api))] : []),
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
     ...(await checkPeerToken(config)),
+    ...(await checkNodeMetadata(config, nodes)),
   ];
   if (!isLoopback(metrics.host)) {
     found.push(
@@ -162,6 +168,30 @@ async function checkPeerToken({ peers, peerTokenFile }: Exposed): Promise<Findin
   return orProblem(async () => {
     await readPeerToken(peerTokenFile);
     return [...(await tooOpen(peerTokenFile, 'the token for peers (peerTokenFile)')), ...inTheClear];
+  });
+}
+
+async function checkNodeMetadata({ access }: Exposed, nodes: readonly KnownNode[]): Promise<Finding[]> {
+  const { metadataFile } = access;
+  if (metadataFile === undefined) return [];
+  return orProblem(async () => {
+    const byNode = await readNodeMetadata(metadataFile, { access, nodes });
+    const called = new Map(nodes.map((node) => [node.name, node]));
+    const found = await tooOpen(metadataFile, 'the metadata for nodes (access.metadataFile)');
+    for (const name of byNode.keys()) {
+      const node = called.get(name);
+      if (node === undefined)
+        found.push(
+          warning(`${metadataFile} has a line for ${name}, which no setting names; correct one of the two.`),
+        );
+      else if (!node.tls)
+        found.push(
+          warning(
+            `What ${metadataFile} has for ${name} goes there in the clear, and anyone on the network path can read it; write grpcs://${name}.`,
+          ),
+        );
+    }
+    return [...found, ok(`${metadataFile} has metadata for ${[...byNode.keys()].join(', ')}.`)];
   });
 }
 

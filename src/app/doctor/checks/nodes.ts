@@ -14,6 +14,9 @@ export function brief(text: string, maxLength = MAX_SAID): string {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
 
+/** A refusal ends with what to do about it. */
+export const MAX_REFUSAL = 600;
+
 type Method = CallSurvey['method'];
 
 /** For each need, the calls that serve it; either one does. */
@@ -35,7 +38,10 @@ export function checkNodes(
   { stored, surveys }: NodesAsked,
 ): Finding[] {
   const serving = surveys.filter(
-    (survey) => survey.isAnswering && foreignTo(survey, config, stored) === undefined,
+    (survey) =>
+      survey.isAnswering &&
+      foreignTo(survey, config, stored) === undefined &&
+      survey.calls.every(({ outcome }) => outcome !== 'unauthenticated'),
   );
   const found = surveys.flatMap((survey) => checkNode(survey, config, stored, serving.length > 0));
   const offersFeed = serving.some((survey) => callOf(survey, FEED)?.outcome === 'served');
@@ -70,6 +76,11 @@ function checkNode(
   if (foreign !== undefined) {
     const message = `Node ${endpoint.name} ${foreign}; name nodes of ${config.network}, or the --network of this one.`;
     return [hasOther ? warning(message) : problem('foreign', message)];
+  }
+  const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
+  if (refusal !== undefined) {
+    const message = `Node ${endpoint.name} refuses us: ${brief(refusal.said ?? '', MAX_REFUSAL)}.`;
+    return [hasOther ? warning(message) : problem('no_daemon', message)];
   }
   const found = [...lacks(survey), ...limited(survey, config), ...behind(survey, stored)];
   if (latencyMs !== undefined && latencyMs > SLOW_MS) {

@@ -2,10 +2,7 @@ import type { NodeSurvey } from '../../../access/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import { ok, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
-import { brief, mendOf, whyOf } from './nodes.js';
-
-/** A refusal ends with what to do about it. */
-const MAX_REFUSAL = 600;
+import { brief, MAX_REFUSAL, mendOf, whyOf } from './nodes.js';
 
 /** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes. */
 export function checkPeers(
