@@ -11,7 +11,7 @@ export class Pause {
   }
 
   /** Without a limit: until it is woken. Expected errors: the signal's abort reason. */
-  sleep(delayMs: number, signal: AbortSignal): Promise<void> {
+  sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
     if (delayMs <= 0) return Promise.resolve();
     return unlessAborted(signal, (resolve) => {
       const timer = delayMs === Infinity ? undefined : this.#clock.setTimer(delayMs, resolve);
