@@ -1,7 +1,8 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
 export { sleep, systemClock } from './time/clock.js';
+export { Pause } from './time/Pause.js';
 export { every } from './time/every.js';
-export { childOf, runTogether, wasAborted } from './cancellation/abort.js';
+export { childOf, runTogether, unlessAborted, wasAborted, whenAborted } from './cancellation/abort.js';
 export { AbortError, abortReason, isAbort } from './cancellation/AbortError.js';
 export type { Clock, Timer } from './time/clock.js';
 export { EndGate } from './cancellation/EndGate.js';

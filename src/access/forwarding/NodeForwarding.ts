@@ -1,5 +1,6 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface, Client } from '@grpc/grpc-js';
+import { unlessAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
 import {
@@ -76,6 +77,8 @@ export class NodeForwarding {
   readonly #cancels: CancelBudget;
   #client: Client | undefined;
   #drain: DrainWatch | undefined;
+  /** Set while callers wait for the connection. */
+  #reaching: Promise<boolean> | undefined;
   #closed = false;
 
   constructor(options: NodeForwardingOptions, dependencies: NodeForwardingDependencies) {
@@ -87,10 +90,22 @@ export class NodeForwarding {
     this.#cancels = new CancelBudget({ clock: this.#clock });
   }
 
-  /** True when a call may be sent now, false when the node cannot be connected to. Sends nothing. */
+  /**
+   * True when a call may be sent now, false when the node cannot be connected to, or the signal aborts. Sends nothing. All
+   * callers wait for the same connection, and leave as soon as theirs do.
+   */
   async reach(signal: AbortSignal): Promise<boolean> {
+    this.#reaching ??= this.#reach().finally(() => (this.#reaching = undefined));
+    const reaching = this.#reaching;
+    return unlessAborted<boolean>(signal, (resolve) => {
+      void reaching.then(resolve);
+      return () => undefined;
+    }).catch(() => false);
+  }
+
+  async #reach(): Promise<boolean> {
     const deadline = this.#clock.now() + CONNECT_TIMEOUT_MS;
-    while (!this.#closed && !signal.aborted) {
+    while (!this.#closed) {
       const channel = this.#channel();
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) return true;
@@ -107,7 +122,7 @@ export class NodeForwarding {
   open(request: ForwardedRequest, admission: Admission, sink: ForwardedSink): ForwardedCall {
     const method = methodOf(request.path);
     this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const call = this.#channel().createCall(request.path, request.deadlineMs, null, null, null);
+    const call = this.#createCall(request, admission);
     let ended = false;
     const end = (callStatus: ForwardedStatus): void => {
       if (ended) return;
@@ -154,6 +169,19 @@ export class NodeForwarding {
   close(): void {
     this.#closed = true;
     this.#client?.close();
+  }
+
+  /** It throws for a channel that was closed while the call waited to be admitted. */
+  #createCall(
+    { path, deadlineMs }: ForwardedRequest,
+    admission: Admission,
+  ): ReturnType<ChannelInterface['createCall']> {
+    try {
+      return this.#channel().createCall(path, deadlineMs, null, null, null);
+    } catch (error) {
+      admission.over('other');
+      throw error;
+    }
   }
 
   #channel(): ChannelInterface {

@@ -137,12 +137,12 @@ export class NodePool {
         const atMs = this.#clock.monotonic();
         noteHead(member, height, atMs);
         const watermark = this.#expectation().watermark?.height ?? -1;
-        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.wake?.();
+        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
       },
       onOutage: () => {
         if (member.outage) return;
         member.outage = true;
-        member.wake?.();
+        member.pause.wake();
       },
       onReconnect: () => this.#hooks.onReconnect(member),
     };
@@ -204,7 +204,8 @@ export class NodePool {
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
   identifyAgain(): void {
     const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
-    for (const member of this.named()) if (isUsable(member) && member.askedAtMs <= beforeMs) member.wake?.();
+    for (const member of this.named())
+      if (isUsable(member) && member.askedAtMs <= beforeMs) member.pause.wake();
   }
 
   /** True when the index has reached the first height of this node, and the node may yet name its spork. */

@@ -1,3 +1,4 @@
+import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Foreignness } from './identity/foreignness.js';
 import type { NodeIdentity } from './identity/nodeIdentity.js';
@@ -37,8 +38,8 @@ export interface PoolMember {
   outage: boolean;
   /** Why its handshake fails; `undefined` while it succeeds. Logged when it was set. */
   trouble: string | undefined;
-  /** Ends the pause before its next handshake. */
-  wake: (() => void) | undefined;
+  /** Before its next handshake. */
+  readonly pause: Pause;
   /** When `forHeight` last returned it. */
   wantedAtMs: number;
 }
@@ -73,7 +74,7 @@ export function newPoolMember(
     refusedBelow: 0,
     outage: false,
     trouble: undefined,
-    wake: undefined,
+    pause: new Pause({ clock }),
     wantedAtMs: clock.monotonic(),
   };
 }

@@ -32,7 +32,6 @@ export class CallAdmissions {
     const waits = this.#clock.setTimer(0, () => this.#post({ kind: 'admission', id, outcome: 'waits' }));
     try {
       const admission = (await admitting) ?? 'gone';
-      waits.cancel();
       if (typeof admission === 'string') {
         this.#asked.delete(id);
         this.#post({ kind: 'admission', id, outcome: admission === 'silent' ? 'gone' : admission });
@@ -47,8 +46,9 @@ export class CallAdmissions {
       admission.onMakeWay(() => this.#post({ kind: 'makeWay', id }));
       this.#post({ kind: 'admission', id, outcome: 'admitted' });
     } catch (error) {
-      waits.cancel();
       if (!isAbort(error)) throw error;
+    } finally {
+      waits.cancel();
     }
   }
 
@@ -62,9 +62,6 @@ export class CallAdmissions {
 
   /** The thread has ended, and all of its calls with it. */
   endAll(): void {
-    for (const { admission, withdraw } of this.#asked.values()) {
-      withdraw.abort(new AbortError());
-      admission?.over('other');
-    }
+    for (const id of [...this.#asked.keys()]) this.over({ kind: 'over', id, end: 'other' });
   }
 }

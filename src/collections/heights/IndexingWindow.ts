@@ -1,5 +1,5 @@
 import type { FinalizedBlock } from '../../flow/index.js';
-import { abortReason } from '../../runtime/index.js';
+import { unlessAborted } from '../../runtime/index.js';
 import type { ByteBudget } from './ByteBudget.js';
 import type { MissingCollectionQueue } from './MissingCollectionQueue.js';
 import type { BlockIndexer, BlockWindow } from '../ports.js';
@@ -61,30 +61,15 @@ export class IndexingWindow implements BlockWindow {
    * between misses no change. Expected errors: the signal's abort reason.
    */
   changed(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(abortReason(signal));
-        return;
-      }
+    return unlessAborted(signal, (resolve) => {
       if (this.#waiters.size >= MAX_WAITERS) throw new Error('too many waiters for a change of the window');
-      const wake = (): void => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-      const onAbort = (): void => {
-        this.#waiters.delete(wake);
-        reject(abortReason(signal));
-      };
-      this.#waiters.add(wake);
-      signal.addEventListener('abort', onAbort, { once: true });
+      this.#waiters.add(resolve);
+      return () => this.#waiters.delete(resolve);
     });
   }
 
   /** The ends of the window, its blocks, or the byte budget changed. */
   notify(): void {
-    if (this.#waiters.size === 0) return;
-    const waiters = [...this.#waiters];
-    this.#waiters.clear();
-    for (const wake of waiters) wake();
+    for (const wake of [...this.#waiters]) wake();
   }
 }

@@ -5,7 +5,7 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import { isAbort, RunningAverage } from '../../runtime/index.js';
 import type { CollectionSink } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
-import type { Answer } from './calls/ResponseQueue.js';
+import type { Answer } from './calls/CollectionCalls.js';
 import type { CollectionNodes } from './nodes/CollectionNodes.js';
 import type { RequestOrder } from './order/RequestOrder.js';
 import type { RetryPauses } from './order/RetryPauses.js';

@@ -131,9 +131,7 @@ export class CollectionRequester implements CollectionRequests {
       onRoom: () => this.#pump(),
       onFatal: (error) => dependencies.onFatal(error),
     });
-    this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () =>
-      this.#pumpSafely(),
-    );
+    this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
 
   request(height: number): void {
@@ -190,21 +188,24 @@ export class CollectionRequester implements CollectionRequests {
       if (key instanceof HeightRecord) this.#order.release(key);
       else this.#order.makeAskable(key);
     }
-    this.#pumpSafely();
+    this.#pump();
   }
 
-  #pumpSafely(): void {
+  /** Never throws: whoever gives it a reason to send is not to blame for a bug in here, and must not swallow it. */
+  #pump(): void {
+    if (this.#pumping || this.#stopping.signal.aborted) return;
+    this.#pumping = true;
     try {
-      this.#pump();
+      this.#sendAll();
     } catch (error) {
       this.#dependencies.onFatal(error);
+    } finally {
+      this.#pumping = false;
     }
   }
 
   /** Sends all requests that may be sent now, lowest height first. If the lowest cannot send, no other overtakes it. */
-  #pump(): void {
-    if (this.#pumping || this.#stopping.signal.aborted) return;
-    this.#pumping = true;
+  #sendAll(): void {
     this.#due.lookAgainIn(undefined);
     for (;;) {
       const record = this.#order.next();
@@ -232,7 +233,6 @@ export class CollectionRequester implements CollectionRequests {
       }
       this.#calls.send(wanted, record, choice, use);
     }
-    this.#pumping = false;
   }
 
   #useFor(height: number): SlotUse {

@@ -3,6 +3,7 @@ import type { AccessNode, AccessNodes, NodeTroubles, ReceivedBlock } from '../..
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger } from '../../observability/index.js';
+import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Answer } from '../forks/BlockPoll.js';
 import type { ForkResolver } from '../forks/ForkResolver.js';
@@ -10,7 +11,6 @@ import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Refusals } from '../forks/Refusals.js';
 import type { FinalityMetrics } from '../ports.js';
 import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
-import { Pause } from '../upstream/Pause.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 import type { TwoWays, Way } from '../upstream/TwoWays.js';
 import { ReadEndings } from './ReadEndings.js';

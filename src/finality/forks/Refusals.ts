@@ -35,7 +35,8 @@ export class Refusals {
       `block ${block.id} at height ${block.height} refused: ${reason}`,
       method,
     );
-    const key = `${node.name} ${block.height} ${reason}`;
+    // Not the block's own height: a liar could name a new one each time.
+    const key = `${node.name} ${awaited} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };
     if (this.#logged.has(key)) this.#logger.debug(fields, 'a block was refused');
     else this.#logger.warn(fields, 'a block was refused');

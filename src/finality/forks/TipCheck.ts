@@ -2,11 +2,11 @@ import { UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
+import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 import { faultOf } from '../../access/index.js';
 import type { Answer, BlockPoll } from './BlockPoll.js';
-import { Pause } from '../upstream/Pause.js';
 import type { ToldHead } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */

@@ -1,6 +1,6 @@
 import type { AccessNodes, NodeTrouble } from '../../access/index.js';
 import type { Logger } from '../../observability/index.js';
-import { abortReason, Listeners, runTogether } from '../../runtime/index.js';
+import { Listeners, runTogether, unlessAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { HeadSubscription } from './HeadSubscription.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
@@ -98,22 +98,7 @@ export class FinalizationListener {
   /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */
   firstHead(signal: AbortSignal): Promise<number> {
     if (this.#finalizedHeight !== undefined) return Promise.resolve(this.#finalizedHeight);
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(abortReason(signal));
-        return;
-      }
-      const onAbort = (): void => {
-        stopListening();
-        reject(abortReason(signal));
-      };
-      const stopListening = this.onHead((height) => {
-        stopListening();
-        signal.removeEventListener('abort', onAbort);
-        resolve(height);
-      });
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
+    return unlessAborted(signal, (resolve) => this.onHead(resolve));
   }
 
   /** Calls back each time the finalized head rises. Returns a function that unsubscribes. */

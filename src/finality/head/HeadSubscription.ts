@@ -2,10 +2,9 @@ import { faultOf, NodeTroubles, SILENT_AFTER_MS, StreamReader, UpstreamError } f
 import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { runTogether, sleep } from '../../runtime/index.js';
+import { Pause, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
-import { Pause } from '../upstream/Pause.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
 import { TwoWays } from '../upstream/TwoWays.js';
 import type { Way } from '../upstream/TwoWays.js';

@@ -1,3 +1,4 @@
+import { childOf } from '../../runtime/index.js';
 import { JobConsumer } from '../consumer/JobConsumer.js';
 import type { JobConsumerDependencies, JobConsumerOptions } from '../consumer/JobConsumer.js';
 import type { Job, JobHooks, JobId, Notifiable, WakeUp } from '../types.js';
@@ -54,18 +55,20 @@ export class ComponentConsumer<J extends Job> {
    */
   async run(signal: AbortSignal, giveUp?: AbortSignal): Promise<void> {
     if (signal.aborted) return;
-    const ended = new AbortController();
+    const ended = childOf(signal);
     const failed = this.#consumer.done.catch((error: unknown) => {
       ended.abort();
       throw error;
     });
     try {
       await this.#consumer.start();
-      await this.#checkUntil(AbortSignal.any([signal, ended.signal]));
+      await this.#checkUntil(ended.signal);
     } catch (error) {
       failed.catch(() => undefined);
       await this.#consumer.stop(AbortSignal.abort());
       throw error;
+    } finally {
+      ended.abort();
     }
     await Promise.race([this.#consumer.stop(giveUp), failed]);
     await failed;

@@ -1,4 +1,4 @@
-import { abortReason } from '../../runtime/index.js';
+import { unlessAborted } from '../../runtime/index.js';
 import type { Notifiable, WakeUp } from '../types.js';
 
 /**
@@ -11,13 +11,8 @@ export class WorkSignal implements WakeUp, Notifiable {
   #wake: (() => void) | undefined;
 
   notify(): void {
-    const wake = this.#wake;
-    if (wake === undefined) {
-      this.#pending = true;
-      return;
-    }
-    this.#wake = undefined;
-    wake();
+    if (this.#wake === undefined) this.#pending = true;
+    else this.#wake();
   }
 
   /**
@@ -26,25 +21,13 @@ export class WorkSignal implements WakeUp, Notifiable {
    */
   wait(signal?: AbortSignal): Promise<void> {
     if (this.#wake !== undefined) throw new Error('a WorkSignal wakes one waiter, and it already has one');
-    if (signal?.aborted === true) return Promise.reject(abortReason(signal));
-    if (this.#pending) {
+    if (this.#pending && signal?.aborted !== true) {
       this.#pending = false;
       return Promise.resolve();
     }
-    return new Promise((resolve, reject) => {
-      if (signal === undefined) {
-        this.#wake = resolve;
-        return;
-      }
-      const onAbort = (): void => {
-        this.#wake = undefined;
-        reject(abortReason(signal));
-      };
-      this.#wake = () => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
+    return unlessAborted(signal, (resolve) => {
+      this.#wake = resolve;
+      return () => (this.#wake = undefined);
     });
   }
 }

@@ -1,3 +1,5 @@
+import { childOf, whenAborted } from '../../runtime/index.js';
+
 /** Anything that works until its signal aborts: `ComponentConsumer`, a producer, a pipeline. */
 export interface PipelineStage {
   /** Resolves after the signal aborted and its work has returned; rejects only with an unknown error. */
@@ -11,30 +13,21 @@ export interface PipelineStage {
  */
 export async function runPipeline(stages: readonly PipelineStage[], signal: AbortSignal): Promise<void> {
   const errors: unknown[] = [];
-  const failed = new AbortController();
+  const over = childOf(signal);
   const running = stages.map((stage) => {
     const stop = new AbortController();
     const ended = stage.run(stop.signal).catch((error: unknown) => {
       errors.push(error);
-      failed.abort();
+      over.abort();
     });
     return { stop, ended };
   });
 
-  await Promise.race([
-    aborted(AbortSignal.any([signal, failed.signal])),
-    Promise.all(running.map(({ ended }) => ended)),
-  ]);
+  void Promise.all(running.map(({ ended }) => ended)).then(() => over.abort());
+  await whenAborted(over.signal);
   for (const { stop, ended } of running) {
     stop.abort();
     await ended;
   }
   if (errors.length > 0) throw errors[0];
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

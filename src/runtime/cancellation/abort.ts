@@ -1,24 +1,73 @@
 import { abortReason, isAbort } from './AbortError.js';
 
-/** A signal that aborts with its parent or alone, and leaves no listener on a parent that lives much longer. */
+/** A signal that aborts with one of its parents or alone. */
 export interface ChildSignal {
   readonly signal: AbortSignal;
-  /** Default reason: that of the platform. */
+  /** Call it in the end: it leaves the parents. Default reason: that of the platform. */
   abort(reason?: Error): void;
 }
 
-export function childOf(parent: AbortSignal): ChildSignal {
+/** Instead of `AbortSignal.any`, which leaves something behind on a parent that lives much longer. */
+export function childOf(...parents: readonly AbortSignal[]): ChildSignal {
   const controller = new AbortController();
-  const onAbort = (): void => controller.abort(abortReason(parent));
-  if (parent.aborted) onAbort();
-  else parent.addEventListener('abort', onAbort, { once: true });
-  return {
-    signal: controller.signal,
-    abort: (reason) => {
-      parent.removeEventListener('abort', onAbort);
-      controller.abort(reason);
-    },
+  const abort = (reason?: Error): void => {
+    for (const parent of parents) parent.removeEventListener('abort', onAbort);
+    controller.abort(reason);
   };
+  const onAbort = (): void => {
+    const parent = parents.find(({ aborted }) => aborted);
+    if (parent !== undefined) abort(abortReason(parent));
+  };
+  for (const parent of parents) parent.addEventListener('abort', onAbort, { once: true });
+  onAbort();
+  return { signal: controller.signal, abort };
+}
+
+/**
+ * Waits for something that may be cancelled. `begin` starts the wait and returns a function that ends it. Once it is
+ * settled, by `settle` or by an abort, that function has been called and no listener is left. Only the first settles.
+ * Expected errors: the signal's abort reason; those of `begin`.
+ */
+export function unlessAborted<T = void>(
+  signal: AbortSignal | undefined,
+  begin: (settle: (value: T) => void) => () => void,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) {
+      reject(abortReason(signal));
+      return;
+    }
+    const wait = { isOver: false, leave: (): void => undefined };
+    const end = (): boolean => {
+      if (wait.isOver) return false;
+      wait.isOver = true;
+      signal?.removeEventListener('abort', onAbort);
+      wait.leave();
+      return true;
+    };
+    const onAbort = (): void => {
+      if (end() && signal !== undefined) reject(abortReason(signal));
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      wait.leave = begin((value) => {
+        if (end()) resolve(value);
+      });
+    } catch (error) {
+      end();
+      throw error;
+    }
+    // Settled while it began.
+    if (wait.isOver) wait.leave();
+  });
+}
+
+/** Resolves when the signal aborts. The listener stays until then: for a signal that does not outlive its caller. */
+export function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }
 
 /** True for the errors that an abort of this signal causes, which need no handling. */

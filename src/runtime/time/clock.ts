@@ -1,4 +1,4 @@
-import { abortReason } from '../cancellation/AbortError.js';
+import { unlessAborted } from '../cancellation/abort.js';
 
 /** A pending timer. `cancel()` does nothing once it has fired. */
 export interface Timer {
@@ -41,19 +41,8 @@ export const systemClock: Clock = {
  * errors: the signal's abort reason.
  */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted === true) {
-      reject(abortReason(signal));
-      return;
-    }
-    const onAbort = (): void => {
-      timer.cancel();
-      if (signal !== undefined) reject(abortReason(signal));
-    };
-    const timer = clock.setTimer(delayMs, () => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    });
-    signal?.addEventListener('abort', onAbort, { once: true });
+  return unlessAborted(signal, (resolve) => {
+    const timer = clock.setTimer(delayMs, resolve);
+    return () => timer.cancel();
   });
 }

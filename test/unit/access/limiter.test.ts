@@ -220,6 +220,21 @@ describe('an answered rate limit', () => {
     expect(left).toBe(true);
   });
 
+  it('lets callers that wait go sooner as soon as the rate grows', async () => {
+    const node = limiter(0);
+    node.rateLimited(now(node));
+    await clock.advance(250);
+    const permit = now(node);
+    expect(node.ratePerSecond).toBe(1);
+    let left = false;
+    void Promise.resolve(node.acquire()).then(() => (left = true));
+    node.succeeded(permit);
+    await clock.advance(Math.ceil(1_000 / (node.ratePerSecond ?? Infinity)));
+    expect(clock.monotonic()).toBeLessThan(1_250);
+    expect(left).toBe(true);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
   it('finds the rate of a node that allows less than configured, and returns to the configured one', async () => {
     const configured = 200;
     const node = limiter(configured);
@@ -418,6 +433,39 @@ describe('calls for history', () => {
     expect(paced.acquire()).not.toBeInstanceOf(Promise);
     await clock.advance(100);
     await waiting;
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('do not make a live call wait that comes while they wait', async () => {
+    const paced = limiter(20);
+    now(paced);
+    now(paced);
+    let isLeft = false;
+    const history = Promise.resolve(paced.acquire(undefined, 'history'));
+    void Promise.resolve(paced.acquire()).then(() => (isLeft = true));
+    await clock.advance(49);
+    expect(isLeft).toBe(false);
+    await clock.advance(1);
+    expect(isLeft).toBe(true);
+    await clock.advance(100);
+    await history;
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('wait no longer than those before them, whoever gives up', async () => {
+    const paced = limiter(20);
+    now(paced);
+    now(paced);
+    const given = new AbortController();
+    let isLeft = false;
+    const live = Promise.resolve(paced.acquire(given.signal));
+    void Promise.resolve(paced.acquire(undefined, 'history')).then(() => (isLeft = true));
+    given.abort();
+    await expect(live).rejects.toThrow();
+    await clock.advance(99);
+    expect(isLeft).toBe(false);
+    await clock.advance(1);
+    expect(isLeft).toBe(true);
     expect(clock.pendingTimers).toBe(0);
   });
 

@@ -1,4 +1,6 @@
+import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { EndpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/index.js';
 import type { Random } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -50,6 +52,7 @@ function requester(
     readonly nodes?: FakeNodes;
     readonly expects?: (height: number, withinMs: number) => boolean;
     readonly random?: Random;
+    readonly slots?: EndpointSlots;
   } = {},
 ): HeightsRequester {
   return new HeightsRequester(
@@ -61,6 +64,7 @@ function requester(
       outlook: more.expects === undefined ? undefined : { expects: more.expects },
       clock,
       random: more.random ?? { next: () => 0 },
+      slots: more.slots,
       logger,
       metrics,
       onFatal: (error) => void fatal.push(error),
@@ -997,5 +1001,107 @@ describe('between the turns of the event loop', () => {
     expect(sink.ids).toEqual([]);
     expect(requests.inFlight()).toBe(0);
     expect(fatal).toEqual([]);
+  });
+});
+
+describe('the slots, which all requesters share,', () => {
+  const slotsOf = (concurrency: number): EndpointSlots => new EndpointSlots({ concurrency });
+
+  it('are all given back by a stop while answers wait with their slots', async () => {
+    const wanted = many(9);
+    const slots = slotsOf(2);
+    a.onCall = honest(...wanted);
+    const requests = requester({ concurrency: 2, workersPerHeight: 100 }, { slots });
+    requests.request(1, idsOf(wanted));
+    await clock.turn();
+    expect(slots.inUse).toBe(2);
+    await requests.stop();
+    expect([slots.inUse, requests.inFlight()]).toEqual([0, 0]);
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('are given back by an answer that comes after the stop', async () => {
+    const slots = slotsOf(4);
+    a.getFullCollection = () => Promise.resolve(one.transactions);
+    const requests = requester({}, { slots });
+    requests.request(1, [one.id]);
+    expect(slots.inUse).toBe(1);
+    await requests.stop();
+    expect([slots.inUse, requests.inFlight()]).toEqual([0, 0]);
+    expect(sink.ids).toEqual([]);
+  });
+
+  it('serve as many calls after fifty stops under load as at first', async () => {
+    const slots = slotsOf(3);
+    const wanted = many(12);
+    for (let round = 0; round < 50; round += 1) {
+      a.onCall = round % 3 === 0 ? () => undefined : honest(...wanted);
+      a.unsupported.clear();
+      if (round % 2 === 0) a.unsupported.add('GetFullCollectionByID');
+      const requests = requester({ concurrency: 3, workersPerHeight: 100 }, { slots });
+      requests.request(1, idsOf(wanted));
+      for (let turns = 0; turns < round % 5; turns += 1) await clock.turn();
+      await requests.stop();
+      expect(slots.inUse).toBe(0);
+    }
+    expect(fatal).toEqual([]);
+  });
+
+  it('are given back whatever happens, in whatever order, and whenever it is stopped', async () => {
+    const collections = many(6, 'any');
+    const kinds = ['not_found', 'deadline', 'rate_limited', 'unimplemented', 'malformed'] as const;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.nat(9), fc.nat(7)), { maxLength: 40 }),
+        fc.boolean(),
+        fc.boolean(),
+        async (steps, isLight, isBroken) => {
+          clock = new VirtualClock();
+          sink = new KeepingSink();
+          window = new FakeWindow(0, 1_000);
+          a = new FakeNode('a:9000', clock);
+          fatal = [];
+          if (isLight) a.unsupported.add('GetFullCollectionByID');
+          if (isBroken) sink.onReceived = () => expect.unreachable('a bug of the sink');
+          const slots = slotsOf(3);
+          const requests = requester({ concurrency: 3 }, { slots });
+          for (const [height, { id }] of collections.entries()) requests.request(height + 1, [id, one.id]);
+          for (const [what, which] of steps) {
+            const call = a.pending[which % Math.max(1, a.pending.length)];
+            if (what < 3 && call !== undefined) honest(...collections, one)(call);
+            else if (what < 5 && call !== undefined) call.fail(kinds[which % kinds.length]!);
+            else if (what === 5) requests.cancel(which);
+            else if (what === 6) await clock.advance(100 * which);
+            else if (what === 7) window.admitting = () => which % 2 === 0;
+            else await clock.turn();
+          }
+          await requests.stop();
+          await clock.settle();
+          expect([slots.inUse, requests.inFlight(), clock.pendingTimers, window.waiters]).toEqual([
+            0, 0, 0, 0,
+          ]);
+          expect(isBroken ? [] : fatal).toEqual([]);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('a bug in choosing', () => {
+  it('reaches the owner, whoever gave the reason to send, and stops nobody from sending later', async () => {
+    const bug = new TypeError('a bug in the pool');
+    const nodes = new FakeNodes(a);
+    const forHeight = nodes.forHeight.bind(nodes);
+    nodes.forHeight = () => {
+      throw bug;
+    };
+    const requests = requester({}, { nodes });
+    expect(() => requests.request(100, [one.id])).not.toThrow();
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+    nodes.forHeight = forHeight;
+    requests.request(200, [two.id]);
+    expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
   });
 });

@@ -3,10 +3,25 @@ import { EndpointSlots } from '../../../src/collections/index.js';
 
 const NODE = 'a:1';
 
-function take(slots: EndpointSlots, use: 'lowest' | 'other' | 'history'): number {
+type Use = 'lowest' | 'other' | 'history';
+
+/** The releases of slots that are taken, by their use, latest last. */
+const held = new WeakMap<EndpointSlots, Record<Use, (() => void)[]>>();
+
+function take(slots: EndpointSlots, use: Use): number {
+  const releases = held.get(slots) ?? { lowest: [], other: [], history: [] };
+  held.set(slots, releases);
   let taken = 0;
-  while (slots.tryAcquire(NODE, use)) taken += 1;
-  return taken;
+  for (;;) {
+    const release = slots.tryAcquire(NODE, use);
+    if (release === undefined) return taken;
+    releases[use].push(release);
+    taken += 1;
+  }
+}
+
+function giveBack(slots: EndpointSlots, use: Use, count = 1): void {
+  for (let given = 0; given < count; given += 1) held.get(slots)![use].pop()!();
 }
 
 describe('the slots of an endpoint', () => {
@@ -22,7 +37,7 @@ describe('the slots of an endpoint', () => {
     expect(take(slots, 'other')).toBe(7);
     expect(take(slots, 'lowest')).toBe(1);
     expect(take(slots, 'history')).toBe(0);
-    slots.release(NODE, 'other');
+    giveBack(slots, 'other');
     expect(take(slots, 'history')).toBe(0);
   });
 
@@ -30,15 +45,15 @@ describe('the slots of an endpoint', () => {
     let share = 1;
     const slots = new EndpointSlots({ concurrency: 8 }, { historyShare: () => share });
     expect(take(slots, 'history')).toBe(6);
-    for (let released = 0; released < 6; released += 1) slots.release(NODE, 'history');
+    giveBack(slots, 'history', 6);
     share = 0.5;
     expect(take(slots, 'history')).toBe(3);
     share = 0.001;
     expect(take(slots, 'history')).toBe(0);
-    for (let released = 0; released < 3; released += 1) slots.release(NODE, 'history');
+    giveBack(slots, 'history', 3);
     expect(take(slots, 'history')).toBe(1);
     expect(take(slots, 'other')).toBe(7);
-    for (let released = 0; released < 7; released += 1) slots.release(NODE, 'other');
+    giveBack(slots, 'other', 7);
     await Promise.resolve();
     let told = 0;
     slots.onFreed('history', () => (told += 1));
@@ -53,11 +68,15 @@ describe('the slots of an endpoint', () => {
     const slots = new EndpointSlots({ concurrency: 4 });
     const order: string[] = [];
     let wanted = 2;
+    const lives: (() => void)[] = [];
     slots.onFreed('history', () => {
-      if (slots.tryAcquire(NODE, 'history')) order.push('history');
+      if (slots.tryAcquire(NODE, 'history') !== undefined) order.push('history');
     });
     slots.onFreed('live', () => {
-      while (wanted > 0 && slots.tryAcquire(NODE, 'lowest')) {
+      while (wanted > 0) {
+        const release = slots.tryAcquire(NODE, 'lowest');
+        if (release === undefined) return;
+        lives.push(release);
         wanted -= 1;
         order.push('live');
       }
@@ -65,15 +84,46 @@ describe('the slots of an endpoint', () => {
     expect(take(slots, 'history')).toBe(3);
     expect(take(slots, 'lowest')).toBe(1);
     // Whoever gives a slot back would take it again at once.
-    slots.release(NODE, 'history');
-    expect(slots.tryAcquire(NODE, 'history')).toBe(false);
+    giveBack(slots, 'history');
+    expect(slots.tryAcquire(NODE, 'history')).toBeUndefined();
     await Promise.resolve();
     expect(order).toEqual(['live']);
-    slots.release(NODE, 'history');
+    giveBack(slots, 'history');
     await Promise.resolve();
-    slots.release(NODE, 'lowest');
-    slots.release(NODE, 'lowest');
+    for (const release of lives) release();
     await Promise.resolve();
     expect(order).toEqual(['live', 'live', 'history']);
   });
+
+  it('are given back once, however often their release is called', () => {
+    const slots = new EndpointSlots({ concurrency: 4 });
+    const [first, second] = [slots.tryAcquire(NODE, 'other')!, slots.tryAcquire('b:1', 'history')!];
+    expect(slots.inUse).toBe(2);
+    for (let times = 0; times < 3; times += 1) first();
+    expect(slots.inUse).toBe(1);
+    second();
+    expect(slots.inUse).toBe(0);
+    expect(take(slots, 'other')).toBe(3);
+  });
+
+  it.each(['leaves', 'stays, and history joins later'])(
+    'are not kept for a live range that had to wait and %s',
+    async (fate) => {
+      const slots = new EndpointSlots({ concurrency: 4 });
+      const leave = slots.onFreed('live', () => undefined);
+      const joins = fate === 'leaves' ? slots.onFreed('history', () => undefined) : undefined;
+      take(slots, 'history');
+      take(slots, 'lowest');
+      expect(slots.isFree(NODE, 'lowest')).toBe(false);
+      giveBack(slots, 'lowest');
+      if (fate === 'leaves') leave();
+      // The requester of the range of history has left, and its last call returns.
+      else giveBack(slots, 'history');
+      await Promise.resolve();
+      joins?.();
+      giveBack(slots, 'history');
+      slots.onFreed('history', () => undefined);
+      expect(slots.isFree(NODE, 'history')).toBe(true);
+    },
+  );
 });

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../../../observability/index.js';
 import type { Clock, Random } from '../../../runtime/index.js';
-import { abortReason, backoffMs, Listeners } from '../../../runtime/index.js';
+import { backoffMs, childOf, Listeners, sleep, wasAborted, whenAborted } from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
@@ -77,24 +77,24 @@ export class NodeHandshake {
   /** Runs until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#begin !== undefined) throw new Error('the handshakes are already running');
-    const failed = new AbortController();
-    const stop = AbortSignal.any([signal, failed.signal]);
+    const scope = childOf(signal);
     // The calls to all nodes listen to this signal: many listeners are not a leak.
-    setMaxListeners(0, stop);
+    setMaxListeners(0, scope.signal);
+    const failures: unknown[] = [];
     const following = new Set<Promise<void>>();
     this.#begin = (member) => {
-      const task = this.#identifyForever(member, stop)
-        .catch((error: unknown) => failed.abort(error))
+      const task = this.#identifyForever(member, scope.signal)
+        .catch((error: unknown) => {
+          if (!wasAborted(error, scope.signal)) failures.push(error);
+          scope.abort();
+        })
         .finally(() => following.delete(task));
       following.add(task);
     };
     for (const member of this.#pool.members) this.#begin(member);
-    await new Promise<void>((resolve) => {
-      if (stop.aborted) resolve();
-      else stop.addEventListener('abort', () => resolve(), { once: true });
-    });
+    await whenAborted(scope.signal);
     await Promise.all(following);
-    if (failed.signal.aborted) throw abortReason(failed.signal);
+    if (failures.length > 0) throw failures[0];
   }
 
   /** Calls back when a node answers the handshake again. Returns a function that unsubscribes. */
@@ -107,11 +107,10 @@ export class NodeHandshake {
     let hurriedAtMs = -Infinity;
     for (;;) {
       await this.#ask(member, attempts, signal);
-      await this.#pause(this.#pauseMs(member, attempts), signal, member);
+      await member.pause.sleep(this.#pauseMs(member, attempts), signal);
       // A call that failed meanwhile may have ended the pause early.
-      const soonestAtMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS;
-      if (attempts.failures === 0) await this.#pause(soonestAtMs - this.#clock.monotonic(), signal);
-      if (signal.aborted) return;
+      const tooSoonMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.#clock.monotonic();
+      if (attempts.failures === 0 && tooSoonMs > 0) await sleep(this.#clock, tooSoonMs, signal);
       if (member.outage) hurriedAtMs = this.#clock.monotonic();
       const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
@@ -199,7 +198,7 @@ export class NodeHandshake {
     const { logger, waits } = this.#dependencies;
     const { members, verifier } = this.#pool;
     const { isNews, contradicted } = verifier.update();
-    if (isNews) for (const member of members) if (verifier.isWitness(member)) member.wake?.();
+    if (isNews) for (const member of members) if (verifier.isWitness(member)) member.pause.wake();
     for (const { rootHeight, tellers } of contradicted) {
       logger.warn(
         { rootHeight, endpoints: tellers, mend: `if it is one: --access-spork-root ${rootHeight}` },
@@ -208,25 +207,6 @@ export class NodeHandshake {
     }
     this.#pool.refreshRanges();
     waits.notify();
-  }
-
-  /** Waits; ends early when the signal aborts, or when the member, if given, is woken. */
-  #pause(pauseMs: number, signal: AbortSignal, member?: PoolMember): Promise<void> {
-    return new Promise((resolve) => {
-      if (signal.aborted || pauseMs <= 0) {
-        resolve();
-        return;
-      }
-      const done = (): void => {
-        timer.cancel();
-        signal.removeEventListener('abort', done);
-        if (member !== undefined) member.wake = undefined;
-        resolve();
-      };
-      const timer = this.#clock.setTimer(pauseMs, done);
-      signal.addEventListener('abort', done, { once: true });
-      if (member !== undefined) member.wake = done;
-    });
   }
 }
 

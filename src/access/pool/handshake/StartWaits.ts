@@ -1,5 +1,5 @@
 import type { Clock } from '../../../runtime/index.js';
-import { abortReason, childOf, Listeners } from '../../../runtime/index.js';
+import { abortReason, childOf, Listeners, unlessAborted } from '../../../runtime/index.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { NodePool } from '../NodePool.js';
 import { isUsable } from '../poolMember.js';
@@ -113,16 +113,6 @@ export class StartWaits {
   }
 
   #changed(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const settle = (): void => {
-        leave();
-        signal.removeEventListener('abort', settle);
-        if (signal.aborted) reject(abortReason(signal));
-        else resolve();
-      };
-      const leave = this.#watchers.add(settle);
-      if (signal.aborted) settle();
-      else signal.addEventListener('abort', settle, { once: true });
-    });
+    return unlessAborted(signal, (resolve) => this.#watchers.add(resolve));
   }
 }

@@ -1,3 +1,4 @@
+import { childOf } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type { AccessMethod, AccessNode, BlockHeader, NodeVersionInfo } from '../../types.js';
@@ -173,7 +174,7 @@ async function askZero(
   signal: AbortSignal,
   { timeoutMs, clock, onAsked }: Inquiry,
 ): Promise<'there' | UpstreamError> {
-  const limit = new AbortController();
+  const limit = childOf(signal);
   const timer = clock.setTimer(timeoutMs, () => limit.abort());
   try {
     onAsked('GetBlockByHeight');
@@ -183,7 +184,7 @@ async function askZero(
     const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
     const isTold = await Promise.race([early, settledSoon(call, clock)]);
     if (isTold !== undefined) return isTold;
-    const streamed = streamZero(node, AbortSignal.any([signal, limit.signal])).catch((error: unknown) => {
+    const streamed = streamZero(node, limit.signal).catch((error: unknown) => {
       if (signal.aborted || !limit.signal.aborted) throw error;
       return undefined;
     });

@@ -48,10 +48,12 @@ export class NodeConnections {
   openStream(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#shared.stream(path, request, sink);
     const channel = this.#dependencies.openChannel();
-    const call = channel.stream(path, request, sink);
-    // No further calls use it: it closes with this one.
-    channel.close();
-    return call;
+    try {
+      return channel.stream(path, request, sink);
+    } finally {
+      // No further calls use it: it closes with this one.
+      channel.close();
+    }
   }
 
   /** The node answered a call that was sent on a connection of this generation: its method shares it again. */

@@ -129,11 +129,6 @@ class RpcChannel implements Channel {
         else connection.abandoned.add(call);
       };
       const connection = this.#connection;
-      const overdue = this.#clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
-        signal?.removeEventListener('abort', onAbort);
-        reject(new CallFailure(OVERDUE));
-        call.cancel();
-      });
       const call = this.#open(path, request, this.#clock.now() + limits.timeoutMs, {
         onMessage: (message) => {
           answer = message;
@@ -146,6 +141,11 @@ class RpcChannel implements Channel {
           else if (answer === undefined) reject(new CallFailure(NO_ANSWER));
           else resolve(answer);
         },
+      });
+      const overdue = this.#clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
+        signal?.removeEventListener('abort', onAbort);
+        reject(new CallFailure(OVERDUE));
+        call.cancel();
       });
       signal?.addEventListener('abort', onAbort, { once: true });
       call.read();
@@ -198,11 +198,12 @@ class RpcChannel implements Channel {
       return { read: () => undefined, cancel: () => undefined };
     }
     const connection = this.#connection;
+    const sent = this.#metadata();
+    const metadata = metadataFor(sent);
     const call = connection.channel.createCall(path, deadline, null, null, null);
     connection.calls += 1;
     let ended = false;
-    const sent = this.#metadata();
-    call.start(metadataFor(sent), {
+    call.start(metadata, {
       onReceiveMetadata: () => undefined,
       onReceiveMessage: (message: Buffer) => {
         if (!ended) sink.onMessage(message);

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../../runtime/index.js';
-import { abortReason } from '../../../runtime/index.js';
+import { unlessAborted } from '../../../runtime/index.js';
 import { CallRate } from './CallRate.js';
 import type { CallRateDependencies } from './CallRate.js';
 
@@ -32,10 +32,6 @@ export interface Permit {
   readonly cuts: number;
 }
 
-interface Waiter {
-  readonly admit: () => void;
-}
-
 /** In order of priority: calls for the live range, forwarded calls, calls for history. */
 const callRanks = ['live', 'forwarded', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
@@ -55,13 +51,14 @@ export class MethodLimiter {
   readonly #rate: CallRate;
   #tokens: number;
   #refilledAtMs: number;
-  /** A queue for each rank: its callers are admitted only while all queues before it are empty. */
-  readonly #queues: Readonly<Record<CallRank, Set<Waiter>>> = {
+  /** A queue for each rank, of functions that admit: they are called only while all queues before it are empty. */
+  readonly #queues: Readonly<Record<CallRank, Set<() => void>>> = {
     live: new Set(),
     forwarded: new Set(),
     history: new Set(),
   };
-  #timer: Timer | undefined;
+  /** The next look at the queues, and when it is due in monotonic milliseconds. */
+  #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
 
   constructor(options: MethodLimiterOptions, dependencies: CallRateDependencies) {
     this.#maxWaiting = options.maxWaiting;
@@ -124,6 +121,7 @@ export class MethodLimiter {
     this.#refill(this.#clock.monotonic());
     const wasShut = this.#rate.succeeded();
     this.#tokens = Math.min(this.#tokens, this.#burst());
+    this.#schedule();
     return wasShut;
   }
 
@@ -133,35 +131,18 @@ export class MethodLimiter {
     this.#rate.refused(this.#clock.monotonic());
     this.#tokens = 1;
     this.#refilledAtMs = this.#rate.pausedUntilMs;
-    this.#cancelTimer();
-    this.#schedule();
   }
 
-  #wait(queue: Set<Waiter>, signal: AbortSignal | undefined): Promise<Permit> {
-    return new Promise((resolve, reject) => {
-      const waiter: Waiter = {
-        admit: () => {
-          signal?.removeEventListener('abort', onAbort);
-          resolve(this.#take());
-        },
-      };
-      const onAbort = (): void => {
-        queue.delete(waiter);
-        if (this.#nobodyWaits) this.#cancelTimer();
-        if (signal !== undefined) reject(abortReason(signal));
-      };
-      if (signal?.aborted === true) {
-        reject(abortReason(signal));
-        return;
-      }
-      signal?.addEventListener('abort', onAbort, { once: true });
-      queue.add(waiter);
+  #wait(queue: Set<() => void>, signal: AbortSignal | undefined): Promise<Permit> {
+    return unlessAborted(signal, (resolve) => {
+      const admit = (): void => resolve(this.#take());
+      queue.add(admit);
       this.#schedule();
+      return () => {
+        queue.delete(admit);
+        if (this.#waitingBefore('history') === 0) this.#cancelTimer();
+      };
     });
-  }
-
-  get #nobodyWaits(): boolean {
-    return this.#waitingBefore('history') === 0;
   }
 
   /** The number of waiting callers of the rank and of all ranks before it. */
@@ -200,32 +181,39 @@ export class MethodLimiter {
     return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
   }
 
+  /**
+   * For the first caller of the first rank. Call it after every change that may let it go sooner: a timer that was set for
+   * somebody else, or at another rate, may be due too late. One that is due too soon looks again.
+   */
   #schedule(): void {
     const first = callRanks.find((rank) => this.#queues[rank].size > 0);
-    if (this.#timer !== undefined || first === undefined) return;
+    if (first === undefined) return;
     // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
-    this.#timer = this.#clock.setTimer(Math.ceil(this.#delayMs(first, 0)), () => {
+    const delayMs = Math.ceil(this.#delayMs(first, 0));
+    const atMs = this.#clock.monotonic() + delayMs;
+    if (this.#timer !== undefined && this.#timer.atMs <= atMs) return;
+    this.#cancelTimer();
+    const timer = this.#clock.setTimer(delayMs, () => {
       this.#timer = undefined;
       this.#admitWaiting();
     });
+    this.#timer = { timer, atMs };
   }
 
   #admitWaiting(): void {
     for (const rank of callRanks) {
-      const queue = this.#queues[rank];
-      for (const waiter of queue) {
+      for (const admit of this.#queues[rank]) {
         if (this.#delayMs(rank, 0) > 0) {
           this.#schedule();
           return;
         }
-        queue.delete(waiter);
-        waiter.admit();
+        admit();
       }
     }
   }
 
   #cancelTimer(): void {
-    this.#timer?.cancel();
+    this.#timer?.timer.cancel();
     this.#timer = undefined;
   }
 }

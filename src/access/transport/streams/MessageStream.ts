@@ -73,16 +73,20 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
   }
 
   #start(): void {
-    const call = this.#source.open({
-      onMessage: (message) => {
-        if (this.#call === call) this.#deliver(message);
-      },
-      onEnd: (callStatus) => {
-        if (this.#call === call) this.#ended(callStatus);
-      },
-    });
-    this.#call = call;
-    call.read();
+    try {
+      const call = this.#source.open({
+        onMessage: (message) => {
+          if (this.#call === call) this.#deliver(message);
+        },
+        onEnd: (callStatus) => {
+          if (this.#call === call) this.#ended(callStatus);
+        },
+      });
+      this.#call = call;
+      call.read();
+    } catch (error) {
+      this.#finish(asError(error));
+    }
   }
 
   #deliver(message: Buffer): void {
@@ -113,6 +117,8 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
     if (callStatus.code === status.UNIMPLEMENTED && !this.#received) {
       const fallback = this.#source.fallback?.();
       if (fallback !== undefined) {
+        // The call is over, and has to be told so like every other.
+        this.#call?.cancel();
         this.#source = fallback;
         this.#start();
         return;

@@ -4,7 +4,7 @@ import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueu
 import type { WantedCollection } from '../../heights/WantedCollection.js';
 import type { Metrics } from '../../../observability/index.js';
 import { AbortError } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import type { Clock, Timer } from '../../../runtime/index.js';
 import type { CollectionChoice, CollectionNodes } from '../nodes/CollectionNodes.js';
 import type { EndpointSlots, SlotUse } from '../nodes/EndpointSlots.js';
 import type { FetchRate } from '../FetchRate.js';
@@ -12,8 +12,24 @@ import { fetchCollection } from './fetchCollection.js';
 import type { FetchOptions } from './fetchCollection.js';
 import type { Question } from '../requestRecord.js';
 import type { RequestOrder } from '../order/RequestOrder.js';
-import { ResponseQueue } from './ResponseQueue.js';
-import type { Answer } from './ResponseQueue.js';
+
+/** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
+const TURN_MS = 2;
+
+/** A collection as a node sent it, not verified yet. */
+export interface Answer extends Question {
+  readonly bodies: readonly Uint8Array[];
+  /** Monotonic milliseconds. */
+  readonly sentAtMs: number;
+  /** Monotonic milliseconds. */
+  readonly receivedAtMs: number;
+}
+
+/** An answer that waits to be processed, and the release of its slot, which it may have passed on already. */
+interface QueuedAnswer {
+  readonly answer: Answer;
+  readonly release: () => void;
+}
 
 export interface CollectionCallsOptions {
   /** The most unprocessed answers that have passed their slot on. */
@@ -29,39 +45,37 @@ export interface CollectionCallsDependencies {
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'collectionsRequested' | 'requestsCancelled'>;
   /** Takes an answer that is still wanted; not verified yet. */
-  onAnswer(answer: Answer): void;
+  readonly onAnswer: (answer: Answer) => void;
   /** The rate limit refused a part of the call, which continues: `explain` can name the cause before the call ends. */
-  onRefused(question: Question, error: UpstreamError): void;
+  readonly onRefused: (question: Question, error: UpstreamError) => void;
   /** The call failed, or was cancelled. */
-  onFailure(question: Question, error: unknown, cancelled: boolean): void;
+  readonly onFailure: (question: Question, error: unknown, cancelled: boolean) => void;
   /** A slot, or a place in the queue of answers, has become free. */
-  onRoom(): void;
+  readonly onRoom: () => void;
   /** Takes what any of these threw. */
-  onFatal(error: unknown): void;
+  readonly onFatal: (error: unknown) => void;
 }
 
 /**
- * The calls under way: each from taking its slot to its answer or failure. An answer passes its slot on before it is
- * verified, so that the node works while we do.
+ * The calls under way: each from taking its slot until its answer is processed, or it has failed. An answer passes its
+ * slot on before it is verified, so that the node works while we do. Answers are processed in order of arrival, in turns
+ * of the event loop: a connection sends only between turns, so a burst in a single turn would leave the node idle.
  *
+ * Every call ends in `#over`, whatever becomes of it: that releases the slot, which is shared with other requesters.
  * Bounds: calls by the slots; answers that passed their slot on by `concurrency`.
  */
 export class CollectionCalls {
   readonly #options: CollectionCallsOptions;
   readonly #dependencies: CollectionCallsDependencies;
-  readonly #answers: ResponseQueue;
+  readonly #answers: QueuedAnswer[] = [];
+  /** Set while answers wait for their turn. */
+  #turn: Timer | undefined;
   #underWay = 0;
   #isStopped = false;
 
   constructor(options: CollectionCallsOptions, dependencies: CollectionCallsDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#answers = new ResponseQueue({
-      clock: dependencies.clock,
-      onAnswer: (answer) => this.#process(answer),
-      onTurnEnd: () => dependencies.onRoom(),
-      onFatal: (error) => dependencies.onFatal(error),
-    });
   }
 
   /** A light collection with its transactions counts as one. */
@@ -76,22 +90,21 @@ export class CollectionCalls {
     { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
     use: SlotUse,
   ): void {
-    const { clock, order, slots } = this.#dependencies;
-    if (!slots.tryAcquire(node.name, use)) throw new Error('a call was sent without a slot');
+    const { clock, onFatal, order, slots } = this.#dependencies;
+    const controller = new AbortController();
+    const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
+    order.sent(wanted, call);
     wanted.attempts += 1;
     wanted.lastNode = node.name;
     wanted.lastWay = way;
     wanted.sentAtMs = clock.monotonic();
     wanted.firstAskedAtMs ??= wanted.sentAtMs;
     wanted.lastAskedAt = clock.now();
-    const controller = new AbortController();
-    const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
-    order.sent(wanted, call);
+    const release = slots.tryAcquire(node.name, use);
+    if (release === undefined) throw new Error('a call was sent without a slot');
     this.#underWay += 1;
     const options = { signal: controller.signal, timeoutMs };
-    call.returned = this.#call({ wanted, node, way }, use, options).catch((error: unknown) => {
-      this.#dependencies.onFatal(error);
-    });
+    call.returned = this.#call({ wanted, node, way }, { use, release }, options).catch(onFatal);
   }
 
   /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
@@ -108,7 +121,8 @@ export class CollectionCalls {
   /** Cancels every call and drops the answers. Resolves when the calls have returned. Idempotent. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    for (const { wanted } of this.#answers.clear()) this.#returned(wanted);
+    this.#turn?.cancel();
+    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);
     const calls = Array.from(this.#dependencies.mcq.allWanted()).flatMap(({ call }) => call ?? []);
     const reason = new AbortError('stopping');
     for (const { controller } of calls) {
@@ -117,66 +131,100 @@ export class CollectionCalls {
     await Promise.all(calls.map((call) => call.returned));
   }
 
-  async #call(question: Question, use: SlotUse, options: FetchOptions): Promise<void> {
-    const { clock, metrics, nodes, pace, slots } = this.#dependencies;
+  async #call(
+    question: Question,
+    { use, release }: { readonly use: SlotUse; readonly release: () => void },
+    options: FetchOptions,
+  ): Promise<void> {
+    const { pace } = this.#dependencies;
+    const { wanted } = question;
+    const fetched = await this.#fetch(question, use, options);
+    if ('bodies' in fetched && !this.#isStopped) {
+      pace.answered(fetched.receivedAtMs - fetched.sentAtMs);
+      this.#queue({ answer: fetched, release });
+      return;
+    }
+    this.#over(wanted, release);
+    try {
+      if ('failure' in fetched)
+        this.#dependencies.onFailure(fetched.question, fetched.failure, options.signal.aborted);
+    } finally {
+      this.#dependencies.onRoom();
+    }
+  }
+
+  /** The answer, or why there is none and what was asked last. */
+  async #fetch(
+    question: Question,
+    use: SlotUse,
+    options: FetchOptions,
+  ): Promise<Answer | { readonly failure: unknown; readonly question: Question }> {
+    const { clock, metrics, nodes, slots } = this.#dependencies;
     const { wanted, node, way } = question;
     const sentAtMs = clock.monotonic();
     let asked = way;
-    let bodies: readonly Uint8Array[] | undefined;
-    let failure: { readonly error: unknown } | undefined;
+    let answeredInMs: number | undefined;
     nodes.sent(node, way);
     try {
-      bodies = await fetchCollection(wanted.id, node, way, options, {
+      const bodies = await fetchCollection(wanted.id, node, way, options, {
         onCall: (one) => {
           asked = one;
           metrics.collectionsRequested.inc();
         },
         onRefused: (error) => this.#dependencies.onRefused(question, error),
         tryAcquireSlot: () => slots.tryAcquire(node.name, use),
-        releaseSlot: () => slots.release(node.name, use),
       });
+      const receivedAtMs = clock.monotonic();
+      answeredInMs = receivedAtMs - sentAtMs;
+      return { wanted, node, way: asked, bodies, sentAtMs, receivedAtMs };
     } catch (error) {
-      failure = { error };
-    }
-    const tookMs = clock.monotonic() - sentAtMs;
-    nodes.returned(node, way, bodies === undefined ? undefined : tookMs);
-    if (bodies !== undefined) {
-      pace.answered(tookMs);
-      this.#queue({ wanted, node, way: asked }, use, bodies, sentAtMs);
-      return;
-    }
-    slots.release(node.name, use);
-    this.#returned(wanted);
-    try {
-      if (failure !== undefined)
-        this.#dependencies.onFailure({ wanted, node, way: asked }, failure.error, options.signal.aborted);
+      return { failure: error, question: { wanted, node, way: asked } };
     } finally {
-      this.#dependencies.onRoom();
+      nodes.returned(node, way, answeredInMs);
     }
   }
 
-  #queue(question: Question, use: SlotUse, bodies: readonly Uint8Array[], sentAtMs: number): void {
-    if (this.#isStopped) return;
-    const { clock, slots } = this.#dependencies;
-    const { wanted, node } = question;
-    if (wanted.call !== undefined) wanted.call.isAnswered = true;
-    const keepsSlot = this.#answers.length >= this.#options.concurrency;
-    if (!keepsSlot) slots.release(node.name, use);
-    const slotUse = keepsSlot ? use : undefined;
-    this.#answers.push({ ...question, bodies, sentAtMs, receivedAtMs: clock.monotonic(), slotUse });
+  #queue(queued: QueuedAnswer): void {
+    const { call } = queued.answer.wanted;
+    if (call !== undefined) call.isAnswered = true;
+    if (this.#answers.length < this.#options.concurrency) queued.release();
+    this.#answers.push(queued);
+    this.#nextTurn();
     this.#dependencies.onRoom();
   }
 
-  #process(answer: Answer): void {
-    const { slots } = this.#dependencies;
-    if (answer.slotUse !== undefined) slots.release(answer.node.name, answer.slotUse);
-    this.#returned(answer.wanted);
-    if (answer.wanted.isWanted) this.#dependencies.onAnswer(answer);
+  #nextTurn(): void {
+    const { clock, onFatal } = this.#dependencies;
+    this.#turn ??= clock.setTimer(0, () => {
+      this.#turn = undefined;
+      try {
+        this.#processSome();
+      } catch (error) {
+        onFatal(error);
+      }
+    });
   }
 
-  /** A call has returned. Its collection may no longer be wanted. */
-  #returned(wanted: WantedCollection): void {
+  #processSome(): void {
+    const { clock, onAnswer, onRoom } = this.#dependencies;
+    const endsAtMs = clock.monotonic() + TURN_MS;
+    try {
+      do {
+        const next = this.#answers.shift();
+        if (next === undefined) break;
+        this.#over(next.answer.wanted, next.release);
+        if (next.answer.wanted.isWanted) onAnswer(next.answer);
+      } while (clock.monotonic() < endsAtMs);
+    } finally {
+      if (this.#answers.length > 0) this.#nextTurn();
+      onRoom();
+    }
+  }
+
+  /** The call is over. Its collection may no longer be wanted. */
+  #over(wanted: WantedCollection, release: () => void): void {
     const { mcq, order } = this.#dependencies;
+    release();
     this.#underWay -= 1;
     order.returned(wanted);
     if (!wanted.isWanted) mcq.letGo(wanted);

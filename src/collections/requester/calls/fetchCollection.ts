@@ -26,9 +26,8 @@ export interface FetchDependencies {
   onCall(way: CollectionWay): void;
   /** The rate limit refused a transaction, which is requested again. */
   onRefused(error: UpstreamError): void;
-  /** Takes a further slot of the endpoint if one is free now. */
-  tryAcquireSlot(): boolean;
-  releaseSlot(): void;
+  /** Takes a further slot of the endpoint if one is free now. Returns its release. */
+  tryAcquireSlot(): (() => void) | undefined;
 }
 
 /**
@@ -66,7 +65,7 @@ async function fetchTransactions(
   ids: readonly Identifier[],
   node: AccessNode,
   options: FetchOptions,
-  { onRefused, ...slots }: Pick<FetchDependencies, 'tryAcquireSlot' | 'releaseSlot' | 'onRefused'>,
+  { onRefused, ...slots }: Pick<FetchDependencies, 'tryAcquireSlot' | 'onRefused'>,
 ): Promise<readonly Uint8Array[]> {
   const child = childOf(options.signal);
   const bodies = new Array<Uint8Array>(ids.length);
@@ -86,17 +85,13 @@ async function fetchTransactions(
       }
     }
   };
-  const extra = async (): Promise<void> => {
-    try {
-      await work();
-    } finally {
-      slots.releaseSlot();
-    }
-  };
 
   const workers = [work()];
-  while (workers.length < Math.min(MAX_PARALLEL_TRANSACTIONS, ids.length) && slots.tryAcquireSlot())
-    workers.push(extra());
+  while (workers.length < Math.min(MAX_PARALLEL_TRANSACTIONS, ids.length)) {
+    const release = slots.tryAcquireSlot();
+    if (release === undefined) break;
+    workers.push(work().finally(release));
+  }
   await Promise.all(workers);
   child.abort();
   if (options.signal.aborted) throw abortReason(options.signal);

@@ -58,22 +58,28 @@ export class EndpointSlots {
     return isFree;
   }
 
-  /** False when no slot is free. */
-  tryAcquire(endpoint: string, use: SlotUse): boolean {
-    if (!this.isFree(endpoint, use)) return false;
+  /** Slots in use, of all endpoints. */
+  get inUse(): number {
+    return [...this.#taken.values()].reduce(
+      (sum, { lowest, other, history }) => sum + lowest + other + history,
+      0,
+    );
+  }
+
+  /** Returns a function that releases the slot, once; `undefined` when none is free. */
+  tryAcquire(endpoint: string, use: SlotUse): (() => void) | undefined {
+    if (!this.isFree(endpoint, use)) return undefined;
     const taken = this.#taken.get(endpoint) ?? { lowest: 0, other: 0, history: 0 };
     taken[use] += 1;
     this.#taken.set(endpoint, taken);
-    return true;
-  }
-
-  /** Releases a slot that was acquired for this use. */
-  release(endpoint: string, use: SlotUse): void {
-    const taken = this.#taken.get(endpoint);
-    if (taken === undefined || taken[use] === 0) throw new Error('a slot was released twice');
-    taken[use] -= 1;
-    if (taken.lowest + taken.other + taken.history === 0) this.#taken.delete(endpoint);
-    this.#tell();
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      taken[use] -= 1;
+      if (taken.lowest + taken.other + taken.history === 0) this.#taken.delete(endpoint);
+      this.#tell();
+    };
   }
 
   /**
@@ -83,7 +89,11 @@ export class EndpointSlots {
   onFreed(range: 'live' | 'history', callback: () => void): () => void {
     const listeners = this.#listeners[range];
     listeners.add(callback);
-    return () => void listeners.delete(callback);
+    return () => {
+      listeners.delete(callback);
+      // It may have been waiting.
+      this.#tell();
+    };
   }
 
   /** History may take more than before. */
@@ -94,6 +104,7 @@ export class EndpointSlots {
   /** Without history nobody needs to be notified: the range that releases a slot knows. */
   #tell(): void {
     const { live, history } = this.#listeners;
+    if (history.size === 0) this.#liveWaits.clear();
     if (this.#isTelling || history.size === 0) return;
     this.#isTelling = true;
     queueMicrotask(() => {

@@ -1,0 +1,94 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { AbortError, childOf, Pause, sleep, unlessAborted } from '../../../src/runtime/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const listeners = (...signals: readonly AbortSignal[]): number =>
+  signals.reduce((sum, signal) => sum + getEventListeners(signal, 'abort').length, 0);
+
+describe('a wait that may be cancelled', () => {
+  /** Waits, and counts how often it began and ended. */
+  function waiting(signal: AbortSignal | undefined) {
+    const counts = { begun: 0, ended: 0 };
+    let settle = (_value: string): void => undefined;
+    const promise = unlessAborted<string>(signal, (resolve) => {
+      counts.begun += 1;
+      settle = resolve;
+      return () => (counts.ended += 1);
+    });
+    promise.catch(() => undefined);
+    return { counts, promise, settle: (value: string) => settle(value) };
+  }
+
+  it.each(['settled', 'aborted'])('ends once, and leaves no listener, when it is %s', async (how) => {
+    const controller = new AbortController();
+    const { counts, promise, settle } = waiting(controller.signal);
+    expect(listeners(controller.signal)).toBe(1);
+    if (how === 'settled') settle('first');
+    controller.abort(new AbortError('over'));
+    settle('second');
+    expect(counts).toEqual({ begun: 1, ended: 1 });
+    expect(listeners(controller.signal)).toBe(0);
+    if (how === 'settled') expect(await promise).toBe('first');
+    else await expect(promise).rejects.toThrow('over');
+  });
+
+  it('never begins where the signal has aborted', async () => {
+    const { counts, promise } = waiting(AbortSignal.abort(new AbortError('before')));
+    await expect(promise).rejects.toThrow('before');
+    expect(counts).toEqual({ begun: 0, ended: 0 });
+  });
+
+  it('ends as well when it is settled while it begins, and when it cannot begin', async () => {
+    const { signal } = new AbortController();
+    let ended = 0;
+    const value = await unlessAborted<number>(signal, (settle) => {
+      settle(7);
+      return () => (ended += 1);
+    });
+    expect([value, ended, listeners(signal)]).toEqual([7, 1, 0]);
+    const failing = unlessAborted(signal, () => {
+      throw new TypeError('a bug');
+    });
+    await expect(failing).rejects.toThrow('a bug');
+    expect(listeners(signal)).toBe(0);
+  });
+
+  it('leaves neither timer nor listener as a sleep or a pause, however that ends', async () => {
+    const clock = new VirtualClock();
+    const pause = new Pause({ clock });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const all = [sleep(clock, 10, signal), pause.sleep(10_000, signal)];
+    pause.wake();
+    pause.wake();
+    await clock.advance(10);
+    await Promise.all(all);
+    expect([listeners(signal), clock.pendingTimers]).toEqual([0, 0]);
+    const unlimited = pause.sleep(Infinity, signal);
+    expect(clock.pendingTimers).toBe(0);
+    controller.abort(new AbortError('over'));
+    await expect(unlimited).rejects.toThrow('over');
+    expect(listeners(signal)).toBe(0);
+  });
+});
+
+describe('a child of signals', () => {
+  it('aborts with the first of them, for its reason, and leaves the others', () => {
+    const [first, second] = [new AbortController(), new AbortController()];
+    const child = childOf(first.signal, second.signal);
+    expect(listeners(first.signal, second.signal)).toBe(2);
+    second.abort(new AbortError('the second'));
+    expect(child.signal.reason).toMatchObject({ message: 'the second' });
+    first.abort(new AbortError('the first'));
+    expect(child.signal.reason).toMatchObject({ message: 'the second' });
+    expect(listeners(first.signal, second.signal)).toBe(0);
+    expect(childOf(new AbortController().signal, second.signal).signal.aborted).toBe(true);
+  });
+
+  it('leaves nothing on a parent that lives on, a thousand times over', () => {
+    const { signal } = new AbortController();
+    for (let times = 0; times < 1_000; times += 1) childOf(signal).abort();
+    expect(listeners(signal)).toBe(0);
+  });
+});
