@@ -24,8 +24,8 @@ export type StorageErrorKind =
   | 'io';
 
 /**
- * The store cannot continue. Nothing is retried: the process ends with the exit code for storage, and the message names
- * the fault and the remedy (full, locked and damaged disks need different ones).
+ * The store cannot continue. Nothing is retried, unless it is a `DatabaseFault`: the process ends with the exit code for
+ * storage, and the message names the fault and the remedy (full, locked and damaged disks need different ones).
  */
 export class StorageError extends OperatorError {
   override readonly name = 'StorageError';
@@ -44,6 +44,24 @@ export class StorageError extends OperatorError {
     this.kind = kind;
     this.height = options?.height;
     this.damage = options?.damage;
+  }
+}
+
+/**
+ * The database, a pooler before it or the network between refuses, or does not answer. It is waited for, whatever the code:
+ * somebody can mend it while the program runs.
+ */
+export class DatabaseFault extends StorageError {
+  /** The SQLSTATE; `undefined` where no server has given one. */
+  readonly code: string | undefined;
+
+  constructor(
+    kind: StorageErrorKind,
+    message: string,
+    options: ErrorOptions & { readonly code?: string | undefined },
+  ) {
+    super(kind, message, options);
+    this.code = options.code;
   }
 }
 

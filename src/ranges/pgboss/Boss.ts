@@ -1,8 +1,9 @@
 import { PgBoss } from 'pg-boss';
 import type { Db, JobWithMetadata } from 'pg-boss';
 import type { Logger } from '../../observability/index.js';
+import { messageOf } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { loadPostgres, StorageError } from '../../storage/index.js';
+import { DatabaseFault, hasCode, loadPostgres, StorageError } from '../../storage/index.js';
 import type { PostgresDatabase, Session } from '../../storage/index.js';
 
 /** The database schema of pg-boss, which creates and migrates its tables itself. */
@@ -31,8 +32,8 @@ export interface BossOptions {
   readonly url: string;
   /** Default true. False for a command, which does not maintain jobs. */
   readonly supervises?: boolean;
-  /** How long to wait for a database that does not answer. Default: not at all. */
-  readonly waitMs?: number;
+  /** How long to wait for a database that refuses or does not answer. Default: for as long as it takes. */
+  readonly patienceMs?: number | undefined;
 }
 
 export interface BossDependencies {
@@ -50,15 +51,15 @@ export class Boss {
     this.#jobs = jobs;
   }
 
-  /** Creates the tables if needed. Expected errors: `StorageError`, OperatorError `configuration`. */
-  static async start(
-    { url, supervises = true, waitMs = 0 }: BossOptions,
+  /** Asks nothing of the database yet. Expected errors: OperatorError `configuration`. */
+  static async prepare(
+    { url, supervises = true, patienceMs }: BossOptions,
     { clock, logger }: BossDependencies,
   ): Promise<Boss> {
     const { databasePlace, PostgresDatabase } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(url), { clock, logger });
+    const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
     const jobs = new PgBoss({
-      db: { executeSql: (text, values) => database.executeSql(text, values) },
+      db: asServer((text, values) => database.executeSql(text, values)),
       ...{ schema: JOBS_SCHEMA, supervise: supervises, schedule: false, registerInstance: false },
       ...{ superviseIntervalSeconds: SUPERVISE_SECONDS, monitorIntervalSeconds: SUPERVISE_SECONDS },
       flowIntervalSeconds: FLOW_SECONDS,
@@ -66,35 +67,35 @@ export class Boss {
     // Its background work fails while the database is away, and is retried.
     jobs.on('error', (error) => logger.debug({ error }, 'the queue cannot maintain its jobs'));
     jobs.on('warning', ({ message, data }) => logger.debug({ data }, message));
-    const boss = new Boss(database, jobs);
-    try {
-      const untilMs = clock.monotonic() + waitMs;
-      await database.persist(() => boss.run('open the queue', () => jobs.start()), untilMs);
-    } catch (error) {
-      await boss.close();
-      throw error;
-    }
-    return boss;
+    return new Boss(database, jobs);
+  }
+
+  /**
+   * Creates the tables if needed. May be repeated after an error. Expected errors: `StorageError`; OperatorError
+   * `configuration` (a pooler without sessions).
+   */
+  async start(): Promise<void> {
+    await this.database.requireSessions();
+    await this.run((jobs) => jobs.start());
   }
 
   /**
    * Expected errors: `StorageError` (`missing`: the queue was removed because its plan was filled or cancelled); those of
-   * `action`. `doing` completes "Cannot …".
+   * `action`.
    */
-  run<T>(doing: string, action: (jobs: PgBoss) => Promise<T>): Promise<T> {
-    return this.database.explained(doing, async () => {
-      try {
-        return await action(this.#jobs);
-      } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === NO_QUEUE)) throw error;
-        throw new StorageError('missing', `Cannot ${doing} at ${this.database.place}: ${error.message}.`);
-      }
-    });
+  async run<T>(action: (jobs: PgBoss) => Promise<T>): Promise<T> {
+    try {
+      return await action(this.#jobs);
+    } catch (error) {
+      if (hasCode(error, NO_QUEUE))
+        throw new StorageError('missing', `${messageOf(error)} at ${this.database.place}.`);
+      throw this.database.saidIn(error) ?? error;
+    }
   }
 
   /** Creates a queue, outside of any transaction: an empty queue left over is harmless. */
   async makeQueue(name: string, policy: 'standard' | 'exclusive'): Promise<void> {
-    await this.run('make a queue', (jobs) =>
+    await this.run((jobs) =>
       jobs.createQueue(name, {
         policy,
         heartbeatSeconds: HEARTBEAT_SECONDS,
@@ -119,7 +120,17 @@ export class Boss {
 
 /** Runs statements of pg-boss inside a transaction of ours. */
 export function within(session: Session): { readonly db: Db } {
-  return { db: { executeSql: (text, values) => session.query({ text, values: values ?? [] }) } };
+  return { db: asServer((text, values) => session.query({ text, values: values ?? [] })) };
+}
+
+/** pg-boss reads some errors of the server, and continues: it gets them as they are. */
+function asServer(executeSql: Db['executeSql']): Db {
+  return {
+    executeSql: (text, values) =>
+      executeSql(text, values).catch((error: unknown) => {
+        throw error instanceof DatabaseFault && error.code !== undefined ? error.cause : error;
+      }),
+  };
 }
 
 /** How many jobs a command changed, which the types of pg-boss lack. */

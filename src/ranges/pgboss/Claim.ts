@@ -65,7 +65,7 @@ export class Claim<D = object> {
   /** Completes the job as part of a transaction. Expected errors: `RangeLostError`, which must undo the transaction. */
   async complete(session: Session): Promise<void> {
     const { boss } = this.#deps;
-    const response = await boss.run('complete a range', (jobs) =>
+    const response = await boss.run((jobs) =>
       jobs.complete(this.#job.name, this.#job, null, within(session)),
     );
     this.#isCompleted = affectedBy(response) === 1;
@@ -81,7 +81,7 @@ export class Claim<D = object> {
 
   /** No process may take it until it is resumed. False: it was no longer ours. */
   async setAside(session: Session): Promise<boolean> {
-    const response = await this.#deps.boss.run('set a range aside', (jobs) =>
+    const response = await this.#deps.boss.run((jobs) =>
       jobs.cancel(this.#job.name, this.#job, within(session)),
     );
     return affectedBy(response) === 1;
@@ -90,7 +90,7 @@ export class Claim<D = object> {
   /** Records a failure, and lets other processes take it after `delayMs`. False: it was no longer ours. */
   async fail(session: Session, reason: string, delayMs: number): Promise<boolean> {
     const { name, id } = this.#job;
-    return this.#deps.boss.run('fail a range', async (jobs) => {
+    return this.#deps.boss.run(async (jobs) => {
       const response = await jobs.fail(name, this.#job, { reason }, within(session));
       if (affectedBy(response) !== 1) return false;
       await jobs.update(name, undefined, { id, startAfter: seconds(delayMs), ...within(session) });
@@ -124,7 +124,7 @@ export class Claim<D = object> {
         return;
       }
       const { boss } = this.#deps;
-      const response = await boss.run('keep a range', (jobs) => jobs.touch(this.#job.name, this.#job));
+      const response = await boss.run((jobs) => jobs.touch(this.#job.name, this.#job));
       if (affectedBy(response) !== 1 && !this.#isOver && !this.#isCompleted) this.#lose();
     } catch (error) {
       // The database is away; the next heartbeat shows whether the job is still ours.
@@ -139,7 +139,7 @@ export class Claim<D = object> {
     const renewed = await boss.database.transaction(async (session) => {
       if (!(await this.giveBack(session))) return undefined;
       const band = { minPriority: priority, maxPriority: priority };
-      const [job] = await boss.run('keep a range', (jobs) =>
+      const [job] = await boss.run((jobs) =>
         jobs.fetch<D>(name, { includeMetadata: true, ...band, ...within(session) }),
       );
       // Got another job of the same heights: undo everything and try again.
@@ -166,7 +166,7 @@ export async function giveBack(
   { queue, id, attempt }: ClaimKey,
   delayMs = 0,
 ): Promise<boolean> {
-  return boss.run('give a range back', async (jobs) => {
+  return boss.run(async (jobs) => {
     const cancelled = await jobs.cancel(queue, { id, retryCount: attempt }, within(session));
     if (affectedBy(cancelled) !== 1) return false;
     await jobs.resume(queue, id, within(session));

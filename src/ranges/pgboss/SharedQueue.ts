@@ -20,8 +20,10 @@ export interface SharedQueueOptions {
   readonly roles: readonly string[];
   /** Default: `WORK_VERSION`. */
   readonly workVersion?: number;
-  /** How long to wait for a database that does not answer. Default: not at all. */
+  /** How long to wait at the beginning for a database that refuses or does not answer. Default: not at all. */
   readonly waitMs?: number;
+  /** The same later. Default: for as long as it takes. */
+  readonly patienceMs?: number;
 }
 
 export interface SharedQueueDependencies {
@@ -56,19 +58,23 @@ export class SharedQueue {
     options: SharedQueueOptions,
     dependencies: SharedQueueDependencies,
   ): Promise<SharedQueue> {
-    const { roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
+    const { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
     const { clock, logger, onKill = () => undefined } = dependencies;
     const isWorker = roles.length > 0;
-    const boss = await Boss.start({ url, waitMs, supervises: isWorker }, { clock, logger });
+    const boss = await Boss.prepare({ url, patienceMs, supervises: isWorker }, { clock, logger });
     try {
-      await boss.makeQueue(LIVE_QUEUE, 'exclusive');
       const registry = isWorker
         ? new WorkerRegistry(
             { version: programVersion(), workVersion, roles },
             { boss, clock, logger, onKill },
           )
         : undefined;
-      await registry?.start();
+      await boss.database.persist(async () => {
+        await boss.start();
+        await boss.makeQueue(LIVE_QUEUE, 'exclusive');
+        await registry?.join();
+      }, clock.monotonic() + waitMs);
+      registry?.start();
       return new SharedQueue(options, dependencies, { boss, registry });
     } catch (error) {
       await boss.close();
@@ -80,6 +86,11 @@ export class SharedQueue {
   leadership(): Leadership | undefined {
     const registry = this.#registry;
     return registry && new BossLeadership({ boss: this.#boss, registry, clock: this.#deps.clock });
+  }
+
+  /** Why the database does not do what is asked of it here; `undefined` while it does. */
+  trouble(): string | undefined {
+    return this.#boss.database.trouble();
   }
 
   /** Its id among the workers. */

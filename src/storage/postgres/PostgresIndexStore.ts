@@ -38,8 +38,10 @@ export interface PostgresIndexStoreOptions {
   readonly forRewind?: boolean;
   /** Default true. False: the account index, which is always kept, is not shown. */
   readonly accounts?: boolean;
-  /** How long to wait for a database that does not answer. Default: not at all. */
+  /** How long to wait at the beginning for a database that refuses or does not answer. Default: not at all. */
   readonly waitMs?: number;
+  /** The same later. Default: for as long as it takes. */
+  readonly patienceMs?: number;
 }
 
 /** The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once. */
@@ -124,16 +126,16 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
    * range before it leads (`shared`).
    *
    * Expected errors: `StorageError` (unavailable, …); `OperatorError`: `foreign` for a store of another chain,
-   * `configuration` for a newer schema, a server that is too old, and an unusable URL.
+   * `configuration` for a newer schema, a server that is too old, a pooler without sessions and an unusable URL.
    */
   static async open(
     options: PostgresIndexStoreOptions,
     dependencies: PostgresDatabaseDependencies,
   ): Promise<PostgresIndexStore> {
-    const { chainId, create = true, forRewind = false, waitMs = 0 } = options;
+    const { chainId, create = true, forRewind = false, patienceMs, waitMs = 0 } = options;
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
-    const database = new PostgresDatabase(databasePlace(options.url), dependencies);
+    const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
     try {
       const loaded = await database.persist(async () => {
         await prepareDatabase(database, { chainId, create });
@@ -158,9 +160,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     return this.#book;
   }
 
-  /** Why the database does not answer now; `undefined` while it does. */
+  /** Why the database does not do what is asked; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.#database.trouble()?.message;
+    return this.#database.trouble();
   }
 
   coverage(): readonly HeightRange[] {

@@ -49,7 +49,7 @@ export class PlanQueues {
 
   /** The versions of the work that each plan was cut for, by plan; includes plans that are gone. */
   async versions(): Promise<ReadonlyMap<number, readonly number[]>> {
-    const queues = await this.#deps.boss.run('read the queues', (jobs) => jobs.getQueues());
+    const queues = await this.#deps.boss.run((jobs) => jobs.getQueues());
     const byPlan = new Map<number, number[]>();
     for (const { name } of queues) {
       const [, plan, version] = /^plan-(\d+)\.v(\d+)$/.exec(name) ?? [];
@@ -64,7 +64,7 @@ export class PlanQueues {
   }
 
   async remove(plan: number, version?: number): Promise<void> {
-    await this.#deps.boss.run('remove a queue', (jobs) => jobs.deleteQueue(this.nameOf(plan, version)));
+    await this.#deps.boss.run((jobs) => jobs.deleteQueue(this.nameOf(plan, version)));
   }
 
   /** Adds jobs for the missing heights of `interval`, as part of a transaction. Returns the number of ranges. */
@@ -106,7 +106,7 @@ export class PlanQueues {
       values: [plans.map(({ id }) => this.nameOf(id))],
     });
     for (const { name, id } of rows) {
-      await this.#deps.boss.run('run a range again', (jobs) => jobs.resume(name, id, within(session)));
+      await this.#deps.boss.run((jobs) => jobs.resume(name, id, within(session)));
     }
   }
 
@@ -129,7 +129,7 @@ export class PlanQueues {
   }
 
   async #take(session: Session, plan: number, band: Band): Promise<HeldJob<PlanJob> | undefined> {
-    const [job] = await this.#deps.boss.run('take a range', (jobs) =>
+    const [job] = await this.#deps.boss.run((jobs) =>
       jobs.fetch<PlanJob>(this.nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
     );
     return job;
@@ -151,7 +151,7 @@ export class PlanQueues {
       to: Math.max(...ranges.map(({ to }) => to)),
     };
     const check = { ref: 'part', name, data: part, options: { priority: PART_PRIORITY } };
-    await this.#deps.boss.run('plan ranges', (boss) =>
+    await this.#deps.boss.run((boss) =>
       boss.flow([...jobs, { ...check, dependsOn: jobs.map(({ ref }) => ref) }], within(session)),
     );
   }

@@ -33,7 +33,7 @@ export async function maintainQueues(parts: MaintenanceParts): Promise<void> {
     await planAgain(parts, plan);
     for (const version of others) await queues.remove(plan.id, version);
   }
-  const existing = await boss.run('read the queues', (jobs) => jobs.getQueues());
+  const existing = await boss.run((jobs) => jobs.getQueues());
   const known = new Set(plans.map(({ id }) => id));
   for (const [id, versions] of byPlan) {
     if (known.has(id)) continue;

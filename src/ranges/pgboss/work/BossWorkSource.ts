@@ -1,6 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
-import type { Clock, Random, Timer } from '../../../runtime/index.js';
-import { StorageError } from '../../../storage/index.js';
+import type { Clock, Random } from '../../../runtime/index.js';
+import { DatabaseFault, StorageError } from '../../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, SharedRangeBook } from '../../../storage/index.js';
 import { backfillState } from '../../backfillState.js';
 import { bordersOf } from '../../plans.js';
@@ -58,11 +58,10 @@ export class BossWorkSource implements WorkSource {
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
   /** The workers, for a command, which has no registry. */
   #others: readonly WorkerState[] = [];
-  #timer: Timer | undefined;
-  #polling: Promise<void> = Promise.resolve();
+  readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
   #isDraining = false;
-  #isClosed = false;
+  readonly #closing = new AbortController();
   #wake: (() => void) | undefined;
 
   constructor(options: BossWorkSourceOptions, dependencies: BossWorkSourceDependencies) {
@@ -74,11 +73,15 @@ export class BossWorkSource implements WorkSource {
     this.#plans = new SharedPlans(parts);
     this.#taken = new TakenJobs({ ...parts, onOver: () => this.#notify() });
     this.#taker = registry && new JobTaker({ ...parts, registry });
-    this.#pollLater(0);
+    this.#polling = boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
 
   /** Reads the current state of the database. Expected errors: `StorageError`. */
-  async refresh(): Promise<void> {
+  refresh(): Promise<void> {
+    return this.#deps.boss.database.persist(() => this.#read());
+  }
+
+  async #read(): Promise<void> {
     const { boss, registry } = this.#deps;
     const versions = await this.#queues.versions();
     if (registry === undefined) this.#others = await readWorkers(boss.database);
@@ -96,8 +99,7 @@ export class BossWorkSource implements WorkSource {
 
   /** Ends the polling. The runner gives back running ranges first. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#closing.abort();
     await this.#polling;
   }
 
@@ -194,30 +196,17 @@ export class BossWorkSource implements WorkSource {
     }
   }
 
-  #pollLater(delayMs: number): void {
-    this.#timer = this.#deps.clock.setTimer(delayMs, () => {
-      this.#polling = this.#poll().then(() => {
-        if (!this.#isClosed) this.#pollLater(POLL_EVERY_MS);
-      });
-    });
-  }
-
-  async #poll(): Promise<void> {
+  async #poll(): Promise<undefined> {
     const { boss, book, clock, logger, registry } = this.#deps;
-    try {
-      await this.refresh();
-      // Not awaited: polling must not stop while a line ends.
-      void this.#taken.giveBackUnwanted(this.#facts.plans);
-      if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
-      this.#maintainedAtMs = clock.monotonic();
-      await maintainQueues({
-        ...{ boss, book, registry, logger, queues: this.#queues },
-        workVersion: this.#workVersion,
-      });
-    } catch (error) {
-      // The database is away: try again at the next poll.
-      if (!(error instanceof StorageError)) throw error;
-    }
+    await this.#read();
+    // Not awaited: polling must not stop while a line ends.
+    void this.#taken.giveBackUnwanted(this.#facts.plans);
+    if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
+    this.#maintainedAtMs = clock.monotonic();
+    await maintainQueues({
+      ...{ boss, book, registry, logger, queues: this.#queues },
+      workVersion: this.#workVersion,
+    });
   }
 
   #notify(): void {
@@ -240,7 +229,8 @@ export class BossWorkSource implements WorkSource {
   }
 }
 
-/** The database is away, or another process was faster: asking again will do. */
+/** The database refuses, or another process was faster: asking again will do. */
 function isTransient(error: unknown): boolean {
-  return error instanceof StorageError && /^(?:unavailable|disk_full|missing|locked)$/.test(error.kind);
+  const isOvertaken = error instanceof StorageError && /^(?:missing|locked)$/.test(error.kind);
+  return isOvertaken || error instanceof DatabaseFault;
 }

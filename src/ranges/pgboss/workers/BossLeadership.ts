@@ -1,4 +1,3 @@
-import { sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { StorageError } from '../../../storage/index.js';
 import type { Leader, Leadership, Term } from '../../ports.js';
@@ -28,17 +27,8 @@ export class BossLeadership implements Leadership {
     this.#deps = dependencies;
   }
 
-  async lead(signal: AbortSignal): Promise<Term | undefined> {
-    const { clock } = this.#deps;
-    while (!signal.aborted) {
-      const term = await this.#take().catch((error: unknown) => {
-        if (!(error instanceof StorageError)) throw error;
-        return undefined;
-      });
-      if (term !== undefined) return term;
-      await sleep(clock, LOOK_EVERY_MS, signal).catch(() => undefined);
-    }
-    return undefined;
+  lead(signal: AbortSignal): Promise<Term | undefined> {
+    return this.#deps.boss.database.watch(() => this.#take(), LOOK_EVERY_MS, signal);
   }
 
   leader(): Leader | undefined {
@@ -51,11 +41,11 @@ export class BossLeadership implements Leadership {
   async #take(): Promise<Term | undefined> {
     const { boss, registry, clock } = this.#deps;
     // Has no effect if the job exists, queued or held.
-    await boss.run('lead', (jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
+    await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
     let taken: string | undefined;
     try {
       const claim = await boss.database.transaction(async (session) => {
-        const [job] = await boss.run('lead', (jobs) =>
+        const [job] = await boss.run((jobs) =>
           jobs.fetch<object>(LIVE_QUEUE, { includeMetadata: true, ...within(session) }),
         );
         if (job === undefined) return undefined;

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from '../../../observability/index.js';
-import { sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { overlap, StorageError } from '../../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../../storage/index.js';
@@ -61,18 +60,27 @@ export class WorkerRegistry {
   #busy: ReadonlyMap<string, readonly Held[]> = new Map();
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
-  #beating: Promise<void> | undefined;
+  #beating: Promise<undefined> | undefined;
 
   constructor(options: WorkerOptions, dependencies: WorkerDependencies) {
     this.#options = options;
     this.#deps = dependencies;
   }
 
-  /** Inserts the row of this process. Expected errors: `StorageError`. */
-  async start(): Promise<void> {
+  /** Inserts the row of this process. May be repeated after an error. Expected errors: `StorageError`. */
+  async join(): Promise<void> {
     await this.#insert(this.#database);
     await this.#look();
-    this.#beating = this.#beatOn();
+  }
+
+  /** Begins to show that this process lives. */
+  start(): void {
+    const beat = async (): Promise<undefined> => {
+      await this.#beat();
+      await this.#look();
+      await this.#releaseSilent();
+    };
+    this.#beating = this.#database.watch<never>(beat, BEAT_EVERY_MS, this.#closing.signal);
   }
 
   /** All workers in the table, as of the last beat. */
@@ -154,22 +162,6 @@ export class WorkerRegistry {
 
   get #database(): PostgresDatabase {
     return this.#deps.boss.database;
-  }
-
-  async #beatOn(): Promise<void> {
-    const { signal } = this.#closing;
-    const { clock } = this.#deps;
-    for (;;) {
-      await sleep(clock, BEAT_EVERY_MS, signal).catch(() => undefined);
-      if (signal.aborted) return;
-      try {
-        await this.#beat();
-        await this.#look();
-        await this.#releaseSilent();
-      } catch (error) {
-        if (!(error instanceof StorageError)) throw error;
-      }
-    }
   }
 
   async #beat(): Promise<void> {

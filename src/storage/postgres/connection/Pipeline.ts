@@ -15,8 +15,6 @@ interface Prepared {
 
 /** Steps that are sent together, as one statement to `pg`. Rows of a COPY are sent without copying them. */
 export class Pipeline implements Submittable {
-  /** Set by `pg`: stops the timeout of the statement. */
-  callback: (() => void) | undefined;
   readonly outcome: Promise<PipelineOutcome>;
   readonly #steps: readonly Step[];
   readonly #rowCounts: number[] = [];
@@ -55,7 +53,6 @@ export class Pipeline implements Submittable {
   }
 
   #end(error: Error | undefined): void {
-    this.callback?.();
     this.#resolve({ rowCounts: this.#rowCounts, error });
   }
 }

@@ -1,21 +1,16 @@
-import type { Pool, PoolClient, QueryResult, QueryResultRow } from 'pg';
-import { AbortError, sleep } from '../../../runtime/index.js';
+import type { QueryResult, QueryResultRow } from 'pg';
+import { AbortError, OperatorError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
-import { StorageError } from '../../StorageError.js';
+import { DatabaseFault, StorageError } from '../../StorageError.js';
+import { Connections } from './Connections.js';
 import type { DatabasePlace } from './databasePlace.js';
-import { faultOf, isPassing } from './faultOf.js';
-import { endPool, quietPool } from './quietPool.js';
-import { runStatement } from './runStatement.js';
+import { saidByServer } from './faultOf.js';
 import type { Rows, Session, Statement, Step, WriteSession } from './Session.js';
 import { Transaction } from './Transaction.js';
 
-/** Connections for reads, and for ranges that are written beside the live one. */
-const MAX_CONNECTIONS = 8;
 /** A read that takes longer fails. */
 const READ_TIMEOUT_MS = 15_000;
-/** A write that takes longer is repeated, which finds out whether the first attempt was committed. */
-const WRITE_TIMEOUT_MS = 60_000;
 /** How long a write waits for the locks of another transaction, which may be a lost one of ours. */
 const LOCK_TIMEOUT_MS = 15_000;
 /** The server ends a transaction whose client is silent for so long. */
@@ -34,14 +29,12 @@ export interface PostgresDatabaseDependencies {
   readonly logger: Logger;
 }
 
-/**
- * The connections to a database. Errors become `StorageError`; `persist` waits out those that pass by themselves. A
- * connection that breaks while it is idle is not an error: the next use notices.
- */
+/** The connections to a database. `persist` and `watch` wait for as long as the database refuses, or does not answer. */
 export class PostgresDatabase implements Session {
   readonly place: string;
-  readonly #reads: Pool;
-  readonly #writes: Pool;
+  readonly #reads: Connections;
+  readonly #writes: Connections;
+  readonly #patienceMs: number;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #closing = new AbortController();
@@ -49,95 +42,90 @@ export class PostgresDatabase implements Session {
   readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
 
-  constructor({ config, shown }: DatabasePlace, { clock, logger }: PostgresDatabaseDependencies) {
+  /** `patienceMs`: how long an action is repeated; default: for as long as it takes. */
+  constructor(
+    { config, shown }: DatabasePlace,
+    { clock, logger }: PostgresDatabaseDependencies,
+    { patienceMs = Infinity }: { readonly patienceMs?: number | undefined } = {},
+  ) {
     this.place = shown;
+    this.#patienceMs = patienceMs;
     this.#clock = clock;
     this.#logger = logger;
-    // A user's or database's own setting must not make commits less than durable.
-    const always = '-c synchronous_commit=on -c timezone=UTC -c search_path=';
-    this.#reads = quietPool({
-      ...config,
-      max: MAX_CONNECTIONS,
-      query_timeout: READ_TIMEOUT_MS,
-      statement_timeout: READ_TIMEOUT_MS,
-      options: always,
-    });
-    this.#writes = quietPool({
-      ...config,
-      max: MAX_CONNECTIONS,
-      query_timeout: WRITE_TIMEOUT_MS,
-      lock_timeout: LOCK_TIMEOUT_MS,
-      idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
-      options: always,
-    });
+    const onSilent = (): void => [this.#reads, this.#writes].forEach((each) => each.renew());
+    const connections = (doing: string, statementMs: number, lockMs: number): Connections =>
+      new Connections({
+        ...{ config, doing, onSilent, place: shown },
+        settings: {
+          statement_timeout: String(statementMs),
+          lock_timeout: String(lockMs),
+          idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_MS),
+        },
+      });
+    this.#reads = connections('read the store', READ_TIMEOUT_MS, 0);
+    this.#writes = connections('write to the store', 0, LOCK_TIMEOUT_MS);
   }
 
-  /** Why the database does not answer now; `undefined`: it does, as far as is known. */
-  trouble(): StorageError | undefined {
-    return this.#trouble;
+  /** Why the database does not do what is asked; `undefined`: it does, as far as is known. */
+  trouble(): string | undefined {
+    const silence = this.#reads.silence() ?? this.#writes.silence();
+    return this.#trouble?.message ?? (silence && `Cannot reach the store at ${this.place} (${silence}).`);
   }
 
   /** A read, on a connection of its own. Expected errors: `StorageError`. */
-  async query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
-    try {
-      return await runStatement<Row>(this.#reads, statement);
-    } catch (error) {
-      throw this.#fault(error, 'read the store');
-    }
+  query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
+    return this.#reads.use((link) => link.query<Row>(statement));
   }
 
   /** Several reads of one snapshot. Expected errors: `StorageError`; those of `action`. */
   snapshot<T>(action: (session: Session) => Promise<T>): Promise<T> {
-    return this.#inTransaction(this.#reads, BEGIN_SNAPSHOT, action);
+    return inTransaction(this.#reads, BEGIN_SNAPSHOT, action);
   }
 
   /** Atomic, and durable on return. Expected errors: `StorageError`; those of `action`. */
   transaction<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
-    return this.#inTransaction(this.#writes, BEGIN, action);
+    return inTransaction(this.#writes, BEGIN, action);
   }
 
-  async #inTransaction<T>(
-    pool: Pool,
-    begin: Step,
-    action: (session: WriteSession) => Promise<T>,
-  ): Promise<T> {
-    let client: PoolClient | undefined;
-    let failure: Error | undefined;
-    try {
-      client = await pool.connect();
-      const transaction = new Transaction(client, begin);
-      const result = await action(transaction);
-      await transaction.commit();
-      return result;
-    } catch (error) {
-      failure = error instanceof Error ? error : new Error(String(error));
-      throw this.#fault(error, pool === this.#writes ? 'write to the store' : 'read the store');
-    } finally {
-      // With a failure the connection is closed, which rolls back what is not committed.
-      client?.release(failure);
-    }
+  /** Runs statements for other packages. Expected errors: `StorageError`. */
+  executeSql(text: string, values?: unknown[]): Promise<QueryResult> {
+    return this.#writes.use((link) => link.run(text, values));
   }
 
-  /** Runs statements for other packages. Errors are the server's own. */
-  async executeSql(text: string, values?: unknown[]): Promise<QueryResult> {
-    return this.#writes.query(text, values);
-  }
-
-  /** Turns errors of the server into `StorageError`; `doing` completes "Cannot …". Other errors are those of `action`. */
-  async explained<T>(doing: string, action: () => Promise<T>): Promise<T> {
-    try {
-      return await action();
-    } catch (error) {
-      throw this.#fault(error, doing);
-    }
+  /** What the server has said, in an error of another package; `undefined` if it is none of the server's. */
+  saidIn(error: unknown): StorageError | undefined {
+    return saidByServer(error, 'use the queue', this.place);
   }
 
   /**
-   * Repeats an action that fails because the database is unreachable, without limit or until `untilMs` (of the clock).
-   * Rejects when the database is closed. Expected errors: `StorageError`; those of `action`.
+   * Makes sure that the sessions of two connections stay theirs: prepared statements and settings live there. A pooler that
+   * gives them to whoever asks next has mixed them up by the end. Expected errors: `StorageError`; OperatorError
+   * `configuration`.
    */
-  async persist<T>(action: () => Promise<T>, untilMs = Infinity): Promise<T> {
+  async requireSessions(): Promise<void> {
+    const hasMixedUp = await this.#reads.use((one) =>
+      this.#reads.use(async (other) => {
+        for (const link of [one, one, other, other, one, other, one, one, other, one, other, other])
+          if (!(await link.hasItsSession())) return true;
+        return false;
+      }),
+    );
+    if (!hasMixedUp) return;
+    throw new OperatorError(
+      'configuration',
+      `There is a pooler before the database at ${this.place} that shares out sessions by transaction or statement, and this ` +
+        'program needs sessions of its own. Set pool_mode = session there (PgBouncer; others have the same), or name the server itself: docs/poolers.md.',
+    );
+  }
+
+  /**
+   * Repeats an action for as long as the database refuses it or does not answer: until `untilMs` of the clock, by default
+   * for the patience of this database. Rejects when the database is closed. Expected errors: `StorageError`; those of
+   * `action`.
+   */
+  async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
+    const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
     let delayMs = RETRY_MIN_MS;
     try {
       for (;;) {
@@ -146,9 +134,11 @@ export class PostgresDatabase implements Session {
           this.#recovered(caller);
           return result;
         } catch (error) {
-          if (!isPassing(error) || this.#clock.monotonic() + delayMs > untilMs) throw error;
+          if (!(error instanceof DatabaseFault) || this.#clock.monotonic() + delayMs > lastMs) throw error;
           this.#notice(error, caller);
-          await this.#pause(delayMs, error);
+          await sleep(this.#clock, delayMs, this.#closing.signal).catch(() => {
+            throw error;
+          });
           delayMs = Math.min(2 * delayMs, RETRY_MAX_MS);
         }
       }
@@ -157,24 +147,38 @@ export class PostgresDatabase implements Session {
     }
   }
 
-  /** Repeats `ask`, `everyMs` after each answer or fault, until the database is closed. Expected errors: others of `ask`. */
-  async watch(ask: () => Promise<void>, everyMs: number): Promise<void> {
-    const { signal } = this.#closing;
+  /**
+   * Asks, `everyMs` after each answer or fault, until an answer is not `undefined`: resolves with it, or with `undefined`
+   * once the signal aborts or the database is closed. Expected errors: those of `ask` that are no `StorageError`.
+   */
+  async watch<T>(
+    ask: () => Promise<T | undefined>,
+    everyMs: number,
+    signal: AbortSignal = this.#closing.signal,
+  ): Promise<T | undefined> {
     const caller = Symbol('watch');
-    while (!this.#isClosing()) {
-      try {
-        await ask();
-        this.#recovered(caller);
-      } catch (error) {
-        const fault = this.#fault(error, 'reach the store');
-        if (!(fault instanceof StorageError)) throw fault;
-        if (!this.#isClosing()) this.#notice(fault, caller);
+    const over = AbortSignal.any([signal, this.#closing.signal]);
+    const isOver = (): boolean => over.aborted;
+    try {
+      for (;;) {
+        if (isOver()) return undefined;
+        try {
+          const answer = await ask();
+          this.#recovered(caller);
+          if (answer !== undefined) return answer;
+        } catch (error) {
+          if (!(error instanceof StorageError)) throw error;
+          const isNamed = error instanceof DatabaseFault || error.kind === 'corrupt';
+          if (isNamed && !isOver()) this.#notice(error, caller);
+        }
+        await sleep(this.#clock, everyMs, over).catch(() => undefined);
       }
-      await sleep(this.#clock, everyMs, signal).catch(() => undefined);
+    } finally {
+      this.#waiting.delete(caller);
     }
   }
 
-  /** Stops waiting for an unreachable database: attempts under way are the last ones. */
+  /** Stops waiting for the database: attempts under way are the last ones. */
   giveUp(): void {
     this.#closing.abort(new AbortError('the store is closed'));
   }
@@ -182,22 +186,14 @@ export class PostgresDatabase implements Session {
   /** Closes the connections. Also resolves when the database does not answer. */
   async close(): Promise<void> {
     this.giveUp();
-    await Promise.all([endPool(this.#reads), endPool(this.#writes)]);
-  }
-
-  #fault(error: unknown, doing: string): unknown {
-    return faultOf(error, doing, this.place);
+    await Promise.all([this.#reads.end(), this.#writes.end()]);
   }
 
   #notice(error: StorageError, caller: symbol): void {
     if (this.#trouble === undefined)
-      this.#logger.warn({ kind: error.kind, error }, 'the database does not answer');
+      this.#logger.warn({ kind: error.kind, error }, 'the database does not do what is asked');
     this.#trouble = error;
     this.#waiting.add(caller);
-  }
-
-  #isClosing(): boolean {
-    return this.#closing.signal.aborted;
   }
 
   #recovered(caller: symbol): void {
@@ -206,12 +202,17 @@ export class PostgresDatabase implements Session {
     if (this.#trouble !== undefined) this.#logger.info({}, 'the database answers again');
     this.#trouble = undefined;
   }
+}
 
-  async #pause(delayMs: number, error: StorageError): Promise<void> {
-    try {
-      await sleep(this.#clock, delayMs, this.#closing.signal);
-    } catch {
-      throw error;
-    }
-  }
+function inTransaction<T>(
+  connections: Connections,
+  begin: Step,
+  action: (session: WriteSession) => Promise<T>,
+): Promise<T> {
+  return connections.use(async (link) => {
+    const transaction = new Transaction(link, begin);
+    const result = await action(transaction);
+    await transaction.commit();
+    return result;
+  });
 }

@@ -5,8 +5,6 @@ export interface Statement {
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly unknown[];
-  /** Default: the timeout of reads, or of writes. */
-  readonly timeoutMs?: number;
 }
 
 /** The answer to a statement. */

@@ -1,6 +1,5 @@
-import type { PoolClient, QueryResultRow } from 'pg';
-import { Pipeline } from './Pipeline.js';
-import { runStatement } from './runStatement.js';
+import type { QueryResultRow } from 'pg';
+import type { Link } from './Connections.js';
 import type { Rows, Statement, Step, WriteSession } from './Session.js';
 
 interface Waiting {
@@ -8,13 +7,13 @@ interface Waiting {
   readonly check: ((rowCount: number) => void) | undefined;
 }
 
-/** A transaction on a connection, which begins with the first statement sent. Errors are the server's own. */
+/** A transaction on a connection, which begins with the first statement sent. Errors are those of the connection. */
 export class Transaction implements WriteSession {
-  readonly #client: PoolClient;
+  readonly #link: Link;
   #waiting: Waiting[];
 
-  constructor(client: PoolClient, begin: Step) {
-    this.#client = client;
+  constructor(link: Link, begin: Step) {
+    this.#link = link;
     this.#waiting = [{ step: begin, check: undefined }];
   }
 
@@ -24,20 +23,19 @@ export class Transaction implements WriteSession {
 
   async query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
     await this.#send();
-    return runStatement<Row>(this.#client, statement);
+    return this.#link.query<Row>(statement);
   }
 
   async commit(): Promise<void> {
     await this.#send();
-    await this.#client.query('COMMIT');
+    await this.#link.commit();
   }
 
   async #send(): Promise<void> {
     const waiting = this.#waiting;
     if (waiting.length === 0) return;
     this.#waiting = [];
-    const { outcome } = this.#client.query(new Pipeline(waiting.map(({ step }) => step)));
-    const { rowCounts, error } = await outcome;
+    const { rowCounts, error } = await this.#link.send(waiting.map(({ step }) => step));
     for (const [index, rowCount] of rowCounts.entries()) waiting[index]?.check?.(rowCount);
     if (error !== undefined) throw error;
   }

@@ -5,8 +5,8 @@ import { messageOf, OperatorError, quoted } from '../../../runtime/index.js';
 import { passwordOf } from './passwordOf.js';
 import type { Connection } from './passwordOf.js';
 
-/** How long connecting may take. */
-const CONNECT_TIMEOUT_MS = 5_000;
+/** An idle connection is checked after this time, so that none that is dead is used. */
+const KEEP_ALIVE_AFTER_MS = 5_000;
 const DEFAULT_PORT = 5432;
 
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
@@ -57,8 +57,8 @@ export function databasePlace(text: string, key = 'store'): DatabasePlace {
       password: password ?? passwordFrom({ host, port, database, user }),
       ssl: tls(parameters, host, refusal),
       application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     },
   };
 }
@@ -92,15 +92,26 @@ function tls(
     throw refusal(`sslmode=${mode} could fall back to an unchecked connection: use ${SSL_MODES.join(', ')}`);
   }
   if (mode === 'disable') return false;
-  const files = Object.entries(SSL_FILES).flatMap(([name, option]) => {
-    const path = parameters[name];
-    return path === undefined ? [] : [[option, readTlsFile(path, refusal)] as const];
-  });
-  return {
-    ...Object.fromEntries(files),
+  const tlsOptions = {
     rejectUnauthorized: true,
     ...(mode === 'verify-ca' ? { checkServerIdentity: () => undefined } : {}),
   };
+  for (const [name, option] of Object.entries(SSL_FILES)) {
+    const path = parameters[name];
+    if (path === undefined) continue;
+    let content = readTlsFile(path, refusal);
+    const read = (): string => {
+      try {
+        content = readFileSync(path, 'utf8');
+      } catch {
+        // It is being replaced: the last content may still do.
+      }
+      return content;
+    };
+    // The package asks for it at every connection, so the next one uses a file that has changed.
+    Object.defineProperty(tlsOptions, option, { get: read, enumerable: true, configurable: true });
+  }
+  return tlsOptions;
 }
 
 function readTlsFile(path: string, refusal: Refuse): string {

@@ -1,104 +1,93 @@
+import pg from 'pg';
 import { OperatorError } from '../../../runtime/index.js';
-import { causesOf, StorageError } from '../../StorageError.js';
+import { causesOf, DatabaseFault, StorageError } from '../../StorageError.js';
 import type { StorageErrorKind } from '../../StorageError.js';
 
-/** Failures of the connection, as reported by Node and the package. */
-const NETWORK_CODES =
-  /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ENETDOWN|ENOENT)$/;
-const NETWORK_WORDS =
-  /^Connection terminated|^Client (?:has encountered|was closed)|after calling end|timeout exceeded when|timeout expired|read timeout/i;
-
-interface Fault {
-  /** Matched against the SQLSTATE. */
-  readonly state: RegExp;
-  readonly kind: StorageErrorKind;
-  readonly advice: string;
-}
-
-const LATER = 'The program tries again.';
-
-/** Faults that pass by themselves, or once the operator has repaired the database: the program waits. */
-const passing: readonly Fault[] = [
-  {
-    state: /^53100$/,
-    kind: 'disk_full',
-    advice: 'The disk of the database is full. Free some space there; what was indexed is safe.',
-  },
-  { state: /^25006$/, kind: 'unavailable', advice: `It takes no writes now (a replica?). ${LATER}` },
-  { state: /^(?:08|53|57|58|40|55)|^25P03$/, kind: 'unavailable', advice: LATER },
+/** What to do about some answers. It is only advice: whatever a server says, it is the server's, and is waited for. */
+const ADVICE: readonly (readonly [state: RegExp, kind: StorageErrorKind, advice: string])[] = [
+  [
+    /^53100$/,
+    'disk_full',
+    'The disk of the database is full. Free some space there; what was indexed is safe.',
+  ],
+  [/^25006$/, 'unavailable', 'It takes no writes now: is it a replica, or did its host make it read-only?'],
+  [
+    /^26000$|^42P05$/,
+    'unavailable',
+    'A pooler seems to give the sessions of this program to others: see docs/poolers.md.',
+  ],
+  [
+    /^28|^42501$/,
+    'permission',
+    'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
+  ],
+  [/^3D/, 'missing', 'Create the database first (createdb), or check its name.'],
+  [/^XX00[12]$/, 'io', 'The database files are damaged. Restore the database from a copy.'],
+  [
+    /^(?:42|3F)/,
+    'not_a_store',
+    'Its tables are not those of this program, or are gone: restore the database from a copy, or name another one (--store).',
+  ],
+  [/./, 'unavailable', 'The log of the server, or of the pooler before it, says more.'],
 ];
 
-/** Faults that the operator must fix before the program can continue. */
-const lasting: readonly Fault[] = [
-  {
-    state: /^28|^42501$/,
-    kind: 'permission',
-    advice:
-      'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
-  },
-  { state: /^3D/, kind: 'missing', advice: 'Create the database first (createdb), or check its name.' },
-  {
-    state: /^XX00[12]$/,
-    kind: 'corrupt',
-    advice: 'The database files are damaged. Restore the database from a copy.',
-  },
-  {
-    state: /^23/,
-    kind: 'corrupt',
-    advice: 'The database holds rows that this process did not write. Run "verify".',
-  },
-  {
-    state: /^(?:42|3F)/,
-    kind: 'not_a_store',
-    advice:
-      'Its tables are not those of this program, or are gone: restore the database from a copy, or name another one (--store).',
-  },
+/** The same for a connection, by its code or its words. */
+const CONNECTION_ADVICE: typeof ADVICE = [
+  [
+    /^(?:ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/,
+    'permission',
+    'The certificate of the server is for another host, or its authority is not trusted: see sslrootcert.',
+  ],
+  [/password|SASL/i, 'permission', 'Give the password in PGPASSWORD, or in the file that PGPASSFILE names.'],
+  [
+    /does not support SSL/i,
+    'permission',
+    'Enable TLS on the server, or use sslmode=disable if the network is safe.',
+  ],
+  [
+    /has not answered/,
+    'unavailable',
+    'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word.',
+  ],
+  [/(?:)/, 'unavailable', 'Check that it runs, and can be reached from here.'],
 ];
 
 /**
- * Turns a failure of the database into an error that the operator can act on. `doing` completes "Cannot …". An error
- * that is not a database fault is a bug and is returned unchanged.
+ * What a server or pooler has said, anywhere among the causes of an error; `undefined` if none has said anything. `doing`
+ * completes "Cannot …".
  */
+export function saidByServer(error: unknown, doing: string, place: string): StorageError | undefined {
+  const causes = causesOf(error);
+  const known = causes.find((cause) => cause instanceof DatabaseFault);
+  const said = causes.find((cause) => cause instanceof pg.DatabaseError);
+  if (known !== undefined || said === undefined) return known;
+  const { code, message, schema, table } = said;
+  const words = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
+  // A constraint of ours: the rows are those of somebody else, and the next attempt would meet them again.
+  if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
+    const advice = 'The database holds rows that this process did not write. Run "verify".';
+    return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
+  }
+  const [, kind, advice] = adviceFor(ADVICE, code ?? 'none');
+  return new DatabaseFault(kind, `${words}. ${advice}`, { cause: error, code });
+}
+
+/** What an error of a connection means. One of our own is returned unchanged. */
 export function faultOf(error: unknown, doing: string, place: string): unknown {
-  if (error instanceof OperatorError) return error;
+  const said = saidByServer(error, doing, place);
+  if (said !== undefined) return said;
+  if (error instanceof OperatorError || error instanceof TypeError || error instanceof RangeError)
+    return error;
   const innermost = causesOf(error).at(-1);
   if (innermost === undefined) return error;
   const code = 'code' in innermost && typeof innermost.code === 'string' ? innermost.code : '';
-  const make = (kind: StorageErrorKind, advice: string): StorageError => {
-    const words = innermost.message === '' ? code : innermost.message;
-    return new StorageError(kind, `Cannot ${doing} at ${place} (${words}). ${advice}`, { cause: error });
-  };
-  if (NETWORK_CODES.test(code) || NETWORK_WORDS.test(innermost.message)) return make('unavailable', LATER);
-  if (isTlsFault(code)) {
-    return make(
-      'permission',
-      'The certificate of the server is for another host, or its authority is not trusted: see sslrootcert.',
-    );
-  }
-  const fault = [...passing, ...lasting].find(({ state }) => /^[0-9A-Z]{5}$/.test(code) && state.test(code));
-  return fault === undefined ? withoutCode(error, innermost, make) : make(fault.kind, fault.advice);
+  const words = innermost.message === '' ? code : innermost.message;
+  const [, kind, advice] = adviceFor(CONNECTION_ADVICE, `${code} ${words}`.trim());
+  return new DatabaseFault(kind, `Cannot ${doing} at ${place} (${words}). ${advice}`, { cause: error });
 }
 
-/** Failures of a connection that have no code. */
-function withoutCode(
-  error: unknown,
-  innermost: Error,
-  make: (kind: StorageErrorKind, advice: string) => StorageError,
-): unknown {
-  if (/password|SASL/i.test(innermost.message)) {
-    return make('permission', 'Give the password in PGPASSWORD, or in the file that PGPASSFILE names.');
-  }
-  if (/does not support SSL/i.test(innermost.message)) {
-    return make('permission', 'Enable TLS on the server, or use sslmode=disable if the network is safe.');
-  }
-  return error;
-}
-
-function isTlsFault(code: string): boolean {
-  return /^(?:ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/.test(code);
-}
-
-/** True for faults that the program waits out. */
-export function isPassing(error: unknown): error is StorageError {
-  return error instanceof StorageError && (error.kind === 'unavailable' || error.kind === 'disk_full');
+function adviceFor(table: typeof ADVICE, what: string): (typeof ADVICE)[number] {
+  const found = table.find(([pattern]) => pattern.test(what));
+  if (found === undefined) throw new Error('the last pattern matches everything');
+  return found;
 }

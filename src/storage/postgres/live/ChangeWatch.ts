@@ -21,12 +21,12 @@ export class ChangeWatch {
   }
 
   /** Runs until the database is closed. Expected errors: `StorageError`. */
-  run(): Promise<void> {
+  async run(): Promise<void> {
     const { database } = this.#deps;
-    return database.watch(() => this.#look(database), LOOK_EVERY_MS);
+    await database.watch<never>(() => this.#look(database), LOOK_EVERY_MS);
   }
 
-  async #look(database: PostgresDatabase): Promise<void> {
+  async #look(database: PostgresDatabase): Promise<undefined> {
     const { inTurn, known, leadership, onChanged } = this.#deps;
     const mark = await readMark(database);
     leadership.noticeEpoch(mark.epoch);

@@ -78,15 +78,11 @@ export interface StoreMark {
   readonly rest: string;
 }
 
-/** After this time without an answer the database counts as unreachable. */
-const MARK_TIMEOUT_MS = 4_000;
-
 /** Expected errors: those of the session. */
 export async function readMark(session: Session): Promise<StoreMark> {
   const { rows } = await session.query<{ epoch: string; commits: string; rest: string }>({
     name: 'mark',
     text: MARK,
-    timeoutMs: MARK_TIMEOUT_MS,
   });
   const [row] = rows;
   if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');

@@ -1,13 +1,12 @@
 import { OperatorError } from '../../../runtime/index.js';
 import { checkMeta } from '../../records/book/checkStore.js';
-import { causesOf, hasCode, StorageError } from '../../StorageError.js';
-import { faultOf } from '../connection/faultOf.js';
+import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
-const CREATED_MEANWHILE = ['23505', '42P06', '42P07'];
+const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
 
 interface StoreRow {
   readonly schema_version: number;
@@ -17,12 +16,13 @@ interface StoreRow {
 /**
  * Makes sure that the database holds the program's tables, for the chain. Expected errors: `StorageError` (`missing` when
  * there are no tables and `create` is false); `OperatorError`: `foreign` for a store of another chain, `configuration`
- * for a newer schema and a server that is too old.
+ * for a newer schema, a server that is too old and a pooler without sessions.
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
   { chainId, create }: { readonly chainId: string; readonly create: boolean },
 ): Promise<void> {
+  await database.requireSessions();
   await checkServer(database);
   if (!(await hasTables(database))) {
     if (!create) {
@@ -78,7 +78,7 @@ async function makeTables(database: PostgresDatabase, chainId: string): Promise<
       });
     });
   } catch (error) {
-    if (!causesOf(error).some((cause) => CREATED_MEANWHILE.some((code) => hasCode(cause, code)))) throw error;
-    if (!(await hasTables(database))) throw faultOf(error, 'make the tables', database.place);
+    const isMade = error instanceof DatabaseFault && CREATED_MEANWHILE.includes(error.code);
+    if (!isMade || !(await hasTables(database))) throw error;
   }
 }

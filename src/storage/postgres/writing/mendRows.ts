@@ -82,9 +82,6 @@ export async function writeMended(
   await deleteStrays(session);
 }
 
-/** How long looking through all heights may take. */
-const LOOK_THROUGH_MS = 600_000;
-
 /** Deletes blocks below the live range that are in no range. */
 async function deleteStrays(session: Session): Promise<void> {
   const { rows } = await session.query<{ height: string }>({
@@ -92,7 +89,6 @@ async function deleteStrays(session: Session): Promise<void> {
       AND NOT EXISTS (SELECT FROM flow_store.open_range
         WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
       AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
-    timeoutMs: LOOK_THROUGH_MS,
   });
   for (const { from, to } of joined(
     rows.map(({ height }) => ({ from: Number(height), to: Number(height) })),

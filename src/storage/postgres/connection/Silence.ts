@@ -1,0 +1,127 @@
+import pg from 'pg';
+import type { ClientConfig } from 'pg';
+import { sleep, systemClock } from '../../../runtime/index.js';
+import type { Timer } from '../../../runtime/index.js';
+import { QuietClient } from './QuietClient.js';
+
+/** An answer that takes longer is looked after, again and again. */
+const LOOK_AFTER_MS = 3_000;
+/** How long connecting for a look may take, and each of its questions. */
+const LOOK_TIMEOUT_MS = 4_000;
+/** Between two looks at a server process that waits for us: it may be receiving rows over a slow line. */
+const RECEIVES_MS = 2_000;
+/** A look that takes longer is a bad sign, and named. */
+const DOUBTFUL_AFTER_MS = 2_500;
+/** A wait for a lock of somebody else is named after this time. */
+const NAMED_AFTER_MS = 8_000;
+
+/** What the server process of a statement does. `mark` differs once it has moved. */
+interface Look {
+  readonly works: boolean;
+  readonly mark: string;
+  readonly holders: string | null;
+}
+
+/** Only the processes of the same user are visible in full, and may be ended. */
+const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DISTINCT FROM 'Client' AS works,
+    concat_ws(' ', query_start, state_change, bytes_processed) AS mark,
+    (SELECT string_agg(concat_ws(' ', holder.pid, holder.application_name), ', ') FROM pg_stat_activity AS holder
+      WHERE holder.pid = ANY (pg_blocking_pids(asked.pid))) AS holders
+  FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
+  WHERE asked.pid = $1 AND asked.usename = current_user`;
+
+/**
+ * A statement whose answer is awaited. A network may swallow a connection without a word, and the server may take its time:
+ * only another connection tells the two apart. Sockets live in real time, so this uses the machine's own clock.
+ */
+export class Silence {
+  readonly #what: string;
+  readonly #config: ClientConfig;
+  readonly #pid: number | undefined;
+  readonly #sinceMs = systemClock.monotonic();
+  readonly #onSilent: () => void;
+  #timer: Timer | undefined;
+  #state: 'answered' | 'awaited' | 'silent' = 'awaited';
+  #lookingSinceMs: number | undefined;
+  #holders: string | null = null;
+
+  /** `pid`: of the server process; while it is not known, nobody looks. `onSilent` is to end the connection. */
+  constructor(
+    {
+      what,
+      pid,
+      config,
+    }: { readonly what: string; readonly pid: number | undefined; readonly config: ClientConfig },
+    onSilent: () => void,
+  ) {
+    this.#what = what;
+    this.#pid = pid;
+    this.#config = config;
+    this.#onSilent = onSilent;
+    this.#lookLater();
+  }
+
+  /** What keeps the answer from coming, in words; `undefined` while nothing is known to. */
+  get words(): string | undefined {
+    const nowMs = systemClock.monotonic();
+    const isDoubtful = nowMs - (this.#lookingSinceMs ?? nowMs) > DOUBTFUL_AFTER_MS;
+    const isNamed = this.#holders !== null && nowMs - this.#sinceMs > NAMED_AFTER_MS;
+    if (this.#state !== 'silent' && !isDoubtful && !isNamed) return undefined;
+    const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${this.#what}`;
+    return isNamed ? `${words}: it waits for a lock that process ${this.#holders} holds` : words;
+  }
+
+  /** Call it when the statement has ended. Returns the error if it has ended because nothing came. */
+  end(): Error | undefined {
+    this.#timer?.cancel();
+    if (this.#state === 'silent') return new Error(this.words);
+    this.#state = 'answered';
+    return undefined;
+  }
+
+  #lookLater(): void {
+    this.#timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
+  }
+
+  async #look(): Promise<void> {
+    this.#lookingSinceMs = systemClock.monotonic();
+    const found = this.#pid === undefined ? undefined : await lookAt(this.#pid, this.#config);
+    if (this.#state !== 'awaited') return;
+    this.#lookingSinceMs = undefined;
+    this.#holders = found?.holders ?? null;
+    if (found !== undefined) {
+      this.#lookLater();
+      return;
+    }
+    this.#state = 'silent';
+    this.#onSilent();
+  }
+}
+
+/** `undefined`: the server process waits for us, or nobody tells. Then it is ended, if there is one, with what it holds. */
+async function lookAt(
+  pid: number,
+  config: ClientConfig,
+): Promise<{ readonly holders: string | null } | undefined> {
+  const client = new QuietClient({
+    ...config,
+    connectionTimeoutMillis: LOOK_TIMEOUT_MS,
+    query_timeout: LOOK_TIMEOUT_MS,
+  });
+  const look = async (): Promise<Look | undefined> => (await client.query<Look>(LOOK, [pid])).rows[0];
+  try {
+    await client.connect();
+    const first = await look();
+    if (first === undefined || first.works) return first;
+    await sleep(systemClock, RECEIVES_MS);
+    const next = await look();
+    if (next === undefined || next.works || next.mark !== first.mark) return next;
+    await client.query('SELECT pg_terminate_backend($1)', [pid]);
+    return undefined;
+  } catch (error) {
+    // A server that refuses the look is there.
+    return error instanceof pg.DatabaseError ? { holders: null } : undefined;
+  } finally {
+    client.end().catch(() => undefined);
+  }
+}
