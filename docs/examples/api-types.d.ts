@@ -332,6 +332,7 @@ export interface components {
         | 'too_many'
         | 'not_served'
         | 'upstream_unreachable'
+        | 'upstream_refusing'
         | 'method_not_allowed'
         | 'unauthorized'
         | 'origin_refused'
