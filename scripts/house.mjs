@@ -80,7 +80,7 @@ const subFloors = {
     ['consumer', 'jobs'],
     ['types.ts', 'JobNotReadableError.ts'],
   ],
-  observability: [['progress', 'profiling'], ['metrics'], ['health'], ['logs']],
+  observability: [['progress'], ['metrics'], ['health'], ['logs']],
   runtime: [['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
   ranges: [
     ['local', 'pgboss', 'migration'],

@@ -336,7 +336,6 @@ export interface components {
         | 'method_not_allowed'
         | 'unauthorized'
         | 'origin_refused'
-        | 'local_only'
         | 'too_large'
         | 'rate_limited'
         | 'busy'

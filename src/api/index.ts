@@ -65,5 +65,4 @@ export type {
   WorkMoment,
   HeightWorkSource,
 } from './view/heightWork.js';
-export type { Debugging } from './http/debugRoutes.js';
 export { isLoopback, listenError } from './server/listenError.js';

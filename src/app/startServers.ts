@@ -1,8 +1,7 @@
-import { ApiError, MetricsServer } from '../api/index.js';
-import type { Debugging } from '../api/index.js';
+import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { isAbort, maskedEndpoint } from '../runtime/index.js';
-import { mergedPage, ProfilingError, ThreadProfiler } from '../observability/index.js';
+import { maskedEndpoint } from '../runtime/index.js';
+import { mergedPage } from '../observability/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ListenAddresses } from './firstContact.js';
@@ -12,7 +11,7 @@ import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/history/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
-import type { Examination, ReaderAddresses } from './threads/messages.js';
+import type { ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
@@ -57,35 +56,10 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
     ...{ clock, logger, health: health.monitor },
     fail: (error) => lifecycle.fail(error),
     page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
-    debugging: config.debug.profile ? debuggingOf(parts) : undefined,
   });
   await server.start();
   lifecycle.onClose('metrics server', () => server.close());
   return server;
-}
-
-/** Profiles for both threads. */
-function debuggingOf({ clock, lifecycle, readers }: ServedParts): Debugging {
-  const profiler = new ThreadProfiler({ clock });
-  const inReaders = async (wanted: Examination): Promise<string> => {
-    if (readers === undefined)
-      throw new ApiError(503, 'busy', 'this process serves no readers, so it has no such thread');
-    return readers.examine(wanted);
-  };
-  const ownProfile = async (durationMs: number): Promise<string> => {
-    try {
-      return await profiler.cpu(durationMs, lifecycle.signal);
-    } catch (error) {
-      if (error instanceof ProfilingError) throw new ApiError(503, 'busy', `${error.message}; retry`);
-      if (isAbort(error)) throw new ApiError(503, 'stopping', 'the daemon is stopping');
-      throw error;
-    }
-  };
-  return {
-    cpuProfile: (thread, durationMs) =>
-      thread === 'main' ? ownProfile(durationMs) : inReaders({ of: 'cpu', durationMs }),
-    heap: async (thread) => (thread === 'main' ? profiler.heap() : inReaders({ of: 'heap' })),
-  };
 }
 
 /** Takes commands only from the owner of the data directory, on this machine. */

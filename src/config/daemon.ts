@@ -79,8 +79,6 @@ export interface DaemonConfig {
     readonly tokensFor: 'everything' | 'expensive';
   };
   readonly metrics: { readonly host: string; readonly port: number };
-  /** Serve `/debug` beside `/metrics`. */
-  readonly debug: { readonly profile: boolean };
   /** `maxHeadAgeSeconds`: 0 = no limit. */
   readonly ready: { readonly maxLag: number; readonly maxHeadAgeSeconds: number };
   readonly log: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly format: 'json' | 'pretty' };
@@ -176,7 +174,6 @@ function resolve(values: DaemonValues, terminal: { readonly isTerminal: boolean 
       tokensFor: values['api.tokensFor'],
     }),
     metrics: Object.freeze({ host: values['metrics.host'], port: values['metrics.port'] }),
-    debug: Object.freeze({ profile: values['debug.profile'] }),
     ready: Object.freeze({
       maxLag: values['ready.maxLag'],
       maxHeadAgeSeconds:

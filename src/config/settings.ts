@@ -353,11 +353,6 @@ export const daemonSettings = {
     format: port,
     default: 7182,
   }),
-  'debug.profile': setting({
-    doc: 'Serve /debug/profile and /debug/heap beside /metrics, to callers on this machine only (docs/profiling.md).',
-    format: boolean,
-    default: false,
-  }),
   'ready.maxLag': setting({
     doc: 'Heights behind the head that still count as ready.',
     value: 'heights',

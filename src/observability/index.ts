@@ -8,7 +8,6 @@ export { createLogger, errorFields, silentLogger } from './logs/createLogger.js'
 /** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
 export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
-export { ProfilingError, ThreadProfiler } from './profiling/ThreadProfiler.js';
 export { HealthMonitor } from './health/HealthMonitor.js';
 export { allReadinessCodes, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';

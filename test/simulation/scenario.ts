@@ -129,7 +129,6 @@ function configOf(
     roles: ['live', 'backfill', 'api'],
     scrub: { bytesPerSecond: 0 },
     disk: { minFreeBytes: 0 },
-    debug: { profile: false },
     api: {
       host: '127.0.0.1',
       port: 0,

@@ -26,7 +26,6 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   method_not_allowed: status.UNIMPLEMENTED,
   unauthorized: status.UNAUTHENTICATED,
   origin_refused: status.PERMISSION_DENIED,
-  local_only: status.PERMISSION_DENIED,
   too_large: status.RESOURCE_EXHAUSTED,
   rate_limited: status.RESOURCE_EXHAUSTED,
   busy: status.RESOURCE_EXHAUSTED,

@@ -1,8 +1,6 @@
 import type { Readiness } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
-import { debugRoutes } from './debugRoutes.js';
-import type { Debugging } from './debugRoutes.js';
 import { HttpServer } from './HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js';
 import type { HttpRoute } from './types.js';
@@ -13,14 +11,12 @@ export interface MetricsServerDependencies extends HttpServerDependencies {
   /** All metrics, in Prometheus' format. */
   readonly page: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly health: { readiness(): Readiness };
-  /** Absent: there is no `/debug`. */
-  readonly debugging?: Debugging | undefined;
 }
 
-/** For monitoring: `/metrics`, `/livez` (the event loop turns), `/readyz` (200, or 503 with the reasons); and `/debug`, if enabled. */
+/** For monitoring: `/metrics`, `/livez` (the event loop turns), `/readyz` (200, or 503 with the reasons). */
 export class MetricsServer extends HttpServer {
   constructor(options: MetricsServerOptions, dependencies: MetricsServerDependencies) {
-    const { debugging, page, health } = dependencies;
+    const { page, health } = dependencies;
     const routes: readonly HttpRoute[] = [
       {
         path: '/metrics',
@@ -37,7 +33,6 @@ export class MetricsServer extends HttpServer {
           return { status: readiness.ready ? 200 : 503, body: readiness };
         },
       },
-      ...(debugging === undefined ? [] : debugRoutes(debugging)),
     ];
     const served = routes.map(({ path }) => path).join(', ');
     const unknownPath = (path: string): ApiError =>

@@ -26,7 +26,6 @@ export const refusals = {
   method_not_allowed: { status: 405, when: 'another method than GET and HEAD' },
   unauthorized: { status: 401, when: 'a bearer token is needed, and the request has no known one' },
   origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
-  local_only: { status: 403, when: 'served only to callers on the same machine' },
   too_large: { status: 414, when: 'the URL is too long' },
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   busy: { status: 503, when: 'too many large responses wait for their callers' },

@@ -83,7 +83,6 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
       case 'makeWay':
         this.#onMakeWay(message.id);
         break;
-      case 'examine':
       case 'settings':
       case 'secrets':
       case 'scrape':

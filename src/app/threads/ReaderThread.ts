@@ -1,18 +1,10 @@
-import { ApiError } from '../../api/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
 import { AbortError, asError, doublingMs, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { ReaderExaminations } from './ReaderExaminations.js';
 import { DOWN_AFTER_MS, ReaderInstance } from './ReaderInstance.js';
 import type { ReaderEvent, ReaderSources } from './ReaderInstance.js';
 import { ReaderScrapes } from './ReaderScrapes.js';
-import type {
-  Examination,
-  ReaderAddresses,
-  ReaderOptions,
-  ReaderSecrets,
-  ReaderSettings,
-} from './messages.js';
+import type { ReaderAddresses, ReaderOptions, ReaderSecrets, ReaderSettings } from './messages.js';
 import type { StartReader } from './startWorker.js';
 
 /** How often the thread is checked. The state and its surroundings are sent at least this often. */
@@ -41,7 +33,6 @@ export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
   readonly #clock: Clock;
   readonly #scrapes: ReaderScrapes;
-  readonly #examinations: ReaderExaminations;
   #options: Omit<ReaderOptions, 'gate'>;
   #sources: ReaderSources | undefined;
   #current: ReaderInstance | undefined;
@@ -65,7 +56,6 @@ export class ReaderThread {
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
     this.#scrapes = new ReaderScrapes(dependencies);
-    this.#examinations = new ReaderExaminations(dependencies);
     this.#begin();
   }
 
@@ -107,14 +97,6 @@ export class ReaderThread {
   secure(secrets: ReaderSecrets): void {
     this.#options = { ...this.#options, ...secrets };
     this.#current?.post({ kind: 'secrets', ...secrets });
-  }
-
-  /** Profiles the thread. Expected errors: ApiError (503) when that is not possible now. */
-  examine(wanted: Examination): Promise<string> {
-    const instance = this.#current;
-    if (instance === undefined)
-      return Promise.reject(new ApiError(503, 'busy', 'there is no reader thread now; retry'));
-    return this.#examinations.ask(wanted, (message) => instance.post(message));
   }
 
   /** Why readers are not served; `undefined` while they are, and before the first start. */
@@ -177,9 +159,6 @@ export class ReaderThread {
       case 'refused':
         this.#serving?.reject(new OperatorError(event.exit, event.message));
         break;
-      case 'examined':
-        this.#examinations.answered(event.id, event.outcome);
-        break;
       case 'metrics':
         this.#scrapes.told(event.metrics);
         break;
@@ -226,7 +205,6 @@ export class ReaderThread {
 
   #ended(instance: ReaderInstance, error: unknown): void {
     this.#current = undefined;
-    this.#examinations.endAll();
     this.#scrapes.ended();
     if (this.#isClosing) {
       this.#serving?.reject(new AbortError('stopping'));

@@ -31,10 +31,6 @@ export interface ReaderOptions {
 /** The secrets of a reader thread, which can change while it runs. */
 export type ReaderSecrets = Required<Pick<ReaderOptions, 'secrets' | 'nodeMetadata'>>;
 
-/** A profile of a reader thread. */
-export type Examination = { readonly of: 'cpu'; readonly durationMs: number } | { readonly of: 'heap' };
-export type ExaminationOutcome = { readonly result: string } | { readonly refused: string };
-
 /** Settings of a reader thread that can change while it runs. */
 export interface ReaderSettings {
   readonly logLevel: LogLevel;
@@ -95,7 +91,6 @@ export type ToReader =
       readonly outcome: 'waits' | 'admitted' | Exclude<NotAdmitted, 'silent'>;
     }
   | { readonly kind: 'makeWay'; readonly id: number }
-  | { readonly kind: 'examine'; readonly id: number; readonly wanted: Examination }
   | { readonly kind: 'settings'; readonly settings: ReaderSettings }
   | ({ readonly kind: 'secrets' } & ReaderSecrets)
   | { readonly kind: 'scrape' }
@@ -111,11 +106,6 @@ export type FromReader =
   | { readonly kind: 'admit'; readonly id: number; readonly node: string; readonly call: AdmittedCall }
   /** A call that was admitted, or queued, is over. */
   | { readonly kind: 'over'; readonly id: number; readonly end: AdmissionEnd }
-  | {
-      readonly kind: 'examined';
-      readonly id: number;
-      readonly outcome: ExaminationOutcome;
-    }
   | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
   | {
       readonly kind: 'log';

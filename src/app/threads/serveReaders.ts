@@ -1,17 +1,15 @@
 import { Forwarder } from '../../access/index.js';
 import type { NodeMetadata } from '../../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
-import { createReaderMetrics, ProfilingError, ThreadProfiler } from '../../observability/index.js';
+import { createReaderMetrics } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { AbortError, EndGate, isAbort, messageOf, OperatorError } from '../../runtime/index.js';
+import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelReplica, loadPostgres } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
 import { IndexerLink } from './IndexerLink.js';
 import { LinkedLogger } from './LinkedLogger.js';
 import type {
-  Examination,
-  ExaminationOutcome,
   FromReader,
   Port,
   ReaderAddresses,
@@ -57,17 +55,6 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
   let servers: Servers | undefined;
   let settings: ReaderSettings | undefined;
   let secrets: ReaderSecrets | undefined;
-  const stopping = new AbortController();
-  const profiler = new ThreadProfiler({ clock });
-  const examine = async (wanted: Examination): Promise<ExaminationOutcome> => {
-    try {
-      if (wanted.of === 'heap') return { result: profiler.heap() };
-      return { result: await profiler.cpu(wanted.durationMs, stopping.signal) };
-    } catch (error) {
-      if (error instanceof ProfilingError || isAbort(error)) return { refused: messageOf(error) };
-      throw error;
-    }
-  };
 
   const open = async (): Promise<Servers | undefined> => {
     try {
@@ -100,12 +87,6 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
             return opened;
           });
           break;
-        case 'examine':
-          examine(message.wanted).then(
-            (outcome) => post({ kind: 'examined', id: message.id, outcome }),
-            fail,
-          );
-          break;
         case 'settings':
           settings = message.settings;
           logger.setLevel(settings.logLevel);
@@ -119,7 +100,6 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
           void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
           break;
         case 'stop':
-          stopping.abort(new AbortError('stopping'));
           close().catch(fail);
           break;
         case 'answer':

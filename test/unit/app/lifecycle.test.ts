@@ -114,7 +114,6 @@ describe('exit codes', () => {
         damage: 65,
         not_found: 66,
         no_daemon: 69,
-        program: 70,
         storage: 74,
         foreign: 76,
         configuration: 78,

@@ -20,17 +20,14 @@ const RENEW_DAYS = 14;
 const GROUP_WRITES_OTHERS_READ = 0o026;
 const ALL_ADDRESSES: readonly string[] = ['0.0.0.0', '::'];
 
-type Exposed = Pick<
-  DaemonConfig,
-  'access' | 'api' | 'debug' | 'metrics' | 'peers' | 'peerTokenFile' | 'roles'
->;
+type Exposed = Pick<DaemonConfig, 'access' | 'api' | 'metrics' | 'peers' | 'peerTokenFile' | 'roles'>;
 
 /** Who can reach the ports, what they may do, and whether certificates and tokens are usable. */
 export async function checkExposure(
   config: Exposed,
   { clock, nodes }: { readonly clock: Pick<Clock, 'now'>; readonly nodes: readonly KnownNode[] },
 ): Promise<Finding[]> {
-  const { api, debug, metrics, roles } = config;
+  const { api, metrics, roles } = config;
   const isServed = roles.includes('api');
   const found = [
     ...(isServed ? [...(await checkCertificate(api, clock)), ...(await checkTokens(api))] : []),
@@ -43,13 +40,6 @@ export async function checkExposure(
       warning(
         `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always unencrypted, and name your nodes and their ` +
           'faults; let only your Prometheus reach them (firewall), or leave --metrics-host at 127.0.0.1.',
-      ),
-    );
-  }
-  if (debug.profile) {
-    found.push(
-      warning(
-        '/debug/profile is served, to this machine only, and slows the daemon while it is used; remove --debug-profile when done.',
       ),
     );
   }
