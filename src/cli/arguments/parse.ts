@@ -199,6 +199,6 @@ function refusal(
   const flags = [...tables.map(([key, definition]) => flagOf(key, definition)), 'config', 'help'];
   const of = command === undefined ? '' : ` for ${name}`;
   return usage(
-    `Unknown flag ${named(flag)}${of}.${suggestion(flag.replace(/^--?(?:no-)?/, ''), flags, '--')} ${help}`,
+    `Unknown flag ${named(flag)}${of}.${suggestion(flag.replace(/^--?(?:no-)?/, ''), flags, (word) => `--${word}`)} ${help}`,
   );
 }
