@@ -33,7 +33,7 @@ export interface LoadedConfig extends Omit<Loaded<typeof daemonSettings>, 'value
 export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
   const { values, ...loaded } = loadSettings(daemonSettings, sources);
   const effective = resolved(values, terminal);
-  const given = Object.entries(effective).map(([key, value]) => [key, value ?? undefined]);
+  const given = Object.entries(effective).map(([key, value]) => [key, value ?? undefined] as const);
   const { chainId } = networks[values.network];
   const config = { ...nested(Object.fromEntries(given)), chainId } as DaemonConfig;
   const contradiction = contradictionIn(config, values.roles);

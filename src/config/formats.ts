@@ -51,7 +51,11 @@ function isWhole(value: unknown, min: number, max: number): value is number {
 
 /** The word for a size in help. */
 export const SIZE = 'size';
-const BYTE_UNITS = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024 } as const;
+const BYTE_UNITS: readonly (readonly [name: string, bytes: number])[] = [
+  ['GiB', 1024 ** 3],
+  ['MiB', 1024 ** 2],
+  ['KiB', 1024],
+];
 
 /** A size in bytes: a whole number, or one with a unit (KiB, MiB, GiB). */
 export function byteSize(min: number, max: number): Format<number> {
@@ -59,10 +63,9 @@ export function byteSize(min: number, max: number): Format<number> {
     allowed: `a size from ${formatBytes(min)} to ${formatBytes(max)} (bytes, or with a unit: 128MiB)`,
     value: SIZE,
     coerce: (text) => {
-      const [, digits, unit] = /^(\d{1,16})\s*(KiB|MiB|GiB)?$/.exec(text) ?? [];
-      return digits === undefined
-        ? text
-        : Number(digits) * (BYTE_UNITS[unit as keyof typeof BYTE_UNITS] ?? 1);
+      const [, digits, unit = 'B'] = /^(\d+)\s*(KiB|MiB|GiB)?$/.exec(text) ?? [];
+      const factor = BYTE_UNITS.find(([name]) => name === unit)?.[1] ?? 1;
+      return digits === undefined ? text : Number(digits) * factor;
     },
     accepts: (given) => isWhole(given, min, max),
   };
@@ -70,9 +73,8 @@ export function byteSize(min: number, max: number): Format<number> {
 
 /** A size in the largest unit that gives a whole number. */
 export function formatBytes(bytes: number): string {
-  const [unit, factor] =
-    Object.entries(BYTE_UNITS).find(([, size]) => bytes >= size && bytes % size === 0) ?? [];
-  return factor === undefined ? String(bytes) : `${bytes / factor}${unit}`;
+  const unit = BYTE_UNITS.find(([, size]) => bytes >= size && bytes % size === 0);
+  return unit === undefined ? String(bytes) : `${bytes / unit[1]}${unit[0]}`;
 }
 
 /** One of a few words. */

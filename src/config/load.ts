@@ -1,7 +1,7 @@
 import convict from 'convict';
 import { messageOf, named, OperatorError, quoted, shortened, withoutCredentials } from '../runtime/index.js';
 import { environmentOf, flagOf } from './settings.js';
-import type { Setting, Settings, ValuesOf } from './settings.js';
+import type { Settings, ValuesOf } from './settings.js';
 import { bare, readEnvironment, readFile } from './sources.js';
 import type { Environment } from './sources.js';
 
@@ -12,6 +12,8 @@ export type Origin = 'default' | 'file' | 'environment' | 'flag';
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
   readonly origins: Readonly<Record<string, Origin>>;
+  /** Where each value comes from, for messages: a flag, a variable, or a key of a file. */
+  readonly places: Readonly<Record<string, string>>;
   /** Keys that the file sets and the environment or a flag overrides. */
   readonly overridden: readonly string[];
   /** Variables that describe a Service or a container and were ignored. */
@@ -39,27 +41,44 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
   const schema = schemaOf(settings);
   const inFile = path === undefined ? new Map<string, unknown>() : readFile(path, settings);
   const { links, variables } = readEnvironment(environment, settings);
+  const keys = Object.keys(settings);
+  const placesOf: Readonly<Record<Origin, (key: string) => string>> = {
+    default: (key) => key,
+    file: (key) => `${key} in ${named(path ?? '')}`,
+    environment: (key) => `environment variable ${environmentOf(key)}`,
+    flag: (key) => `--${flagOf(key, settings[key])}`,
+  };
+  const validate = (layer: Config, origin: Origin): void => {
+    const message = refusalOf(layer, settings, placesOf[origin]);
+    if (message !== undefined)
+      throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', message);
+  };
 
   const file = convict(schema, { env: {}, args: [] });
   for (const [key, value] of inFile) file.set(key, asText(value));
-  validate(file, settings, 'configuration', (key) => `${key} in ${named(path ?? '')}`);
-
+  validate(file, 'file');
   const config = convict(schema, { env: variables, args: [] }).load(file.getProperties());
-  validate(config, settings, 'configuration', (key) => `environment variable ${environmentOf(key)}`);
-
-  const origins: Record<string, Origin> = {};
-  for (const [key, setting] of Object.entries(settings)) {
+  validate(config, 'environment');
+  for (const key of keys) {
     const written = flags.get(key)?.map(bare);
-    if (written !== undefined) config.set(key, setting.format.isList ? written.join() : written.at(-1));
-    if (written !== undefined) origins[key] = 'flag';
-    else if (variables[environmentOf(key)] !== undefined) origins[key] = 'environment';
-    else origins[key] = inFile.has(key) ? 'file' : 'default';
+    if (written !== undefined)
+      config.set(key, settings[key]?.format.isList === true ? written.join() : written.at(-1));
   }
-  validate(config, settings, 'usage', (key, setting) => `--${flagOf(key, setting)}`);
+  validate(config, 'flag');
 
-  const values = Object.keys(settings).map((key) => [key, config.get(key)]);
-  const overridden = [...inFile.keys()].filter((key) => origins[key] !== 'file');
-  return frozen({ values: Object.fromEntries(values) as ValuesOf<S>, origins, overridden, links });
+  const originOf = (key: string): Origin => {
+    if (flags.has(key)) return 'flag';
+    if (variables[environmentOf(key)] !== undefined) return 'environment';
+    return inFile.has(key) ? 'file' : 'default';
+  };
+  const forEach = <T>(of: (key: string) => T) => Object.fromEntries(keys.map((key) => [key, of(key)]));
+  return frozen({
+    values: forEach((key) => config.get(key)) as ValuesOf<S>,
+    origins: forEach(originOf),
+    places: forEach((key) => placesOf[originOf(key)](key)),
+    overridden: [...inFile.keys()].filter((key) => originOf(key) !== 'file'),
+    links,
+  });
 }
 
 /** The convict schema of a settings table. convict keeps formats by name, for all of the process: they are constant. */
@@ -91,25 +110,18 @@ const REFUSED = 'refused';
 /** convict names each key with its error at the start of a line; what it quotes has no line ends. */
 const REFUSED_KEY = new RegExp(`^([\\w.]+): ${REFUSED}`, 'gm');
 
-/** Has convict check all values, and says of each that it refuses where it came from and what is allowed. */
-function validate(
-  config: Config,
-  settings: Settings,
-  exit: 'usage' | 'configuration',
-  where: (key: string, setting: Setting) => string,
-): void {
+/** Has convict check all values; says of each that it refuses where it came from and what is allowed. */
+function refusalOf(config: Config, settings: Settings, placeOf: (key: string) => string): string | undefined {
   try {
     config.validate({ allowed: 'strict' });
+    return undefined;
   } catch (error) {
-    const messages = [...messageOf(error).matchAll(REFUSED_KEY)].flatMap(([, key = '']) => {
-      const setting = settings[key];
-      if (setting === undefined) return [];
-      return [
-        `Wrong value for ${where(key, setting)}: ${shown(config.get(key))} is not ${setting.format.allowed}.`,
-      ];
+    const messages = [...messageOf(error).matchAll(REFUSED_KEY)].map(([, key = '']) => {
+      const allowed = settings[key]?.format.allowed ?? '';
+      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key))} is not ${allowed}.`;
     });
     if (messages.length === 0) throw error;
-    throw new OperatorError(exit, messages.join(' '));
+    return messages.join(' ');
   }
 }
 

@@ -8,7 +8,8 @@ function defaultOf(definition: Setting): string {
   if (defaultDoc !== undefined) return defaultDoc;
   if (format.isSwitch === true) return value === true ? 'on' : 'off';
   if (typeof value === 'number' && format.value === SIZE) return formatBytes(value);
-  return value === null ? 'none' : String(value);
+  if (value === null) return 'none';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** A flag as shown in help: its value, what it does, its default. */

@@ -85,7 +85,7 @@ export const daemonSettings = {
   }),
   fromSnapshot: setting({
     doc: 'If there is no store yet, begin with this copy of one: a directory that `backup` made, or the URL of a tar archive of it. All of it is verified, every id recomputed, before it becomes the store (docs/copies.md).',
-    format: { ...text('a directory or a URL', 'directory or URL'), isSensitive: true },
+    format: text('a directory or a URL', 'directory or URL'),
   }),
   roles: setting({
     doc: 'What this process does when several share one database (`store`): `live` follows the chain, one process at a time; `backfill` fills in history; `api` serves readers. Refused without `store` (docs/scale-out.md, Many machines).',
@@ -266,6 +266,7 @@ export const daemonSettings = {
     doc: 'Origins whose web pages may use the read API, including forwarded requests and /v1/ws; repeat the flag for several. `*` = all, as access nodes do; `none` = no page (SECURITY.md, Exposure).',
     format: origins,
     default: ['*'],
+    defaultDoc: '*',
     flag: 'api-cors-origin',
     isReloadable: true,
   }),
@@ -352,8 +353,8 @@ function kebabCase(key: string): string {
   return key.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => '-' + letter.toLowerCase());
 }
 
-export function flagOf(key: string, definition: Setting): string {
-  return definition.flag ?? kebabCase(key);
+export function flagOf(key: string, definition?: Setting): string {
+  return definition?.flag ?? kebabCase(key);
 }
 
 export const ENVIRONMENT_PREFIX = 'FCI_';
