@@ -75,6 +75,7 @@ export const commands: readonly Command[] = [
     summary: 'Write blocks and their transactions as lines of JSON.',
     details:
       'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
+      'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
     settings: daemonAddressSettings,
     ownFlags: exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,

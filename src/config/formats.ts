@@ -60,7 +60,7 @@ const BYTE_UNITS: readonly (readonly [name: string, bytes: number])[] = [
 /** A size in bytes: a whole number, or one with a unit (KiB, MiB, GiB). */
 export function byteSize(min: number, max: number): Format<number> {
   return {
-    allowed: `a size from ${formatBytes(min)} to ${formatBytes(max)} (bytes, or with a unit: 128MiB)`,
+    allowed: `a size from ${formatBytes(min)} to ${formatBytes(max)} (bytes, or with KiB, MiB or GiB: 128MiB)`,
     value: SIZE,
     coerce: (text) => {
       const [, digits, unit = 'B'] = /^(\d+)\s*(KiB|MiB|GiB)?$/.exec(text) ?? [];
@@ -156,6 +156,7 @@ const MAX_ADDRESS_LENGTH = 2_048;
 export const httpAddress: Format<string> = {
   allowed: 'an address such as https://host, or http://host:port/path, to which /v1/… is added',
   value: 'url',
+  isSensitive: true,
   coerce: (written) => baseOf(written) ?? written,
   accepts: (value): value is string => typeof value === 'string' && baseOf(value) === value,
 };

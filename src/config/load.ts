@@ -1,5 +1,6 @@
 import convict from 'convict';
-import { messageOf, named, OperatorError, quoted, shortened, withoutCredentials } from '../runtime/index.js';
+import { maskedEndpoint, messageOf, named, OperatorError, quoted } from '../runtime/index.js';
+import { shortened, withoutCredentials, withoutUrlPaths } from '../runtime/index.js';
 import { environmentOf, flagOf } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
 import { bare, readEnvironment, readFile } from './sources.js';
@@ -117,17 +118,17 @@ function refusalOf(config: Config, settings: Settings, placeOf: (key: string) =>
     return undefined;
   } catch (error) {
     const messages = [...messageOf(error).matchAll(REFUSED_KEY)].map(([, key = '']) => {
-      const allowed = settings[key]?.format.allowed ?? '';
-      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key))} is not ${allowed}.`;
+      const { allowed = '', isSensitive } = settings[key]?.format ?? {};
+      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key), isSensitive)} is not ${allowed}.`;
     });
     if (messages.length === 0) throw error;
     return messages.join(' ');
   }
 }
 
-function shown(value: unknown): string {
-  const safe = withoutCredentials(typeof value === 'string' ? value : JSON.stringify(value));
-  return typeof value === 'string' ? quoted(safe) : shortened(safe);
+function shown(value: unknown, isSensitive = false): string {
+  if (typeof value !== 'string') return shortened(withoutUrlPaths(withoutCredentials(JSON.stringify(value))));
+  return quoted(withoutCredentials(isSensitive ? maskedEndpoint(value) : value));
 }
 
 /** Values by dotted key as nested groups. */
