@@ -1,4 +1,5 @@
 // Writes man/ from the tables of commands, flags, settings and exit codes; with --check, fails when a page is stale.
+import { shownPositionals } from '../src/cli/command.js';
 import type { Command } from '../src/cli/command.js';
 import { commands } from '../src/cli/commands.js';
 import { daemonSettings, environmentOf, flagHelp } from '../src/config/index.js';
@@ -41,10 +42,15 @@ function flagsOf(settings: Settings): string[] {
   });
 }
 
-function commandOf({ details, name, ownFlags, positionals, settings, summary }: Command): string {
+function commandOf(command: Command): string {
+  const { details, name, ownFlags, settings, summary } = command;
   const takesAll = settings === daemonSettings;
   const hasSettings = Object.keys(settings).length > 0;
-  const usage = [name, positionals, hasSettings || Object.keys(ownFlags).length > 0 ? '[flags]' : '']
+  const usage = [
+    name,
+    ...shownPositionals(command),
+    hasSettings || Object.keys(ownFlags).length > 0 ? '[flags]' : '',
+  ]
     .filter(Boolean)
     .join(' ');
   const keys = takesAll

@@ -71,7 +71,6 @@ const subFloors = {
     ['sources'],
     ['ports.ts'],
   ],
-  config: [['formats']],
   devnet: [['server'], ['node'], ['faults'], ['chain']],
   finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
   flow: [['responses', 'verification'], ['entities'], ['ids'], ['wire'], ['WireError.ts', 'types.ts']],

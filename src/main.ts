@@ -2,7 +2,14 @@
 import { isatty } from 'node:tty';
 import { outputError, runCommandLine, writeAll } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
-import { AbortError, exitCodeOf, isAbort, OperatorError, withoutCredentials } from './runtime/index.js';
+import {
+  AbortError,
+  exitCodeOf,
+  isAbort,
+  messageOf,
+  OperatorError,
+  withoutCredentials,
+} from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
@@ -34,6 +41,8 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   });
 }
 
+/** The bits of a umask that keep out others than the owner. */
+const OTHERS = 0o077;
 const STDOUT = 1;
 const STDOUT_NAME = 'to standard output';
 
@@ -94,6 +103,7 @@ function dieOfBug(error: unknown): never {
 }
 
 try {
+  checkSurroundings();
   process.exitCode = exitCodeOf(await runCommandLine(process.argv.slice(2), terminal));
 } catch (error) {
   // A command that was stopped before it was done: whoever started it is to know.
@@ -105,6 +115,19 @@ try {
 // Node.js aborts at its end where it cannot give the terminal back.
 if (hasHungUp()) endBy('SIGHUP');
 endDespiteLeftovers();
+
+/** Directories that are created may always be entered. Expected errors: OperatorError (`storage`): there is no current directory. */
+function checkSurroundings(): void {
+  process.umask(process.umask(OTHERS) & OTHERS);
+  try {
+    process.cwd();
+  } catch (error) {
+    throw new OperatorError(
+      'storage',
+      `The current directory is gone (${messageOf(error)}). Change to one that exists, and run the command again.`,
+    );
+  }
+}
 
 /** The timer does not hold the process itself: it fires only when something else does. A slow reader is waited for. */
 function endDespiteLeftovers(): void {

@@ -83,5 +83,5 @@ function logFatal(logger: ProgramLogger, error: unknown): void {
 
 async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string> {
   const { prettyLine } = await loadPrettyLine();
-  return prettyLine({ colorize: isLive && process.env['NO_COLOR'] === undefined });
+  return prettyLine({ colorize: isLive && (process.env['NO_COLOR'] ?? '') === '' });
 }

@@ -42,10 +42,8 @@ export interface Invocation {
   readonly positionals: readonly string[];
   /** Path given with `--config`. */
   readonly configFile: string | undefined;
-  /** Flags that set configuration keys, by key. */
-  readonly settingFlags: ReadonlyMap<string, readonly string[]>;
-  /** The command's own flags, by key. */
-  readonly ownFlags: ReadonlyMap<string, readonly string[]>;
+  /** Flags as written, by the key that they set. */
+  readonly flags: ReadonlyMap<string, readonly string[]>;
 }
 
 export type Run = (invocation: Invocation, terminal: Terminal) => Promise<ExitReason>;
@@ -57,11 +55,8 @@ export type Run = (invocation: Invocation, terminal: Terminal) => Promise<ExitRe
 export interface Command {
   readonly name: string;
   readonly summary: string;
-  /** Positional arguments as shown in the usage line; empty for none. */
-  readonly positionals: string;
-  readonly maxPositionals: number;
-  /** The words allowed as the first argument, where only a few are. */
-  readonly words?: readonly string[];
+  /** Positional arguments: each as the usage line shows it, or the words that are allowed. */
+  readonly positionals: readonly (string | readonly string[])[];
   /** Longer help, after the summary. */
   readonly details?: string;
   /** Configuration keys that this command takes as flags. */
@@ -69,4 +64,9 @@ export interface Command {
   /** The command's own flags: no configuration key, no environment variable. */
   readonly ownFlags: Settings;
   load(): Promise<Run>;
+}
+
+/** The positional arguments of a command as the usage line shows them. */
+export function shownPositionals({ positionals }: Command): readonly string[] {
+  return positionals.map((each) => (typeof each === 'string' ? each : each.join('|'))).filter(Boolean);
 }

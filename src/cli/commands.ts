@@ -25,7 +25,7 @@ import {
   workersFlags,
 } from './arguments/flags.js';
 
-const none = { positionals: '', maxPositionals: 0, settings: {}, ownFlags: {} } as const;
+const none = { positionals: [], settings: {}, ownFlags: {} } as const;
 
 /** Every command, in the order of the help. */
 export const commands: readonly Command[] = [
@@ -52,9 +52,7 @@ export const commands: readonly Command[] = [
     name: 'get',
     summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
     details: 'A block can also be latest (or final: the newest indexed) or sealed.',
-    positionals: `${getKinds.join('|')} <id, height or address>`,
-    maxPositionals: 2,
-    words: getKinds,
+    positionals: [getKinds, '<id, height or address>'],
     settings: daemonAddressSettings,
     ownFlags: getFlags,
     load: async () => (await import('./commands/get.js')).get,
@@ -66,8 +64,7 @@ export const commands: readonly Command[] = [
     details:
       'A running daemon also says what is missing, which nodes were asked, when, and what they answered.\n' +
       'Exit code 0: explained. Exit code 66: nothing indexed or in progress has this ID.',
-    positionals: '<height|id>',
-    maxPositionals: 1,
+    positionals: ['<height|id>'],
     settings: daemonAddressSettings,
     ownFlags: explainFlags,
     load: async () => (await import('./commands/explain.js')).explain,
@@ -93,9 +90,7 @@ export const commands: readonly Command[] = [
       'disputed ranges again. kill ends a worker on a database, named by the beginning of its id, or all of them; --now makes it ' +
       'release its ranges. A running daemon takes commands through a socket in its data directory. Without one, the command ' +
       'changes the store, and the next daemon picks it up (docs/scale-out.md).',
-    positionals: `${backfillActions.join('|')} [plan or worker]`,
-    maxPositionals: 2,
-    words: backfillActions,
+    positionals: [backfillActions, '[plan or worker]'],
     settings: daemonAddressSettings,
     ownFlags: backfillFlags,
     load: async () => (await import('./commands/backfill.js')).backfill,
@@ -187,9 +182,7 @@ export const commands: readonly Command[] = [
     details:
       'Blocks, collections and transactions stay. A daemon started with --index-accounts rebuilds the index. ' +
       'If interrupted, the store stays sound: run it again to finish.',
-    positionals: 'accounts',
-    maxPositionals: 1,
-    words: ['accounts'],
+    positionals: [['accounts']],
     settings: storeSettings,
     ownFlags: forgetFlags,
     load: async () => (await import('./commands/forget.js')).forget,
@@ -198,9 +191,7 @@ export const commands: readonly Command[] = [
     ...none,
     name: 'config',
     summary: 'Show the effective configuration (print), validate it (check), or print the reference (docs).',
-    positionals: configActions.join('|'),
-    maxPositionals: 1,
-    words: configActions,
+    positionals: [configActions],
     settings: daemonSettings,
     load: async () => (await import('./commands/config.js')).config,
   },
@@ -233,9 +224,7 @@ export const commands: readonly Command[] = [
       'install writes it to where the shell looks for it, for your shell or the one named. Without installing: ' +
       'source <(flow-collection-indexer completion bash), the same for zsh; ' +
       'source (flow-collection-indexer completion fish | psub).',
-    positionals: `${[...shells, INSTALL].join('|')} [shell]`,
-    maxPositionals: 2,
-    words: [...shells, INSTALL],
+    positionals: [[...shells, INSTALL], '[shell]'],
     ownFlags: completionFlags,
     load: async () => (await import('./commands/completion.js')).completionOf(commands),
   },

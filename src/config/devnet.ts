@@ -1,6 +1,4 @@
-import { optional } from './formats/combined.js';
-import { integer } from './formats/numbers.js';
-import { boolean, choice, text } from './formats/words.js';
+import { boolean, choice, integer, text } from './formats.js';
 import { MAX_HEIGHT, setting } from './settings.js';
 import type { Settings } from './settings.js';
 
@@ -18,16 +16,15 @@ export const devnetSettings = {
   }),
   seed: setting({
     doc: 'The same seed gives the same chain on every machine.',
-    value: 'seed',
-    format: integer(0, 4_294_967_295),
+    format: integer(0, 4_294_967_295, 'seed'),
     default: 1,
   }),
-  chainId: setting<'flow-localnet' | 'flow-emulator' | 'flow-testnet' | 'flow-mainnet'>({
+  chainId: setting({
     doc: 'Chain id of the simulated network.',
     format: choice(['flow-localnet', 'flow-emulator', 'flow-testnet', 'flow-mainnet']),
     default: 'flow-localnet',
   }),
-  profile: setting<'mixed' | 'mainnet' | 'dense' | 'empty'>({
+  profile: setting({
     doc: 'What the blocks are like: mixed (every odd case), mainnet (mostly empty or small), dense (5 collections of 10 transactions), empty.',
     format: choice(['mixed', 'mainnet', 'dense', 'empty']),
     default: 'mixed',
@@ -39,21 +36,17 @@ export const devnetSettings = {
   }),
   history: setting({
     doc: 'Blocks that exist above the root at the start. Millions cost no memory.',
-    value: 'blocks',
-    format: integer(0, MAX_HEIGHT),
+    format: integer(0, MAX_HEIGHT, 'blocks'),
     default: 1000,
   }),
-  endHeight: setting<number | null>({
+  endHeight: setting({
     doc: 'Last height of this spork, where the chain stops.',
-    format: optional(integer(0, MAX_HEIGHT)),
-    default: null,
+    format: integer(0, MAX_HEIGHT),
     defaultDoc: 'none: the chain grows',
   }),
-  sporkOf: setting<number | null>({
+  sporkOf: setting({
     doc: 'Seed of the previous spork. Its last block, just below --root-height, is the parent of our root block.',
-    value: 'seed',
-    format: optional(integer(0, 4_294_967_295)),
-    default: null,
+    format: integer(0, 4_294_967_295, 'seed'),
     defaultDoc: 'none: the first spork',
   }),
   blockIntervalMs: setting({
@@ -63,8 +56,7 @@ export const devnetSettings = {
   }),
   sealedLag: setting({
     doc: 'Blocks that the sealed head and the execution data lag behind the finalized head.',
-    value: 'blocks',
-    format: integer(0, 10_000),
+    format: integer(0, 10_000, 'blocks'),
     default: 4,
   }),
   collectionLagMs: setting({
@@ -79,8 +71,7 @@ export const devnetSettings = {
   }),
   ratePerSecond: setting({
     doc: "Unary calls per second and method; more are refused by the node's rate limit. 0 = no limit.",
-    value: 'calls',
-    format: integer(0, 1_000_000),
+    format: integer(0, 1_000_000, 'calls'),
     default: 0,
   }),
   executionData: setting({
@@ -100,8 +91,7 @@ export const devnetSettings = {
   }),
   maxStreams: setting({
     doc: 'Open streams of both services; more are refused.',
-    value: 'streams',
-    format: integer(0, 1_000_000),
+    format: integer(0, 1_000_000, 'streams'),
     default: 1_000,
   }),
   fullCollections: setting({
@@ -114,11 +104,8 @@ export const devnetSettings = {
     format: boolean,
     default: true,
   }),
-  faults: setting<string | null>({
+  faults: setting({
     doc: 'JSON file with a script of faults per method (docs/devnet.md).',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
-    defaultDoc: 'none',
+    format: text('a file', 'file'),
   }),
 } as const satisfies Settings;

@@ -1,12 +1,10 @@
 export { loadConfig } from './daemon.js';
 export type { DaemonConfig, LoadedConfig } from './daemon.js';
 export { devnetSettings } from './devnet.js';
-export { loadSettings, suggestion } from './load.js';
+export { loadSettings } from './load.js';
 export { configurationReference, flagHelp } from './reference.js';
-export { daemonSettings, environmentOf, flagOf, MAX_HEIGHT } from './settings.js';
+export { daemonSettings, environmentOf, flagOf, MAX_HEIGHT, setting } from './settings.js';
 export type { Setting, Settings } from './settings.js';
-export { optional, optionalText } from './formats/combined.js';
-export { readHeightsToFill } from './formats/heightsToFill.js';
-export { integer } from './formats/numbers.js';
-export { choice } from './formats/words.js';
-export type { HeightsToFill } from './formats/heightsToFill.js';
+export { suggestion } from './suggestion.js';
+export { boolean, choice, integer, readHeightsToFill, text } from './formats.js';
+export type { HeightsToFill } from './formats.js';

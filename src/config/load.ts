@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs';
 import convict from 'convict';
-import { messageOf, named, OperatorError, parseJson } from '../runtime/index.js';
-import { nearest } from './nearest.js';
-import { FormatError } from './formats/FormatError.js';
-import { environmentOf, flagOf, isOurEnvironment } from './settings.js';
+import { maskedEndpoint, messageOf, named, OperatorError, quoted } from '../runtime/index.js';
+import { shortened, withoutCredentials, withoutUrlPaths } from '../runtime/index.js';
+import { environmentOf, flagOf } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
+import { bare, readEnvironment, readFile } from './sources.js';
+import type { Environment } from './sources.js';
 
 /** The source of a value, for `config print`. */
 export type Origin = 'default' | 'file' | 'environment' | 'flag';
@@ -13,177 +13,139 @@ export type Origin = 'default' | 'file' | 'environment' | 'flag';
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
   readonly origins: Readonly<Record<string, Origin>>;
+  /** Where each value comes from, for messages: a flag, a variable, or a key of a file. */
+  readonly places: Readonly<Record<string, string>>;
   /** Keys that the file sets and the environment or a flag overrides. */
   readonly overridden: readonly string[];
+  /** Variables that describe a Service or a container and were ignored. */
+  readonly links: readonly string[];
 }
 
 /** Everything that can set a value, weakest first. */
 export interface Sources {
   /** Path of a JSON file, if one was given. */
   readonly file: string | undefined;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Flag values by key, as written; several for a repeated flag. */
+  readonly environment: Environment;
+  /** Flag values by key, as written; several for a repeated flag. Others than those of the settings are left alone. */
   readonly flags: ReadonlyMap<string, readonly string[]>;
 }
 
+type Config = convict.Config<Record<string, unknown>>;
+
 /**
- * Merges default < file < environment < flag and checks each value. Expected errors: OperatorError `configuration`
- * for a file or the environment, `usage` for a flag; each names the key and what is allowed.
+ * Merges default < file < environment < flag. Each is checked by itself, so a wrong value is told of even where a stronger
+ * one hides it. Expected errors: OperatorError `configuration` for a file or the environment, `usage` for a flag; each
+ * names where the value came from and what is allowed.
  */
 export function loadSettings<S extends Settings>(settings: S, sources: Sources): Loaded<S> {
-  const file = sources.file === undefined ? {} : readFile(sources.file, settings);
-  const environment = readEnvironment(settings, sources.environment);
-  const flags = readFlags(settings, sources.flags);
+  const { file: path, environment, flags } = sources;
+  const schema = schemaOf(settings);
+  const inFile = path === undefined ? new Map<string, unknown>() : readFile(path, settings);
+  const { links, variables } = readEnvironment(environment, settings);
+  const keys = Object.keys(settings);
+  const placesOf: Readonly<Record<Origin, (key: string) => string>> = {
+    default: (key) => key,
+    file: (key) => `${key} in ${named(path ?? '')}`,
+    environment: (key) => `environment variable ${environmentOf(key)}`,
+    flag: (key) => `--${flagOf(key, settings[key])}`,
+  };
+  const validate = (layer: Config, origin: Origin): void => {
+    const message = refusalOf(layer, settings, placesOf[origin]);
+    if (message !== undefined)
+      throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', message);
+  };
 
-  const merged = convict<Record<string, unknown>>(schemaOf(settings), { env: {}, args: [] });
-  const origins: Record<string, Origin> = {};
-  for (const [key, definition] of Object.entries(settings)) {
-    merged.set(key, definition.default);
-    origins[key] = 'default';
+  const file = convict(schema, { env: {}, args: [] });
+  for (const [key, value] of inFile) file.set(key, asText(value));
+  validate(file, 'file');
+  const config = convict(schema, { env: variables, args: [] }).load(file.getProperties());
+  validate(config, 'environment');
+  for (const key of keys) {
+    const written = flags.get(key)?.map(bare);
+    if (written !== undefined)
+      config.set(key, settings[key]?.format.isList === true ? written.join() : written.at(-1));
   }
-  const layers: [Origin, Record<string, unknown>][] = [
-    ['file', file],
-    ['environment', environment],
-    ['flag', flags],
-  ];
-  for (const [origin, layer] of layers) {
-    for (const [key, value] of Object.entries(layer)) {
-      merged.set(key, value);
-      origins[key] = origin;
-    }
-  }
-  merged.validate({ allowed: 'strict' });
-  const values = Object.fromEntries(Object.keys(settings).map((key) => [key, freeze(merged.get(key))]));
-  const overridden = Object.keys(file).filter((key) => origins[key] !== 'file');
-  return Object.freeze({
-    values: Object.freeze(values) as ValuesOf<S>,
-    origins: Object.freeze(origins),
-    overridden: Object.freeze(overridden),
+  validate(config, 'flag');
+
+  const originOf = (key: string): Origin => {
+    if (flags.has(key)) return 'flag';
+    if (variables[environmentOf(key)] !== undefined) return 'environment';
+    return inFile.has(key) ? 'file' : 'default';
+  };
+  const forEach = <T>(of: (key: string) => T) => Object.fromEntries(keys.map((key) => [key, of(key)]));
+  return frozen({
+    values: forEach((key) => config.get(key)) as ValuesOf<S>,
+    origins: forEach(originOf),
+    places: forEach((key) => placesOf[originOf(key)](key)),
+    overridden: [...inFile.keys()].filter((key) => originOf(key) !== 'file'),
+    links,
   });
 }
 
-function freeze(value: unknown): unknown {
-  return Array.isArray(value) ? Object.freeze([...(value as unknown[])]) : value;
-}
-
-/** The convict schema of a settings table: dotted keys become nested groups. */
+/** The convict schema of a settings table. convict keeps formats by name, for all of the process: they are constant. */
 function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
-  const root: Record<string, unknown> = {};
-  for (const [key, definition] of Object.entries(settings)) {
-    const path = key.split('.');
-    const last = path.pop() ?? key;
-    let group = root;
-    for (const name of path) {
-      group[name] ??= {};
-      group = group[name] as Record<string, unknown>;
-    }
-    group[last] = {
-      doc: definition.doc,
-      // Set later: convict coerces values to the type of the default.
-      default: null,
-      env: environmentOf(key),
-      arg: flagOf(key, definition),
-      format: (value: unknown) => void definition.format.check(value),
+  const entries = Object.entries(settings).map(([key, setting]): [string, convict.SchemaObj] => {
+    const { doc, default: unset, format } = setting;
+    const validate = (value: unknown): void => {
+      if (!format.accepts(value)) throw new Error(REFUSED);
     };
-  }
-  return root as convict.Schema<Record<string, unknown>>;
+    convict.addFormat({ name: format.allowed, validate, coerce: format.coerce });
+    return [
+      key,
+      {
+        ...{ doc, default: unset, nullable: unset === null, format: format.allowed, env: environmentOf(key) },
+        ...{ arg: flagOf(key, setting), sensitive: format.isSensitive === true },
+      },
+    ];
+  });
+  return nested(Object.fromEntries(entries)) as convict.Schema<Record<string, unknown>>;
 }
 
-/** Some editors write one at the start of a file. It is invisible, so an error about it would help nobody. */
-const BYTE_ORDER_MARK = /^\uFEFF/;
+/** convict coerces texts only, and a list is a text with commas. */
+function asText(value: unknown): unknown {
+  const isTexts = Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string');
+  return isTexts ? value.join() : value;
+}
 
-function readFile(path: string, settings: Settings): Record<string, unknown> {
-  let content: unknown;
+const REFUSED = 'refused';
+/** convict names each key with its error at the start of a line; what it quotes has no line ends. */
+const REFUSED_KEY = new RegExp(`^([\\w.]+): ${REFUSED}`, 'gm');
+
+/** Has convict check all values; says of each that it refuses where it came from and what is allowed. */
+function refusalOf(config: Config, settings: Settings, placeOf: (key: string) => string): string | undefined {
   try {
-    content = parseJson(readFileSync(path, 'utf8').replace(BYTE_ORDER_MARK, ''));
+    config.validate({ allowed: 'strict' });
+    return undefined;
   } catch (error) {
-    throw new OperatorError(
-      'configuration',
-      `Cannot read the configuration file ${named(path)}: ${messageOf(error)}.`,
-      { cause: error },
-    );
-  }
-  const found: Record<string, unknown> = {};
-  const walk = (node: unknown, prefix: string): void => {
-    if (typeof node !== 'object' || node === null || Array.isArray(node)) {
-      const where = prefix === '' ? 'The file' : `The key ${prefix}`;
-      throw new OperatorError('configuration', `${where} in ${named(path)} must be an object of keys.`);
-    }
-    for (const [name, value] of Object.entries(node)) {
-      const key = prefix === '' ? name : `${prefix}.${name}`;
-      const definition = Object.hasOwn(settings, key) ? settings[key] : undefined;
-      if (definition !== undefined) {
-        found[key] = attempt('configuration', `${key} in ${named(path)}`, () =>
-          definition.format.check(value),
-        );
-      } else if (name.startsWith('$')) {
-        // "$schema", "$comment": for editors and readers.
-      } else if (Object.keys(settings).some((known) => known.startsWith(key + '.'))) {
-        walk(value, key);
-      } else {
-        throw new OperatorError(
-          'configuration',
-          `Unknown key ${named(key)} in ${named(path)}.${suggestion(key, Object.keys(settings))} ` +
-            'docs/configuration.md lists every key.',
-        );
-      }
-    }
-  };
-  walk(content, '');
-  return found;
-}
-
-function readEnvironment(
-  settings: Settings,
-  environment: Readonly<Record<string, string | undefined>>,
-): Record<string, unknown> {
-  const keys = new Map(Object.keys(settings).map((key) => [environmentOf(key), key]));
-  const found: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(environment)) {
-    if (value === undefined || !isOurEnvironment(name)) continue;
-    const key = keys.get(name);
-    const definition = key === undefined ? undefined : settings[key];
-    if (key === undefined || definition === undefined) {
-      throw new OperatorError(
-        'configuration',
-        `Unknown environment variable ${named(name)}.${suggestion(name, [...keys.keys()])} ` +
-          'Unset it, or see docs/configuration.md for every variable.',
-      );
-    }
-    found[key] = attempt('configuration', `environment variable ${name}`, () =>
-      definition.format.parse(value),
-    );
-  }
-  return found;
-}
-
-function readFlags(settings: Settings, flags: Sources['flags']): Record<string, unknown> {
-  const found: Record<string, unknown> = {};
-  for (const [key, written] of flags) {
-    const definition = settings[key];
-    if (definition === undefined) continue;
-    const flag = `--${flagOf(key, definition)}`;
-    const last = written.at(-1) ?? '';
-    found[key] = attempt('usage', flag, () =>
-      definition.format.isList === true ? definition.format.check(written) : definition.format.parse(last),
-    );
-  }
-  return found;
-}
-
-function attempt<T>(exit: 'usage' | 'configuration', where: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof FormatError)) throw error;
-    throw new OperatorError(exit, `Wrong value for ${where}: ${error.message}.`, { cause: error });
+    const messages = [...messageOf(error).matchAll(REFUSED_KEY)].map(([, key = '']) => {
+      const { allowed = '', isSensitive } = settings[key]?.format ?? {};
+      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key), isSensitive)} is not ${allowed}.`;
+    });
+    if (messages.length === 0) throw error;
+    return messages.join(' ');
   }
 }
 
-/** A sentence that suggests what `written` may have meant, each word with `prefix`; empty if no known word is close. */
-export function suggestion(written: string, known: readonly string[], prefix = ''): string {
-  const close = nearest(written, known).map((word) => prefix + word);
-  const last = close.pop();
-  if (last === undefined) return '';
-  return ` Did you mean ${close.length === 0 ? last : `${close.join(', ')} or ${last}`}?`;
+function shown(value: unknown, isSensitive = false): string {
+  if (typeof value !== 'string') return shortened(withoutUrlPaths(withoutCredentials(JSON.stringify(value))));
+  return quoted(withoutCredentials(isSensitive ? maskedEndpoint(value) : value));
+}
+
+/** Values by dotted key as nested groups. */
+export function nested(flat: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const root: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(flat)) {
+    const path = key.split('.');
+    const name = path.pop() ?? key;
+    let group = root;
+    for (const part of path) group = (group[part] ??= {}) as Record<string, unknown>;
+    group[name] = value;
+  }
+  return root;
+}
+
+/** Freezes a value, however deep. */
+export function frozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) Object.values(value).forEach(frozen);
+  return Object.freeze(value);
 }

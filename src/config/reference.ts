@@ -1,15 +1,15 @@
-import { formatBytes } from './formats/numbers.js';
+import { formatBytes, SIZE } from './formats.js';
 import { environmentOf, flagOf } from './settings.js';
 import type { Setting, Settings } from './settings.js';
 
 /** The default as shown in documentation and help. */
 function defaultOf(definition: Setting): string {
-  if (definition.defaultDoc !== undefined) return definition.defaultDoc;
-  if (definition.format.isSwitch === true) return definition.default === true ? 'on' : 'off';
-  if (typeof definition.default === 'number' && definition.format.allowed.startsWith('a size')) {
-    return formatBytes(definition.default);
-  }
-  return String(definition.default);
+  const { default: value, defaultDoc, format } = definition;
+  if (defaultDoc !== undefined) return defaultDoc;
+  if (format.isSwitch === true) return value === true ? 'on' : 'off';
+  if (typeof value === 'number' && format.value === SIZE) return formatBytes(value);
+  if (value === null) return 'none';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** A flag as shown in help: its value, what it does, its default. */
@@ -41,10 +41,8 @@ const valueNames: Readonly<Record<string, string>> = {
   to: 'height',
 };
 
-function valueName(key: string, { value, format }: Setting): string {
-  if (value !== undefined) return value;
-  if (format.isList === true) return 'endpoint';
-  if (format.allowed.startsWith('a size')) return 'size';
+function valueName(key: string, { format }: Setting): string {
+  if (format.value !== undefined) return format.value;
   const { words = [] } = format;
   if (format.allowed.startsWith('one of ')) {
     const joined = words.join('|');

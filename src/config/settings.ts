@@ -1,21 +1,16 @@
-import { httpAddress, origins } from './formats/addresses.js';
-import { list, optional } from './formats/combined.js';
-import { heightsToFill } from './formats/heightsToFill.js';
-import { byteSize, integer, integerOr } from './formats/numbers.js';
-import { boolean, choice, text, words } from './formats/words.js';
-import type { Format } from './formats/Format.js';
+import { boolean, byteSize, choice, heightsToFill, httpAddress, integer } from './formats.js';
+import { integerOr, list, origins, text, words } from './formats.js';
+import type { Format } from './formats.js';
 import { networkNames } from './networks.js';
-import type { NetworkName } from './networks.js';
 
 /** One configuration key: the single source of its flag, environment variable, file key and documentation. */
 export interface Setting<T = unknown> {
   readonly doc: string;
-  readonly format: Format<T>;
+  readonly format: Format<unknown>;
+  /** `null`: unset, which needs no format. */
   readonly default: T;
   /** The default in words, if it depends on something else. */
   readonly defaultDoc?: string;
-  /** The word for the value in help, if neither format nor key gives one. */
-  readonly value?: string;
   /** It can be changed while the daemon runs, by SIGHUP. */
   readonly isReloadable?: true;
   /** The flag without dashes, if it is not the key in kebab case (repeatable flags are singular). */
@@ -30,9 +25,13 @@ export type ValuesOf<S extends Settings> = {
   readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never;
 };
 
-/** Infers the type of a setting's value. */
-export function setting<T>(definition: Setting<T>): Setting<T> {
-  return definition;
+type Described<T> = Omit<Setting, 'format' | 'default'> & { readonly format: Format<T> };
+
+/** Infers the type of a setting's value; without a default, `null` stands for a value that is not given. */
+export function setting<T>(definition: Described<T> & { readonly default: NoInfer<T> }): Setting<T>;
+export function setting<T>(definition: Described<T>): Setting<T | null>;
+export function setting<T>(definition: Described<T> & { readonly default?: T }): Setting<T | null> {
+  return { default: null, ...definition };
 }
 
 const KIB = 1024;
@@ -43,7 +42,15 @@ const GIB = 1024 * MIB;
 export const MAX_HEIGHT = Number.MAX_SAFE_INTEGER;
 const MAX_NODES = 64;
 
-const endpoint = text('an endpoint such as grpc://host:port, grpcs://host:port or host:port');
+const endpoint: Format<string> = {
+  ...text('an endpoint such as grpc://host:port, grpcs://host:port or host:port', 'endpoint'),
+  isSensitive: true,
+};
+const database: Format<string> = {
+  ...text('a database such as postgres://host:port/database', 'postgres://host/database'),
+  isSensitive: true,
+};
+const file = text('a file', 'file');
 const host = text('a host name or address');
 const MAX_PORT = 65_535;
 const port = integer(0, MAX_PORT);
@@ -54,80 +61,66 @@ export type Role = (typeof allRoles)[number];
 
 /** The daemon's keys, in the order of the documentation. */
 export const daemonSettings = {
-  network: setting<NetworkName>({
+  network: setting({
     doc: 'The Flow network. Nodes and store must have its chain id.',
     format: choice(networkNames),
     default: 'mainnet',
   }),
-  accessNodes: setting<readonly string[]>({
+  accessNodes: setting({
     doc: 'Access nodes to index from; repeat the flag for several. The best one is asked first.',
     format: list(endpoint, MAX_NODES),
     default: [],
     defaultDoc: "the network's public node",
     flag: 'access-node',
   }),
-  dataDir: setting<string | null>({
+  dataDir: setting({
     doc: 'Directory of the store. Created for the owner only.',
-    format: optional(text('a directory')),
-    default: null,
+    format: text('a directory'),
     defaultDoc: './data/<network>',
   }),
-  store: setting<string | null>({
+  store: setting({
     doc: 'PostgreSQL database that holds the index in place of the data directory (docs/postgresql.md). Pass the password in PGPASSWORD or PGPASSFILE: everyone on the machine can see flags.',
-    value: 'postgres://host/database',
-    format: optional(text('a database such as postgres://host:port/database')),
-    default: null,
+    format: database,
     defaultDoc: 'none: LevelDB in `dataDir`',
   }),
-  fromSnapshot: setting<string | null>({
+  fromSnapshot: setting({
     doc: 'If there is no store yet, begin with this copy of one: a directory that `backup` made, or the URL of a tar archive of it. All of it is verified, every id recomputed, before it becomes the store (docs/copies.md).',
-    value: 'directory or URL',
-    format: optional(text('a directory or a URL')),
-    default: null,
-    defaultDoc: 'none',
+    format: text('a directory or a URL', 'directory or URL'),
   }),
-  roles: setting<readonly Role[] | null>({
+  roles: setting({
     doc: 'What this process does when several share one database (`store`): `live` follows the chain, one process at a time; `backfill` fills in history; `api` serves readers. Refused without `store` (docs/scale-out.md, Many machines).',
-    value: 'roles',
-    format: optional(words(allRoles)),
-    default: null,
+    format: words(allRoles, 'roles'),
     defaultDoc: 'all of them',
   }),
-  startHeight: setting<number | 'root' | 'latest'>({
+  startHeight: setting({
     doc: 'First height to index on an empty store: a height, `root` (the lowest height of the live spork) or `latest`. On a filled store, a number outside [first … indexed + 1] is refused.',
     format: integerOr(0, MAX_HEIGHT, ['root', 'latest']),
     default: 'latest',
   }),
-  stopHeight: setting<number | null>({
+  stopHeight: setting({
     doc: 'Index up to this height, request nothing above it, then exit 0.',
-    format: optional(integer(0, MAX_HEIGHT)),
-    default: null,
+    format: integer(0, MAX_HEIGHT),
     defaultDoc: 'none: follow the chain',
   }),
   window: setting({
     doc: 'K: how many heights above the watermark are worked on at once. Nothing above is ever requested.',
-    value: 'heights',
-    format: integer(1, 4096),
+    format: integer(1, 4096, 'heights'),
     default: 256,
   }),
-  maxProcessing: setting<number | null>({
+  maxProcessing: setting({
     doc: 'Jobs (heights) in progress at once.',
-    value: 'heights',
-    format: optional(integer(1, 4096)),
-    default: null,
+    format: integer(1, 4096, 'heights'),
     defaultDoc: 'window',
   }),
   workersPerHeight: setting({
     doc: 'Collection requests at once for one height.',
-    value: 'requests',
-    format: integer(1, 256),
+    format: integer(1, 256, 'requests'),
     default: 8,
   }),
   maxInFlightBytes: setting({
     doc: 'Bytes of received collections that may wait for their commit. The lowest missing height is always admitted.',
     format: byteSize(MIB, 16 * GIB),
     default: 128 * MIB,
-    defaultDoc: '128MiB',
   }),
   'edi.enabled': setting({
     doc: 'Use the execution-data stream besides collection requests.',
@@ -135,7 +128,7 @@ export const daemonSettings = {
     default: true,
     flag: 'edi',
   }),
-  'edi.nodes': setting<readonly string[]>({
+  'edi.nodes': setting({
     doc: 'Nodes for the execution-data stream; repeat the flag for several.',
     format: list(endpoint, MAX_NODES),
     default: [],
@@ -147,32 +140,25 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
-  peers: setting<readonly string[]>({
+  peers: setting({
     doc: 'Other indexers (their gRPC ports) to take collections from, so that the access nodes are asked for few; repeat the flag for several. Blocks and finality still come from the access nodes, and what a peer sends is verified like everything else (docs/copies.md, An indexer feeds indexers).',
     format: list(endpoint, MAX_NODES),
     default: [],
     defaultDoc: 'none',
     flag: 'peer',
   }),
-  peerTokenFile: setting<string | null>({
+  peerTokenFile: setting({
     doc: 'File that holds the bearer token for the peers and nothing else. The token is sent only to them; name them as grpcs://. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
+    format: file,
     defaultDoc: 'none: the peers ask for none',
   }),
-  'access.sporkRoot': setting<number | null>({
+  'access.sporkRoot': setting({
     doc: 'Root height of a spork that config/sporks.json lacks. Needed only if `/readyz` says so.',
-    value: 'height',
-    format: optional(integer(0, MAX_HEIGHT)),
-    default: null,
-    defaultDoc: 'none',
+    format: integer(0, MAX_HEIGHT, 'height'),
   }),
-  'access.metadataFile': setting<string | null>({
+  'access.metadataFile': setting({
     doc: 'File with the metadata (headers) that nodes want with every call, such as `x-token`, `api_key` or `authorization`: one line `host:port name: value` for each, sent to that node alone. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md, Metadata for access nodes).',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
+    format: file,
     defaultDoc: 'none: the nodes want nothing',
   }),
   'access.metadataWithoutTls': setting({
@@ -180,23 +166,19 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
-  'access.ratePerSecond': setting<number | null>({
+  'access.ratePerSecond': setting({
     doc: 'Unary calls per second to each access node and method; 0 = no limit.',
-    value: 'calls',
-    format: optional(integer(0, 100_000)),
-    default: null,
+    format: integer(0, 100_000, 'calls'),
     defaultDoc: '0; 80 if accessNodes is left at the network’s public node',
   }),
   'access.maxMessageBytes': setting({
     doc: 'Larger answers from access nodes are refused.',
     format: byteSize(4 * MIB, GIB),
     default: 128 * MIB,
-    defaultDoc: '128MiB',
   }),
   'requester.concurrency': setting({
     doc: 'Collection calls at once, per access node.',
-    value: 'calls',
-    format: integer(1, 1024),
+    format: integer(1, 1024, 'calls'),
     default: 32,
   }),
   'requester.timeoutMs': setting({
@@ -219,24 +201,19 @@ export const daemonSettings = {
     format: integer(1_000, 86_400_000),
     default: 600_000,
   }),
-  'backfill.plan': setting<string | null>({
+  'backfill.plan': setting({
     doc: 'History to fill in below the live range while the live range follows the head: `FROM` or `FROM..TO`, where FROM is a height, `root` (of the live spork), `spork:NAME` (its root) or `everything`. Newest first. Heights that are planned or indexed already are not planned again (docs/scale-out.md).',
-    value: 'heights',
-    format: optional(heightsToFill),
-    default: null,
-    defaultDoc: 'none',
+    format: heightsToFill,
     flag: 'backfill',
   }),
   'backfill.parallelRanges': setting({
     doc: 'Ranges of history that are filled at once.',
-    value: 'ranges',
-    format: integer(1, 64),
+    format: integer(1, 64, 'ranges'),
     default: 4,
   }),
   'backfill.window': setting({
     doc: 'How many heights of a range of history are worked on at once. At least 2: a block counts once its child is known.',
-    value: 'heights',
-    format: integer(2, 1000),
+    format: integer(2, 1000, 'heights'),
     default: 64,
   }),
   'index.accounts': setting({
@@ -265,7 +242,7 @@ export const daemonSettings = {
     format: port,
     default: 7180,
   }),
-  'api.grpcPort': setting<number | 'off'>({
+  'api.grpcPort': setting({
     doc: 'gRPC port of the read API (flow.access.AccessAPI), on the same address; 0 = any free port, `off` = no gRPC.',
     format: integerOr(0, MAX_PORT, ['off']),
     default: 7181,
@@ -275,70 +252,56 @@ export const daemonSettings = {
     format: boolean,
     default: false,
   }),
-  'api.forwardRest': setting<string | null>({
+  'api.forwardRest': setting({
     doc: 'REST address of an access node, without `/v1`. Requests under /v1 that the index cannot answer are forwarded to it (docs/rest-api.md, Forwarding).',
-    value: 'url',
-    format: optional(httpAddress),
-    default: null,
+    format: httpAddress,
     defaultDoc: 'none: such requests get 404',
   }),
-  'api.store': setting<string | null>({
+  'api.store': setting({
     doc: 'Database that readers use in place of `store`: a streaming replica of it; readers see what the replica has. One server, not a pool of several (docs/scale-out.md, Readers from a replica).',
-    value: 'postgres://host/database',
-    format: optional(text('a database such as postgres://host:port/database')),
-    default: null,
+    format: database,
     defaultDoc: 'none: `store`',
   }),
-  'api.corsOrigins': setting<readonly string[]>({
+  'api.corsOrigins': setting({
     doc: 'Origins whose web pages may use the read API, including forwarded requests and /v1/ws; repeat the flag for several. `*` = all, as access nodes do; `none` = no page (SECURITY.md, Exposure).',
     format: origins,
     default: ['*'],
+    defaultDoc: '*',
     flag: 'api-cors-origin',
     isReloadable: true,
   }),
   'api.ratePerSecondPerAddress': setting({
     doc: 'Requests per second that one client address (IPv6: one /64) may send to the read API, counted separately for HTTP and gRPC; more get 429 or RESOURCE_EXHAUSTED. 0 = no limit. Set it when others can reach the API.',
-    value: 'requests',
-    format: integer(0, 100_000),
+    format: integer(0, 100_000, 'requests'),
     default: 0,
     isReloadable: true,
   }),
   'api.maxConnections': setting({
     doc: 'Connections at once to each port of the read API, HTTP and gRPC. The HTTP port closes further ones; on the gRPC port they replace idle ones, if there are any. Each needs an open file (docs/operations.md, Files that may be open). When it is lowered, open connections stay.',
-    value: 'connections',
-    format: integer(1, 65_535),
+    format: integer(1, 65_535, 'connections'),
     default: 512,
     isReloadable: true,
   }),
-  'api.tls.certificateFile': setting<string | null>({
+  'api.tls.certificateFile': setting({
     doc: 'Certificate of both ports of the read API, in PEM, followed by its chain; with it, they accept only TLS. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
+    format: file,
     defaultDoc: 'none: plain text',
   }),
-  'api.tls.keyFile': setting<string | null>({
+  'api.tls.keyFile': setting({
     doc: 'Private key of that certificate, in PEM and without a passphrase.',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
+    format: file,
     defaultDoc: 'the file of the certificate',
   }),
-  'api.tls.clientCaFile': setting<string | null>({
+  'api.tls.clientCaFile': setting({
     doc: 'Certificate authorities, in PEM. A client certificate from one of them counts as a token.',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
-    defaultDoc: 'none',
+    format: file,
   }),
-  'api.tokensFile': setting<string | null>({
+  'api.tokensFile': setting({
     doc: 'File with the bearer tokens of the read API, one per line, each optionally followed by a name; `#` begins a comment. At least 16 characters each. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
-    value: 'file',
-    format: optional(text('a file')),
-    default: null,
+    format: file,
     defaultDoc: 'none: anyone may call',
   }),
-  'api.tokensFor': setting<'everything' | 'expensive'>({
+  'api.tokensFor': setting({
     doc: 'What needs a token or a client certificate, once any are configured: `everything`, or only what is `expensive`: streams, large answers, and forwarded calls (docs/tls-and-tokens.md has the list).',
     format: choice(['everything', 'expensive']),
     default: 'everything',
@@ -355,29 +318,25 @@ export const daemonSettings = {
   }),
   'ready.maxLag': setting({
     doc: 'Heights behind the head that still count as ready.',
-    value: 'heights',
-    format: integer(0, MAX_HEIGHT),
+    format: integer(0, MAX_HEIGHT, 'heights'),
     default: 100,
     isReloadable: true,
   }),
-  'ready.maxHeadAgeSeconds': setting<number | null>({
+  'ready.maxHeadAgeSeconds': setting({
     doc: "Seconds the chain's head may stand still before the daemon is not ready (`head_stale`); 0 = no limit.",
-    value: 'seconds',
-    format: optional(integer(0, 86_400)),
-    default: null,
+    format: integer(0, 86_400, 'seconds'),
     defaultDoc: '120 on mainnet and testnet, else 0',
     isReloadable: true,
   }),
-  'log.level': setting<'debug' | 'info' | 'warn' | 'error'>({
+  'log.level': setting({
     doc: 'Lowest level that is logged.',
     format: choice(['debug', 'info', 'warn', 'error']),
     default: 'info',
     isReloadable: true,
   }),
-  'log.format': setting<'json' | 'pretty' | null>({
+  'log.format': setting({
     doc: 'One JSON object per line, or lines for people.',
-    format: optional(choice(['json', 'pretty'])),
-    default: null,
+    format: choice(['json', 'pretty']),
     defaultDoc: 'pretty on a terminal, else json',
   }),
 } as const satisfies Settings;
@@ -389,18 +348,13 @@ function kebabCase(key: string): string {
   return key.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => '-' + letter.toLowerCase());
 }
 
-export function flagOf(key: string, definition: Setting): string {
-  return definition.flag ?? kebabCase(key);
+export function flagOf(key: string, definition?: Setting): string {
+  return definition?.flag ?? kebabCase(key);
 }
 
-const ENVIRONMENT_PREFIX = 'FCI_';
+export const ENVIRONMENT_PREFIX = 'FCI_';
 
 /** `api.port` → `FCI_API_PORT`. */
 export function environmentOf(key: string): string {
   return ENVIRONMENT_PREFIX + kebabCase(key).replaceAll('-', '_').toUpperCase();
-}
-
-/** True for variables meant for us, so that a misspelt one is refused rather than ignored. */
-export function isOurEnvironment(name: string): boolean {
-  return name.startsWith(ENVIRONMENT_PREFIX);
 }

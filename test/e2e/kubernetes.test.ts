@@ -117,6 +117,7 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
     for (const pod of pods) {
       expect(podOf(pod)).toMatchObject({
         automountServiceAccountToken: false,
+        enableServiceLinks: false,
         securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
       });
       expect(at(containerOf(pod), 'securityContext')).toEqual({

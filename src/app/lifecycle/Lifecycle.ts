@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { AbortError, childOf, messageOf } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -7,6 +8,8 @@ import type { Logger } from '../../observability/index.js';
  * time is for its exit.
  */
 export const STOP_TIMEOUT_MS = 8_000;
+/** More who wait for the end at once are a leak, of which Node.js warns. */
+const MAX_STOP_LISTENERS = 64;
 
 /**
  * The life cycle of the daemon: one signal that says "stop taking work", one list of things to close (in reverse order
@@ -24,6 +27,8 @@ export class Lifecycle {
   constructor(dependencies: { readonly clock: Clock; readonly logger: Logger }) {
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
+    // Every part of the daemon listens, and so do the service manager's messages.
+    setMaxListeners(MAX_STOP_LISTENERS, this.signal);
   }
 
   /** Aborted as soon as the daemon is to stop, for whatever reason. */

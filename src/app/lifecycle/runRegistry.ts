@@ -1,6 +1,6 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
 import { isAlive } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -16,10 +16,10 @@ interface RunEntry {
 const user = process.getuid?.() ?? 'user';
 
 function registryOf(environment: Environment): string {
-  const runtime = environment['XDG_RUNTIME_DIR'];
-  return runtime === undefined || runtime === ''
-    ? join(tmpdir(), `flow-collection-indexer-${user}`)
-    : join(runtime, 'flow-collection-indexer');
+  const { XDG_RUNTIME_DIR: runtime = '' } = environment;
+  return isAbsolute(runtime)
+    ? join(runtime, 'flow-collection-indexer')
+    : join(tmpdir(), `flow-collection-indexer-${user}`);
 }
 
 /** Another user could have made it, in a directory that everyone may write to. */

@@ -1,5 +1,5 @@
 import type { LookupKind } from '../../api/index.js';
-import { choice, daemonSettings, integer, MAX_HEIGHT, optional, optionalText } from '../../config/index.js';
+import { boolean, choice, daemonSettings, integer, MAX_HEIGHT, setting, text } from '../../config/index.js';
 import type { Setting, Settings } from '../../config/index.js';
 
 /** The keys of commands that read a store. */
@@ -20,21 +20,16 @@ export const daemonAddressSettings = {
 
 /** A switch, off by default. */
 function toggle(doc: string): Setting<boolean> {
-  return { doc, format: daemonSettings['edi.enabled'].format, default: false };
+  return setting({ doc, format: boolean, default: false });
 }
 
 function height(doc: string, defaultDoc: string): Setting<number | null> {
-  return { doc, format: daemonSettings.stopHeight.format, default: null, defaultDoc };
+  return setting({ doc, format: integer(0, MAX_HEIGHT, 'height'), defaultDoc });
 }
 
 /** Any text; whatever uses it checks it. */
 function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
-  const format: Setting<string | null>['format'] = {
-    allowed: 'text',
-    parse: (text) => text,
-    check: (given) => (typeof given === 'string' ? given : null),
-  };
-  return { doc, value, format, default: null, defaultDoc };
+  return setting({ doc, format: text('a text', value), defaultDoc });
 }
 
 const yes = toggle('Skip the confirmation.');
@@ -73,28 +68,26 @@ export const DEFAULT_PARTITION = 100_000;
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
-  output: {
+  output: setting({
     doc: 'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
-    value: 'file or directory',
-    format: optionalText('a file or a directory'),
-    default: null,
+    format: text('a file or a directory', 'file or directory'),
     defaultDoc: 'standard output',
-  } satisfies Setting<string | null>,
-  format: { doc: 'Format of the files (docs/export.md).', format: choice(fileFormats), default: 'ndjson' },
-  partition: {
+  }),
+  format: setting({
+    doc: 'Format of the files (docs/export.md).',
+    format: choice(fileFormats),
+    default: 'ndjson',
+  }),
+  partition: setting({
     doc: 'Begin new files at every multiple of this many heights; --resume continues from the last such boundary.',
-    value: 'heights',
-    format: optional(integer(1, MAX_HEIGHT)),
-    default: null,
+    format: integer(1, MAX_HEIGHT, 'heights'),
     defaultDoc: `${DEFAULT_PARTITION} for a directory`,
-  } satisfies Setting<number | null>,
-  compress: {
+  }),
+  compress: setting({
     doc: 'How files, or pages of Parquet, are compressed.',
-    format: optional(choice(compressions)),
-    default: null,
+    format: choice(compressions),
     defaultDoc: 'gzip for parquet, else none',
-    value: compressions.join('|'),
-  } satisfies Setting<Compression | null>,
+  }),
   account: word('Only transactions of this account.', 'address', 'every account'),
   role: word('With --account: only as payer, proposer or authorizer.', 'role', 'every role'),
   columns: word(
@@ -102,11 +95,7 @@ export const exportFlags = {
     'names',
     'all',
   ),
-  scripts: {
-    doc: 'With the scripts of transactions.',
-    format: daemonSettings['edi.enabled'].format,
-    default: true,
-  } satisfies Setting<boolean>,
+  scripts: setting({ doc: 'With the scripts of transactions.', format: boolean, default: true }),
   resume: toggle('Resume a file or a directory that was cut off.'),
   follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
   quiet: toggle('Do not show progress.'),
@@ -126,16 +115,13 @@ export const rewindFlags = {
 
 export const forgetFlags = { yes } as const;
 
-const directory = {
-  value: 'directory',
-  format: optionalText('a directory'),
-  default: null,
-  defaultDoc: 'required',
-};
-
 export const backupFlags = {
-  to: { ...directory, doc: 'Directory to create, laid out like a data directory.' },
-} as const satisfies Settings;
+  to: setting({
+    doc: 'Directory to create, laid out like a data directory.',
+    format: text('a directory', 'directory'),
+    defaultDoc: 'required',
+  }),
+} as const;
 
 export const restoreFlags = {
   from: word(

@@ -1,4 +1,4 @@
-import type { Command, Help, Option } from 'commander';
+import type { Command, Help } from 'commander';
 
 /** Longer terms get a line of their own, to leave room for their descriptions. */
 const MAX_TERM_COLUMNS = 26;
@@ -11,8 +11,6 @@ const GAP = 2;
 export const helpStyle: Partial<Help> = {
   minWidthToWrap: 1,
   subcommandTerm: (command: Command) => command.name(),
-  optionTerm: (option: Option) => option.flags,
-  visibleArguments: () => [],
   commandUsage(this: Help, command: Command): string {
     const usage = [command.parent?.name(), command.name(), command.usage()].filter(Boolean).join(' ');
     const indent = 'usage: '.length;

@@ -7,5 +7,5 @@ export function ownValuesOf<S extends Settings>(
   ownFlags: S,
   invocation: Invocation,
 ): ReturnType<typeof loadSettings<S>>['values'] {
-  return loadSettings(ownFlags, { file: undefined, environment: {}, flags: invocation.ownFlags }).values;
+  return loadSettings(ownFlags, { file: undefined, environment: {}, flags: invocation.flags }).values;
 }

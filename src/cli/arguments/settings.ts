@@ -1,13 +1,34 @@
 import { parseEndpoint } from '../../access/index.js';
-import { daemonSettings, flagOf, loadConfig } from '../../config/index.js';
+import { loadConfig } from '../../config/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
-/** Loads the configuration of a command. Expected errors: OperatorError `usage`, `configuration`. */
+/** How many variables a warning names. */
+const NAMED_LINKS = 3;
+
+/**
+ * Loads the configuration of a command, and warns of variables that look like ours and are not. Expected errors:
+ * OperatorError `usage`, `configuration`.
+ */
 export function configOf(invocation: Invocation, terminal: Terminal): LoadedConfig {
+  const loaded = configAgain(invocation, terminal);
+  const { links } = loaded;
+  if (links.length > 0) {
+    const more = links.length > NAMED_LINKS ? ', …' : '';
+    terminal.err(
+      `Ignored environment variables (${links.length}: ${links.slice(0, NAMED_LINKS).join(', ')}${more}). ` +
+        'Kubernetes sets them for a Service, or Docker for a linked container, that is called fci…; they configure nothing here. ' +
+        'To be rid of them, set enableServiceLinks: false in the pod, or give the Service or the container another name.\n',
+    );
+  }
+  return loaded;
+}
+
+/** Loads it without that warning, as SIGHUP does. Expected errors: as `configOf`. */
+export function configAgain(invocation: Invocation, terminal: Terminal): LoadedConfig {
   return loadConfig(
-    { file: invocation.configFile, environment: terminal.environment, flags: invocation.settingFlags },
+    { file: invocation.configFile, environment: terminal.environment, flags: invocation.flags },
     terminal,
   );
 }
@@ -16,25 +37,17 @@ export function configOf(invocation: Invocation, terminal: Terminal): LoadedConf
  * Checks endpoints before anything is opened. Expected errors: OperatorError `usage` for a flag, else
  * `configuration`.
  */
-export function checkEndpoints({ config, origins }: LoadedConfig): void {
-  const lists = [
-    ['accessNodes', config.accessNodes],
-    ['edi.nodes', config.edi.nodes],
-    ['peers', config.peers],
-  ] as const;
-  for (const [key, endpoints] of lists) {
+export function checkEndpoints({ config, origins, places }: LoadedConfig): void {
+  const lists = { accessNodes: config.accessNodes, 'edi.nodes': config.edi.nodes, peers: config.peers };
+  for (const [key, endpoints] of Object.entries(lists)) {
     try {
       endpoints.forEach(parseEndpoint);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      const isFlag = origins[key] === 'flag';
-      const name = isFlag ? `--${flagOf(key, daemonSettings[key])}` : key;
       throw new OperatorError(
-        isFlag ? 'usage' : 'configuration',
-        `Wrong value for ${name}: ${error.message}`,
-        {
-          cause: error,
-        },
+        origins[key] === 'flag' ? 'usage' : 'configuration',
+        `Wrong value for ${places[key] ?? key}: ${error.message}`,
+        { cause: error },
       );
     }
   }

@@ -1,19 +1,11 @@
 import { checkDatabaseUrls } from '../../app/index.js';
 import { configurationReference, daemonSettings } from '../../config/index.js';
-import { maskedEndpoint, OperatorError, withoutUrlPaths } from '../../runtime/index.js';
+import type { Setting } from '../../config/index.js';
+import { maskedEndpoint, OperatorError, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { configActions } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
-
-/** The keys whose values are endpoints. */
-const endpointKeys: ReadonlySet<string> = new Set([
-  'accessNodes',
-  'edi.nodes',
-  'peers',
-  'store',
-  'api.store',
-]);
 
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */
 export async function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
@@ -33,19 +25,17 @@ export async function config(invocation: Invocation, terminal: Terminal): Promis
     return 'done';
   }
   const { effective, origins } = loaded;
-  const printable = Object.fromEntries(
-    Object.entries(effective).map(([key, value]) => [key, masked(value, endpointKeys.has(key))]),
-  );
-  const width = Math.max(...Object.keys(printable).map((key) => key.length));
-  for (const [key, value] of Object.entries(printable)) {
+  const width = Math.max(...Object.keys(effective).map((key) => key.length));
+  for (const [key, { format }] of Object.entries<Setting>(daemonSettings)) {
+    const value = masked(effective[key], format.isSensitive === true);
     terminal.out(`${key.padEnd(width)}  ${JSON.stringify(value)}  (${origins[key] ?? 'default'})\n`);
   }
   return 'done';
 }
 
 /** Addresses may contain credentials, which are never printed. */
-function masked(value: unknown, isEndpoint: boolean): unknown {
-  if (Array.isArray(value)) return value.map((each) => masked(each, isEndpoint));
+function masked(value: unknown, isSensitive: boolean): unknown {
+  if (Array.isArray(value)) return value.map((each) => masked(each, isSensitive));
   if (typeof value !== 'string') return value;
-  return isEndpoint ? maskedEndpoint(value) : withoutUrlPaths(value);
+  return isSensitive ? maskedEndpoint(value) : withoutCredentials(withoutUrlPaths(value));
 }

@@ -10,7 +10,7 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
   const { values } = loadSettings(devnetSettings, {
     file: undefined,
     environment: {},
-    flags: invocation.ownFlags,
+    flags: invocation.flags,
   });
   const top = values.endHeight ?? Number.MAX_SAFE_INTEGER;
   const devnet = await startDevnet({

@@ -1,7 +1,7 @@
 import { runDaemon } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { checkEndpoints, configOf } from '../arguments/settings.js';
+import { checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
 /** `start`: runs the daemon until it is stopped or reaches its stop height. */
 export function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
@@ -21,7 +21,7 @@ export function start(invocation: Invocation, terminal: Terminal): Promise<ExitR
     reloading: {
       ...{ loaded, hasFile: invocation.configFile !== undefined },
       load: () => {
-        const again = configOf(invocation, terminal);
+        const again = configAgain(invocation, terminal);
         checkEndpoints(again);
         return again;
       },

@@ -47,12 +47,17 @@ function flagsOfSetting(key: string, definition: Setting): readonly Flag[] {
   ];
 }
 
+/** The words that a command takes first, where only a few are allowed. */
+function wordsOf({ positionals: [first] }: Command): readonly string[] {
+  return typeof first === 'object' ? first : [];
+}
+
 /** Words to complete in place of a command. */
 const pages = ['help', 'version', '--help', '--version'] as const;
 
 function bash(commands: readonly Command[]): string {
   const cases = commands.flatMap((command) => [
-    ...(command.words === undefined ? [] : [bashCase(`${command.name}/${command.name}`, command.words)]),
+    ...(wordsOf(command).length === 0 ? [] : [bashCase(`${command.name}/${command.name}`, wordsOf(command))]),
     ...flagsOf(command).flatMap(({ name, value }) =>
       value === 'none' ? [] : [bashCase(`${command.name}/--${name}`, typeof value === 'string' ? [] : value)],
     ),
@@ -83,8 +88,8 @@ function bashCase(place: string, words: readonly string[]): string {
 function zsh(commands: readonly Command[]): string {
   const described = commands.map(({ name, summary }) => `    ${single(`${name}:${summary}`)}`);
   const cases = commands.map((command) => {
-    const word =
-      command.words === undefined ? "'*::word:_files'" : single(`1:word:(${command.words.join(' ')})`);
+    const words = wordsOf(command);
+    const word = words.length === 0 ? "'*::word:_files'" : single(`1:word:(${words.join(' ')})`);
     const specs = [...flagsOf(command).map(zshSpec), word];
     return `    ${command.name}) _arguments ${specs.join(' ')} ;;`;
   });
@@ -125,10 +130,11 @@ function zshSpec({ name, doc, value }: Flag): string {
 
 function fish(commands: readonly Command[]): string {
   const lines = commands.flatMap((command) => {
+    const words = wordsOf(command);
     const within = `-n '__fish_seen_subcommand_from ${command.name}'`;
     return [
       `-f -n __fish_use_subcommand -a ${command.name} -d ${fishQuoted(command.summary)}`,
-      ...(command.words === undefined ? [] : [`-f ${within} -a '${command.words.join(' ')}'`]),
+      ...(words.length === 0 ? [] : [`-f ${within} -a '${words.join(' ')}'`]),
       ...flagsOf(command).map(
         ({ name, doc, value }) => `${within} -l ${name}${fishValue(value)} -d ${fishQuoted(doc)}`,
       ),

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { userInfo } from 'node:os';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { messageOf, named, OperatorError } from '../../runtime/index.js';
 import { COMPLETION_FUNCTION, INSTALL, shells } from '../arguments/flags.js';
 import type { Shell } from '../arguments/flags.js';
@@ -25,7 +25,7 @@ const places: Readonly<Record<Shell, Place>> = {
     system: `bash-completion/completions/${PROGRAM}`,
     own: (environment) =>
       join(
-        environment['BASH_COMPLETION_USER_DIR'] ?? join(dataHome(environment), 'bash-completion'),
+        pathIn(environment, 'BASH_COMPLETION_USER_DIR') ?? join(dataHome(environment), 'bash-completion'),
         'completions',
         PROGRAM,
       ),
@@ -34,7 +34,8 @@ const places: Readonly<Record<Shell, Place>> = {
   },
   zsh: {
     system: `zsh/site-functions/${COMPLETION_FUNCTION}`,
-    own: (environment) => join(environment['ZDOTDIR'] ?? home(environment), '.zfunc', COMPLETION_FUNCTION),
+    own: (environment) =>
+      join(pathIn(environment, 'ZDOTDIR') ?? home(environment), '.zfunc', COMPLETION_FUNCTION),
     hint: (path) =>
       `If ${dirname(path)} is not in your fpath yet, add to ~/.zshrc: fpath+=(${dirname(path)}); autoload -U compinit && compinit`,
   },
@@ -42,7 +43,7 @@ const places: Readonly<Record<Shell, Place>> = {
     system: `fish/vendor_completions.d/${PROGRAM}.fish`,
     own: (environment) =>
       join(
-        environment['XDG_CONFIG_HOME'] ?? join(home(environment), '.config'),
+        pathIn(environment, 'XDG_CONFIG_HOME') ?? join(home(environment), '.config'),
         'fish/completions',
         `${PROGRAM}.fish`,
       ),
@@ -83,10 +84,25 @@ export async function installCompletion(
   return `Wrote ${path}. New ${shell} sessions use it.\n${left}`;
 }
 
+/** Paths that are empty or relative count as not set, as the XDG base directories have it. */
+function pathIn(environment: Environment, name: string): string | undefined {
+  const path = environment[name] ?? '';
+  return isAbsolute(path) ? path : undefined;
+}
+
 function home(environment: Environment): string {
-  return environment['HOME'] ?? homedir();
+  const given = pathIn(environment, 'HOME');
+  if (given !== undefined) return given;
+  try {
+    return userInfo().homedir;
+  } catch {
+    throw new OperatorError(
+      'usage',
+      'HOME is not set, and this user has no home directory. Set HOME, or print the script and write it yourself.',
+    );
+  }
 }
 
 function dataHome(environment: Environment): string {
-  return environment['XDG_DATA_HOME'] ?? join(home(environment), '.local/share');
+  return pathIn(environment, 'XDG_DATA_HOME') ?? join(home(environment), '.local/share');
 }

@@ -1,5 +1,6 @@
 import { Client, credentials } from '@grpc/grpc-js';
-import type { ClientOptions } from '@grpc/grpc-js';
+import type { ChannelCredentials, ClientOptions } from '@grpc/grpc-js';
+import { messageOf, OperatorError } from '../../../runtime/index.js';
 import { grpcTarget } from '../endpoint.js';
 import type { Endpoint } from '../endpoint.js';
 
@@ -33,6 +34,18 @@ export function openClient(options: {
     'grpc.enable_retries': 0,
     'grpc.service_config_disable_resolution': 1,
   };
-  const secrecy = endpoint.tls ? credentials.createSsl() : credentials.createInsecure();
+  const secrecy = endpoint.tls ? tlsCredentials() : credentials.createInsecure();
   return new Client(grpcTarget(endpoint), secrecy, clientOptions);
+}
+
+/** grpc-js reads the file of authorities here. */
+function tlsCredentials(): ChannelCredentials {
+  try {
+    return credentials.createSsl();
+  } catch (error) {
+    throw new OperatorError(
+      'configuration',
+      `The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read (${messageOf(error)}). Name a file in PEM, or unset the variable.`,
+    );
+  }
 }

@@ -12,8 +12,9 @@ export interface Connection {
 
 /** The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place); `undefined`: none. */
 export function passwordOf({ user, ...where }: Connection): Promise<string | undefined> {
-  const given = process.env['PGPASSWORD'];
-  if (given !== undefined && given !== '') return Promise.resolve(given);
+  // A secret made from a file ends with its line end, and no password does.
+  const given = process.env['PGPASSWORD']?.replace(/[\r\n]+$/, '') ?? '';
+  if (given !== '') return Promise.resolve(given);
   const name = user ?? process.env['PGUSER'] ?? pg.defaults.user ?? '';
   // The file is read when the server asks for a password, so the next connection uses a changed one.
   return new Promise((resolve) => pgpass({ ...where, user: name }, resolve));

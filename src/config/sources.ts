@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs';
+import { messageOf, named, OperatorError, parseJson } from '../runtime/index.js';
+import { ENVIRONMENT_PREFIX, environmentOf } from './settings.js';
+import type { Settings } from './settings.js';
+import { suggestion } from './suggestion.js';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * What a file says, by key. `null` is as if the key were not there. Expected errors: OperatorError `configuration` for a
+ * file that cannot be read, is no JSON in UTF-8, or has a key that is unknown or stands in the wrong place.
+ */
+export function readFile(path: string, settings: Settings): ReadonlyMap<string, unknown> {
+  let content: unknown;
+  try {
+    content = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path)));
+  } catch (error) {
+    const advice =
+      error instanceof SyntaxError
+        ? ' JSON has no comments (a key that begins with $ is ignored), and no comma after the last entry.'
+        : '';
+    throw new OperatorError(
+      'configuration',
+      `Cannot read the configuration file ${named(path)}: ${messageOf(error)}.${advice}`,
+      { cause: error },
+    );
+  }
+  return new Map(entriesOf(content, settings, path, ''));
+}
+
+/** convict would skip some unknown names, such as `__proto__`, and fail on a group that is none. */
+function entriesOf(node: unknown, settings: Settings, path: string, prefix: string): [string, unknown][] {
+  if (typeof node !== 'object' || node === null || Array.isArray(node)) {
+    const where = prefix === '' ? 'The file' : `The key ${prefix.slice(0, -1)}`;
+    throw new OperatorError('configuration', `${where} in ${named(path)} must be an object of keys.`);
+  }
+  const keys = Object.keys(settings);
+  return Object.entries(node).flatMap(([name, value]): [string, unknown][] => {
+    const key = prefix + name;
+    if (keys.includes(key)) return value === null ? [] : [[key, value]];
+    if (keys.some((known) => known.startsWith(`${key}.`))) return entriesOf(value, settings, path, `${key}.`);
+    // "$schema", "$comment": for editors and readers.
+    if (name.startsWith('$')) return [];
+    throw new OperatorError(
+      'configuration',
+      `Unknown key ${named(key)} in ${named(path)}.${suggestion(key, keys)} ` +
+        'docs/configuration.md lists every key.',
+    );
+  });
+}
+
+/** Blanks, line ends and quotes around a value are of the file or the shell that it came from. */
+export function bare(written: string): string {
+  const [, , inner] = /^(["'])(.*)\1$/s.exec(written.trim()) ?? [];
+  return (inner ?? written).trim();
+}
+
+/**
+ * Variables that Kubernetes sets in each pod for a Service, and Docker for a linked container, both called `fci…`: by
+ * their names or, where a key could have the name, by what they hold.
+ */
+const LINK_NAME =
+  /^FCI\w*?_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?|ENV_\w+)$/;
+const LINK = /^FCI\w*?(?:_PORT=(?:tcp|udp|sctp):\/\/\S+:\d+|_NAME=\/\S+\/\S+)$/;
+
+/**
+ * The variables that set a key, and the names of those that describe a Service or a container and are not meant for us. An
+ * empty one is as if it were not there. Expected errors: OperatorError `configuration` for any other that begins like ours.
+ */
+export function readEnvironment(
+  environment: Environment,
+  settings: Settings,
+): { readonly variables: Record<string, string>; readonly links: readonly string[] } {
+  const known = Object.keys(settings).map(environmentOf);
+  const variables: Record<string, string> = {};
+  const links: string[] = [];
+  for (const [name, written] of Object.entries(environment)) {
+    const value = bare(written ?? '');
+    if (!name.startsWith(ENVIRONMENT_PREFIX) || value === '') continue;
+    const isKnown = known.includes(name);
+    if ((!isKnown && LINK_NAME.test(name)) || LINK.test(`${name}=${value}`)) links.push(name);
+    else if (isKnown) variables[name] = value;
+    else throw unknownVariable(name, known);
+  }
+  return { variables, links };
+}
+
+function unknownVariable(name: string, known: readonly string[]): OperatorError {
+  const word = (variable: string): string => variable.slice(ENVIRONMENT_PREFIX.length);
+  const close = suggestion(word(name), known.map(word), (found) => ENVIRONMENT_PREFIX + found);
+  return new OperatorError(
+    'configuration',
+    `Unknown environment variable ${named(name)}.${close} Unset it, or see docs/configuration.md for every variable.`,
+  );
+}
