@@ -1,4 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
+import { Pause } from '../../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../../runtime/index.js';
 import { StorageError } from '../../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, SharedRangeBook } from '../../../storage/index.js';
@@ -63,16 +64,18 @@ export class BossWorkSource implements WorkSource {
   #maintainedAtMs = -Infinity;
   #isDraining = false;
   #isClosed = false;
-  #wake: (() => void) | undefined;
+  /** Of `next`, until there may be work. */
+  readonly #pause: Pause;
 
   constructor(options: BossWorkSourceOptions, dependencies: BossWorkSourceDependencies) {
     const { boss, chain, registry } = dependencies;
     this.#deps = dependencies;
+    this.#pause = new Pause(dependencies);
     this.#workVersion = options.workVersion;
     this.#queues = new PlanQueues(options, { boss, borders: () => bordersOf(chain) });
     const parts = { ...dependencies, queues: this.#queues };
     this.#plans = new SharedPlans(parts);
-    this.#taken = new TakenJobs({ ...parts, onOver: () => this.#notify() });
+    this.#taken = new TakenJobs({ ...parts, onOver: () => this.#pause.wake() });
     this.#taker = registry && new JobTaker({ ...parts, registry });
     this.#pollLater(0);
   }
@@ -84,14 +87,14 @@ export class BossWorkSource implements WorkSource {
     if (registry === undefined) this.#others = await readWorkers(boss.database);
     this.#facts = await this.#deps.book.read();
     this.#versions = versions;
-    this.#notify();
+    this.#pause.wake();
   }
 
   /** Gives out no more work: `next` resolves with `undefined`. */
   drain(): void {
     this.#isDraining = true;
     this.#deps.registry?.setStopping();
-    this.#notify();
+    this.#pause.wake();
   }
 
   /** Ends the polling. The runner gives back running ranges first. */
@@ -194,6 +197,11 @@ export class BossWorkSource implements WorkSource {
     }
   }
 
+  /** Resolves when there may be work, and when the signal aborts. */
+  async #changed(signal: AbortSignal): Promise<void> {
+    if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
+  }
+
   #pollLater(delayMs: number): void {
     this.#timer = this.#deps.clock.setTimer(delayMs, () => {
       this.#polling = this.#poll().then(() => {
@@ -218,25 +226,6 @@ export class BossWorkSource implements WorkSource {
       // The database is away: try again at the next poll.
       if (!(error instanceof StorageError)) throw error;
     }
-  }
-
-  #notify(): void {
-    this.#wake?.();
-  }
-
-  #changed(signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.#isDraining) return Promise.resolve();
-    return new Promise((resolve) => {
-      const over = (): void => {
-        timer.cancel();
-        signal.removeEventListener('abort', over);
-        this.#wake = undefined;
-        resolve();
-      };
-      const timer = this.#deps.clock.setTimer(POLL_EVERY_MS, over);
-      signal.addEventListener('abort', over, { once: true });
-      this.#wake = over;
-    });
   }
 }
 
