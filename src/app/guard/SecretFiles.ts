@@ -3,7 +3,7 @@ import { digestOf } from '../../api/index.js';
 import type { ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, isAbort, Listeners, sleep } from '../../runtime/index.js';
+import { Listeners, Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from './certificate.js';
 import type { Certificate } from './certificate.js';
@@ -38,7 +38,6 @@ export interface OwnAccess {
 
 /** Certificate and tokens of the read API, and the token for peers, from their files, for as long as the daemon runs. */
 export class SecretFiles {
-  readonly #clock: Clock;
   readonly #metrics: SecretFilesDependencies['metrics'];
   readonly #tokensFor: ApiSecrets['tokensFor'];
   readonly #certificate: WatchedSecret<Certificate> | undefined;
@@ -47,7 +46,8 @@ export class SecretFiles {
   /** For commands of users who may read the data directory. */
   readonly #ownToken: string | undefined;
   readonly #changed = new Listeners();
-  #reloadWanted = new AbortController();
+  readonly #pause: Pause;
+  #isReloadWanted = false;
 
   /** Expected errors: OperatorError `configuration`: what is wrong with which file. */
   static async open(
@@ -96,7 +96,7 @@ export class SecretFiles {
     },
     { clock, metrics }: SecretFilesDependencies,
   ) {
-    this.#clock = clock;
+    this.#pause = new Pause({ clock });
     this.#metrics = metrics;
     this.#certificate = files.certificate;
     this.#tokens = files.tokens;
@@ -137,21 +137,18 @@ export class SecretFiles {
 
   /** Reads the files again soon, and logs each that cannot be used. */
   reload(): void {
-    this.#reloadWanted.abort(new AbortError());
+    this.#isReloadWanted = true;
+    this.#pause.wake();
   }
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const watched = [this.#certificate, this.#tokens, this.#peerToken].filter((each) => each !== undefined);
     while (watched.length > 0) {
-      try {
-        await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#reloadWanted.signal]));
-      } catch (error) {
-        if (!isAbort(error)) throw error;
-      }
+      if (!this.#isReloadWanted) await this.#pause.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
-      const isWanted = this.#reloadWanted.signal.aborted;
-      if (isWanted) this.#reloadWanted = new AbortController();
+      const isWanted = this.#isReloadWanted;
+      this.#isReloadWanted = false;
       let hasChanged = false;
       for (const each of watched) hasChanged = (await each.look({ isWanted })) || hasChanged;
       if (!hasChanged) continue;
