@@ -65,4 +65,4 @@ export type {
   WorkMoment,
   HeightWorkSource,
 } from './view/heightWork.js';
-export { isLoopback, listenError } from './server/listenError.js';
+export { isLoopback } from './server/listenError.js';

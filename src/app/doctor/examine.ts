@@ -10,16 +10,15 @@ import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
 import { checkClock } from './checks/clockCheck.js';
 import { checkConfiguration } from './checks/configuration.js';
+import { checkDatabase } from './checks/database.js';
 import { checkDisk } from './checks/disk.js';
 import { checkExposure } from './checks/exposure.js';
 import { checkLimits, openFilesLimit } from './checks/limits.js';
 import { checkMachine, thisMachine } from './checks/machine.js';
 import { checkNodes } from './checks/nodes.js';
 import { checkPeers } from './checks/peers.js';
-import { checkPorts } from './checks/ports.js';
-import { checkStore } from './checks/store.js';
-import { factsOfStore, heightsIn } from './facts/storeFacts.js';
-import type { StoredHeights, StoreFacts } from './facts/storeFacts.js';
+import { factsOfStore, heightsIn, nothingStored } from './facts/storeFacts.js';
+import type { StoredHeights } from './facts/storeFacts.js';
 import { ok, problem } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
 
@@ -31,8 +30,8 @@ const CHECK_LIMIT_MS = 45_000;
 const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
 
 /**
- * Checks everything that the daemon needs, and calls back with each verdict. Changes nothing, except for a small file beside the
- * store that it removes again. No expected errors: a failure is a verdict.
+ * Checks what the daemon needs and `start` cannot see, or says too late, and calls back with each verdict. Changes nothing, except
+ * for a small file beside the store that it removes again. No expected errors: a failure is a verdict.
  */
 export async function examine(
   loaded: LoadedConfig,
@@ -50,12 +49,13 @@ export async function examine(
   };
   await check('machine', () => checkMachine(config, thisMachine()));
   await check('limits', async () => checkLimits(await openFilesLimit(), config.api.maxConnections));
-  let facts: StoreFacts = { kind: 'none' };
+  let stored = nothingStored;
   await check('store', async () => {
-    facts = await factsOfStore(config, clock);
-    return checkStore(config, facts);
+    const facts = await factsOfStore(config, clock);
+    stored = heightsIn(facts);
+    if (facts.kind === 'unreachable') return [problem(facts.error.exit, facts.error.message)];
+    return facts.kind === 'database' ? checkDatabase(config, facts) : [];
   });
-  const stored = heightsIn(facts);
   let surveys: readonly NodeSurvey[] = [];
   await check('nodes', async () => {
     // A process that only serves readers asks no node.
@@ -73,7 +73,6 @@ export async function examine(
     const heightsToCome = await countHeightsToCome(config, stored, surveys);
     return checkDisk(config, { stored, heightsToCome }, clock);
   });
-  await check('ports', () => checkPorts(config, facts));
   await check('exposure', async () =>
     checkExposure(config, { clock, nodes: knownNodes(config, await readShippedSporks(config.network)) }),
   );

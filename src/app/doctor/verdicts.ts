@@ -1,7 +1,7 @@
 import type { ExitReason } from '../../runtime/index.js';
 
 export type CheckName =
-  'machine' | 'limits' | 'store' | 'nodes' | 'clock' | 'disk' | 'ports' | 'exposure' | 'configuration';
+  'machine' | 'limits' | 'store' | 'nodes' | 'clock' | 'disk' | 'exposure' | 'configuration';
 
 /** The outcome of one check. */
 export interface Verdict {

@@ -4,7 +4,6 @@ import type { DaemonConfig } from '../../../config/index.js';
 import { formatCount, formatSize } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { storageErrorFrom } from '../../../storage/index.js';
-import { storePathOf } from '../../lifecycle/daemonRecord.js';
 import type { StoredHeights } from '../facts/storeFacts.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
@@ -39,8 +38,6 @@ const FILE_SYSTEMS: Readonly<Record<number, string>> = {
 };
 const IN_MEMORY: readonly string[] = ['tmpfs'];
 const REMOTE: readonly string[] = ['nfs', 'cifs', 'smb', 'fuse', '9p'];
-/** Permission bits of everyone but the owner. */
-const OTHERS = 0o077;
 
 export interface DiskPlans {
   readonly stored: StoredHeights;
@@ -48,14 +45,13 @@ export interface DiskPlans {
   readonly heightsToCome: number | undefined;
 }
 
-/** Space, speed, kind and rights of the disk of the data directory. Writes a small file beside the store, and removes it. */
+/** Space, speed and kind of the disk of the data directory. Writes a small file beside the store, and removes it. */
 export async function checkDisk(
-  { dataDir, disk, store }: Pick<DaemonConfig, 'dataDir' | 'disk' | 'store'>,
+  { dataDir, store }: Pick<DaemonConfig, 'dataDir' | 'store'>,
   plans: DiskPlans,
   clock: Clock,
 ): Promise<Finding[]> {
   const place = await nearest(resolve(dataDir));
-  const found: Finding[] = [];
   const { bavail, bsize, type } = await statfs(place);
   const freeBytes = bavail * bsize;
   const kind = FILE_SYSTEMS[type >>> 0] ?? `file system 0x${(type >>> 0).toString(16)}`;
@@ -68,19 +64,9 @@ export async function checkDisk(
     return [problem('storage', fault.message)];
   }
   const facts = `${dataDir} is on ${kind} with ${formatSize(freeBytes)} free; a synced write takes ${syncMs.toFixed(1)} ms.`;
-  found.push(...(await checkMode(dataDir)));
   // A database has its own disks.
-  if (store !== undefined) return [...found, ok(facts)];
-  if (freeBytes < disk.minFreeBytes) {
-    found.push(
-      problem(
-        'storage',
-        `${formatSize(freeBytes)} are free on the disk of ${dataDir}, and below ${formatSize(disk.minFreeBytes)} indexing pauses; free ` +
-          'some space, choose another --data-dir, or lower --disk-min-free-bytes.',
-      ),
-    );
-  }
-  found.push(...checkKind(kind, dataDir), ...checkSpace(freeBytes, dataDir, plans));
+  if (store !== undefined) return [ok(facts)];
+  const found = [...checkKind(kind, dataDir), ...checkSpace(freeBytes, dataDir, plans)];
   if (syncMs > SLOW_SYNC_MS) {
     found.push(
       warning(
@@ -120,27 +106,6 @@ async function measureSync(folder: string, clock: Clock): Promise<number> {
   } finally {
     await file.close();
     await rm(path, { force: true });
-  }
-}
-
-async function checkMode(dataDir: string): Promise<Finding[]> {
-  for (const path of [dataDir, storePathOf(dataDir)]) {
-    const mode = await modeOf(path);
-    if (mode === undefined || process.platform === 'win32' || (mode & OTHERS) === 0) continue;
-    return [
-      warning(
-        `${path} is open to other users of this machine (mode ${mode.toString(8)}); close it with chmod 700 ${path}.`,
-      ),
-    ];
-  }
-  return [];
-}
-
-async function modeOf(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).mode & 0o777;
-  } catch {
-    return undefined;
   }
 }
 

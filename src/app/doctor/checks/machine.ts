@@ -2,7 +2,6 @@ import { availableParallelism, freemem, totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { DaemonConfig } from '../../../config/index.js';
 import { formatSize } from '../../../observability/index.js';
-import { hasSoundHttp2 } from '../../../runtime/index.js';
 import { ok, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
@@ -38,20 +37,12 @@ export function thisMachine(): Machine {
 
 /** Node.js, processors, memory. */
 export function checkMachine(
-  { api, maxInFlightBytes }: Pick<DaemonConfig, 'api' | 'maxInFlightBytes'>,
+  { maxInFlightBytes }: Pick<DaemonConfig, 'maxInFlightBytes'>,
   machine: Machine,
 ): Finding[] {
   const { heapLimitBytes, memoryBytes, node, processors } = machine;
   const neededBytes = BASE_BYTES + 2 * maxInFlightBytes;
   const found: Finding[] = [];
-  if (api.grpcPort !== 'off' && !hasSoundHttp2(node)) {
-    found.push(
-      warning(
-        `Node.js ${node} has a bug through which a caller of the gRPC port can end the process (nodejs/node#64850); run Node.js 24, ` +
-          'allow only trusted callers, or switch the port off with --api-grpc-port off.',
-      ),
-    );
-  }
   if (processors === 1) {
     found.push(warning('Indexing and readers share the only processor; give the daemon two for speed.'));
   }

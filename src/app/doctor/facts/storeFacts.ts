@@ -3,13 +3,7 @@ import type { DaemonConfig } from '../../../config/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { loadPostgres, lockHolder, surveyStore } from '../../../storage/index.js';
-import type {
-  BackfillPlan,
-  DatabaseSurvey,
-  HeightRange,
-  SporkRecord,
-  StoreSurvey,
-} from '../../../storage/index.js';
+import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../../storage/index.js';
 import { daemonRequest } from '../../guard/daemonRequest.js';
 import { hostAndPort, isAlive, readDaemonRecord, storePathOf } from '../../lifecycle/daemonRecord.js';
 import type { DaemonRecord } from '../../lifecycle/daemonRecord.js';
@@ -19,67 +13,75 @@ const ASK_MS = 3_000;
 
 /** What is known about the store before anything is opened. */
 export type StoreFacts =
-  | { readonly kind: 'none' }
-  /** Its own daemon runs; `status` if it answers. */
-  | { readonly kind: 'running'; readonly record: DaemonRecord; readonly status: StatusDocument | undefined }
-  | { readonly kind: 'locked'; readonly holder: string }
-  | { readonly kind: 'closed'; readonly survey: StoreSurvey }
+  /** What stops the daemon there, it says itself at its start. */
+  | { readonly kind: 'directory'; readonly heights: StoredHeights }
   | {
       readonly kind: 'database';
-      /** The daemon of the data directory, if one runs. */
-      readonly record: DaemonRecord | undefined;
       readonly survey: DatabaseSurvey;
       readonly replica: DatabaseSurvey | undefined;
     }
-  | { readonly kind: 'unreadable'; readonly error: OperatorError };
+  /** A database that does not answer. */
+  | { readonly kind: 'unreachable'; readonly error: OperatorError };
+
+/** What other checks need to know about the store. */
+export interface StoredHeights {
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly plans: readonly Pick<BackfillPlan, 'from' | 'to'>[];
+  /** Size of the store; `undefined` if a running daemon does not report it. */
+  readonly bytes: number | undefined;
+}
+
+export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [], bytes: undefined };
 
 /** Looks at the store of a configuration without opening it for writing. No expected errors: a failure is a fact. */
 export async function factsOfStore(
   config: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
   clock: Clock,
 ): Promise<StoreFacts> {
+  const { api, dataDir, store } = config;
+  if (store === undefined)
+    return {
+      kind: 'directory',
+      heights: (await unlessRefused(heightsInDirectory(dataDir))) ?? nothingStored,
+    };
   try {
-    return await look(config, clock);
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { kind: 'unreadable', error };
-  }
-}
-
-async function look(
-  { api, dataDir, store }: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
-  clock: Clock,
-): Promise<StoreFacts> {
-  if (store !== undefined) {
     const { surveyDatabase } = await loadPostgres();
     const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
-    const replica =
-      api.store === undefined
-        ? undefined
-        : await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
-    return { kind: 'database', survey, replica, record: await runningRecord(dataDir) };
+    const replica = api.store && (await surveyDatabase({ url: api.store, key: 'api.store' }, { clock }));
+    return { kind: 'database', survey, replica: replica || undefined };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { kind: 'unreachable', error };
   }
-  const record = readDaemonRecord(dataDir);
-  if (record !== undefined && isAlive(record.pid)) {
-    const status = await statusOf(record);
-    // The recorded process may have ended and its number gone to another one.
-    if (status !== undefined) return { kind: 'running', record, status };
-  }
-  const path = storePathOf(dataDir);
-  const holder = lockHolder(path);
-  if (holder !== undefined) {
-    const isOurs = record !== undefined && holder.startsWith(`process ${record.pid}`);
-    return isOurs ? { kind: 'running', record, status: undefined } : { kind: 'locked', holder };
-  }
-  const survey = await surveyStore(path);
-  return survey === undefined ? { kind: 'none' } : { kind: 'closed', survey };
 }
 
-/** The record, if its daemon answers, or runs without serving readers. */
-async function runningRecord(dataDir: string): Promise<DaemonRecord | undefined> {
+export function heightsIn(facts: StoreFacts): StoredHeights {
+  if (facts.kind === 'directory') return facts.heights;
+  return (facts.kind === 'database' ? facts.survey.store : undefined) ?? nothingStored;
+}
+
+/** As the running daemon tells them, else the files; `undefined`: neither does. Expected errors: `StorageError`. */
+async function heightsInDirectory(dataDir: string): Promise<StoredHeights | undefined> {
   const record = readDaemonRecord(dataDir);
-  if (record === undefined || !isAlive(record.pid)) return undefined;
-  return record.api === undefined || (await statusOf(record)) !== undefined ? record : undefined;
+  // The recorded process may have ended and its number gone to another one.
+  const status = record !== undefined && isAlive(record.pid) ? await statusOf(record) : undefined;
+  if (status !== undefined)
+    return { ...nothingStored, coverage: status.coverage, plans: status.backfill.plans };
+  const path = storePathOf(dataDir);
+  const survey = lockHolder(path) === undefined ? await surveyStore(path) : undefined;
+  if (survey === undefined || survey.damages.length > 0) return undefined;
+  const { bytes, coverage, meta, plans } = survey;
+  return { bytes, coverage, plans, sporks: meta?.sporks ?? [] };
+}
+
+async function unlessRefused<T>(look: Promise<T>): Promise<T | undefined> {
+  try {
+    return await look;
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return undefined;
+  }
 }
 
 /** `undefined` if it does not answer, or another daemon does. */
@@ -93,38 +95,5 @@ async function statusOf({ api, instance }: DaemonRecord): Promise<StatusDocument
     return status.instance === instance ? status : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** What other checks need to know about the store. */
-export interface StoredHeights {
-  readonly coverage: readonly HeightRange[];
-  readonly sporks: readonly SporkRecord[];
-  readonly plans: readonly Pick<BackfillPlan, 'from' | 'to'>[];
-  /** Size of the store; `undefined` if a running daemon does not report it. */
-  readonly bytes: number | undefined;
-}
-
-export function heightsIn(facts: StoreFacts): StoredHeights {
-  const nothing = { coverage: [], sporks: [], plans: [], bytes: undefined };
-  switch (facts.kind) {
-    case 'closed': {
-      const { bytes, coverage, meta, plans } = facts.survey;
-      return { sporks: meta?.sporks ?? [], coverage, plans, bytes };
-    }
-    case 'database': {
-      const { store } = facts.survey;
-      return store === undefined ? nothing : { ...store };
-    }
-    case 'running': {
-      const { status } = facts;
-      if (status === undefined) return nothing;
-      const { backfill, coverage } = status;
-      return { ...nothing, coverage, plans: backfill.plans };
-    }
-    case 'none':
-    case 'locked':
-    case 'unreadable':
-      return nothing;
   }
 }
