@@ -11,9 +11,9 @@ RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/
 RUN npm ci --include=dev --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
+COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/
 COPY src src
 RUN npm run build && chmod +x dist/main.js
 

@@ -2,11 +2,22 @@
 // because loading takes most of the start-up time (docs/decisions/0010-starting.md). Packages are installed beside. Only the script of
 // the status page contains one, with its licence. `npm run types` checks the types.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
-import { build } from 'esbuild';
+import './ensure-installed.mjs';
 import { forNode, root } from './bundle.mjs';
 
+// After the packages are installed.
+const { build } = await import('esbuild');
 const dist = join(root, 'dist');
 /** The language level of every browser of recent years. */
 const BROWSERS = 'es2022';
@@ -40,8 +51,8 @@ const script = page.outputFiles[0];
 replaceFiles([
   ...[...main.outputFiles, ...readers.outputFiles].map(({ path, contents }) => [path, Buffer.from(contents)]),
   [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],
+  ...declarationsOfJobQueue(),
 ]);
-declareJobQueue();
 
 /** The licences of the packages in a bundle, as comments: they must be shipped with them. */
 function noticesOf({ inputs }) {
@@ -64,18 +75,27 @@ function noticesOf({ inputs }) {
 
 /** Renames each changed file into place, so that a running program never reads a partial file. Unchanged files stay. */
 function replaceFiles(files) {
-  for (const [path, contents] of files) {
-    if (holds(path, contents)) continue;
-    mkdirSync(dirname(path), { recursive: true });
-    const temporary = `${path}.${process.pid}`;
-    writeFileSync(temporary, contents, { mode: path.endsWith('/main.js') ? 0o755 : 0o644 });
-    renameSync(temporary, path);
+  try {
+    for (const [path, contents] of files) if (!holds(path, contents)) replaceFile(path, contents);
+    const built = new Set(files.map(([path]) => path));
+    for (const entry of readdirSync(dist, { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name);
+      if (entry.isFile() && !built.has(path)) rmSync(path);
+    }
+  } catch (error) {
+    if (!['EACCES', 'EPERM', 'EROFS'].includes(error.code)) throw error;
+    console.error(
+      `The build cannot be written (${error.message}): copy the checkout to where you may write.`,
+    );
+    process.exit(1);
   }
-  const built = new Set(files.map(([path]) => relative(dist, path)));
-  for (const entry of readdirSync(dist, { recursive: true, withFileTypes: true })) {
-    const path = relative(dist, join(entry.parentPath, entry.name));
-    if (entry.isFile() && !built.has(path) && !path.startsWith('types/')) rmSync(join(dist, path));
-  }
+}
+
+function replaceFile(path, contents) {
+  mkdirSync(dirname(path), { recursive: true });
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, contents, { mode: path.endsWith('/main.js') ? 0o755 : 0o644 });
+  renameSync(temporary, path);
 }
 
 function holds(path, contents) {
@@ -86,12 +106,23 @@ function holds(path, contents) {
   }
 }
 
-/** Writes the type declarations of the job queue, the only part that other programs import. */
-function declareJobQueue() {
+/** The type declarations of the job queue, the only part that other programs import. */
+function declarationsOfJobQueue() {
+  const folder = mkdtempSync(join(tmpdir(), 'declarations-'));
   const compiler = join(root, 'node_modules/typescript/bin/tsc');
-  const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {
-    cwd: root,
-    stdio: ['ignore', 2, 2],
-  });
+  const { status } = spawnSync(
+    process.execPath,
+    [compiler, '-p', 'tsconfig.build.json', '--outDir', folder],
+    {
+      cwd: root,
+      stdio: ['ignore', 2, 2],
+    },
+  );
   if (status !== 0) process.exit(status ?? 1);
+  const declarations = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .map((path) => [join(dist, 'types', relative(folder, path)), readFileSync(path)]);
+  rmSync(folder, { recursive: true });
+  return declarations;
 }

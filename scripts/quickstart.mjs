@@ -3,7 +3,7 @@
 // `-- --once` ends after catching up. `-- --cluster`: two daemons share one PostgreSQL server; one of them follows the tip,
 // both fill in the history.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
@@ -12,7 +12,8 @@ import { parseArgs } from 'node:util';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const program = join(root, 'dist', 'main.js');
-const dataDir = join(root, 'data', 'quickstart');
+
+const parent = process.ppid;
 
 const { values: options } = parseArgs({
   options: {
@@ -24,6 +25,19 @@ const { values: options } = parseArgs({
 if (!/^\d{1,9}$/.test(options.blocks)) {
   console.error('--blocks needs a number of blocks, such as 5000.');
   process.exit(64);
+}
+
+const dataDir = isWritable(root)
+  ? join(root, 'data', 'quickstart')
+  : mkdtempSync(join(tmpdir(), 'fci-quickstart-data-'));
+
+function isWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const say = (line = '') => process.stdout.write(`\r\x1b[K${line}\n`);
@@ -62,6 +76,8 @@ const isRunning = (child) => child.exitCode === null && child.signalCode === nul
 
 /** Ctrl-C in a terminal reaches the children too, and a second signal would force them to end. So they get time first. */
 const TERMINAL_GRACE_MS = 3000;
+/** How soon it notices that the npm which started it is gone. */
+const ORPHAN_CHECK_MS = 500;
 /** Longer than any child takes to stop. */
 const STOP_TIMEOUT_MS = 15_000;
 
@@ -87,6 +103,12 @@ function stop(code, fromTerminal = false) {
 process.on('SIGINT', () => void stop(0, process.stdin.isTTY === true));
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
+// npm passes a signal on to its shell, which ends without a word to this process.
+if (process.env.npm_command !== undefined) {
+  setInterval(() => {
+    if (process.ppid !== parent) void stop(0);
+  }, ORPHAN_CHECK_MS).unref();
+}
 
 /** A port that is free now. */
 function anyPort() {
@@ -221,7 +243,13 @@ const status = await eventually(async () => {
   return isCaughtUp && answer.firstIndexed === 0 ? answer : undefined;
 });
 
-const folder = relative(process.cwd(), dataDir);
+/** A path as it is typed here. */
+const typed = (path) => {
+  const near = relative(process.cwd(), path);
+  const short = near.startsWith('..') ? path : near;
+  return /^[\w./-]+$/.test(short) ? short : `'${short}'`;
+};
+const command = `node ${typed(program)}`;
 say();
 say(
   `Caught up: heights ${status.firstIndexed} to ${status.latestIndexed} are complete, verified and on disk.`,
@@ -232,10 +260,10 @@ say(`  blocks    ${api}/v1/blocks?height=sealed&expand=payload`);
 say(`  gRPC      ${record.grpc.host}:${record.grpc.port}, for any Flow client (docs/grpc.md)`);
 say(`  metrics   ${metrics}/metrics`);
 say(`  health    ${metrics}/readyz`);
-say(`  terminal  npx flow-collection-indexer status --data-dir ${folder}`);
-say(`            npx flow-collection-indexer get block ${status.latestIndexed} --data-dir ${folder}`);
+say(`  terminal  ${command} status --data-dir ${typed(dataDir)}`);
+say(`            ${command} get block ${status.latestIndexed} --data-dir ${typed(dataDir)}`);
 if (database !== undefined) {
-  say(`            npx flow-collection-indexer workers --network devnet --store ${database.url}`);
+  say(`            ${command} workers --network devnet --store ${database.url}`);
   say(`  SQL       psql ${database.url} -c 'SELECT * FROM flow.coverage'   (docs/postgresql.md)`);
 }
 say();

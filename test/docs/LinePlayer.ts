@@ -64,6 +64,8 @@ export class LinePlayer {
     }
     if (program === 'npm') return checked('builds, installs or tests: scripts and flags are looked up');
     if (program === 'npx' && words[0] === PROGRAM) return this.#program(words.slice(1), Number(code || '0'));
+    if (program === 'node' && words[0] === 'dist/main.js')
+      return this.#program(words.slice(1), Number(code || '0'));
     if (program === 'npx') return checked('measures: file and flags are looked up');
     if (program === PROGRAM && commands.length === 1) return this.#program(words, Number(code || '0'));
     if (program === 'curl' && commands.length === 1) return this.#curl(words);

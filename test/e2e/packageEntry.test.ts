@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { isBuiltin } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 
@@ -56,7 +57,6 @@ it('packs what its messages cite, maps that need no sources, and nothing of the 
     'dist/main.js',
     'dist/readers.js',
     'dist/page.js',
-    'dist/LICENCES.txt',
     'dist/types/jobqueue/index.d.ts',
   ])
     expect(files).toContain(path);
@@ -64,6 +64,67 @@ it('packs what its messages cite, maps that need no sources, and nothing of the 
     sourcesContent: string[];
   };
   expect(map.sourcesContent[0]).toContain('runCommandLine');
+});
+
+const dist = join(root, 'dist');
+const built = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
+const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  readonly dependencies: Readonly<Record<string, string>>;
+};
+
+/** The packages that a built file loads with it, and on demand where `lazily`. Those of Node.js itself do not count. */
+function packagesOf(file: string, lazily = false, seen = new Set<string>()): string[] {
+  if (seen.has(file)) return [];
+  seen.add(file);
+  const text = readFileSync(file, 'utf8');
+  const imported = text.matchAll(
+    lazily ? /\b(?:from|import\(?) ?"([\w@./-]+)"/g : /\b(?:from|import) "([\w@./-]+)"/g,
+  );
+  const required = text.matchAll(lazily ? /[rR]equire\w*\("([\w@./-]+)"\)/g : /__require\("([\w@./-]+)"\)/g);
+  const named = [...imported, ...required].map(([, name = '']) => name);
+  const found = named.flatMap((name) =>
+    name.startsWith('.') ? packagesOf(join(dirname(file), name), lazily, seen) : [name],
+  );
+  return [...new Set(found.filter((name) => !isBuiltin(name)))].sort();
+}
+
+it('contains our own files only, in the program; and with its licence what the script of the page contains', () => {
+  expect(built.length).toBeGreaterThan(10);
+  for (const name of built.filter((file) => file !== 'page.js')) {
+    const map = JSON.parse(readFileSync(join(dist, `${name}.map`), 'utf8')) as { readonly sources: string[] };
+    expect(map.sources.filter((source) => source.includes('node_modules'))).toEqual([]);
+  }
+  const page = readFileSync(join(dist, 'page.js'), 'utf8');
+  expect(page).toContain(readFileSync(join(root, 'node_modules/preact/LICENSE'), 'utf8').trim());
+});
+
+it('depends on all that it loads, and on nothing else', () => {
+  const loaded = ['main.js', 'readers.js', 'jobqueue.js'].flatMap((name) =>
+    packagesOf(join(dist, name), true),
+  );
+  expect([...new Set(loaded)].sort()).toEqual(Object.keys(dependencies).sort());
+});
+
+it('loads only for those who use it what few use, and nothing for its version', () => {
+  const startPart = built.find((name) => /^parts.start-/.test(name)) ?? '';
+  const ofDaemon = [join(dist, startPart), join(dist, 'readers.js')].flatMap((file) => packagesOf(file));
+  expect(ofDaemon).toContain('@grpc/grpc-js');
+  const few = [
+    '@grpc/proto-loader',
+    'hyparquet-writer',
+    'pg',
+    'pg-boss',
+    'pgpass',
+    'pino-pretty',
+    'protobufjs',
+    'tar',
+  ];
+  for (const name of few) {
+    expect(Object.keys(dependencies)).toContain(name);
+    expect(ofDaemon).not.toContain(name);
+  }
+  expect(packagesOf(join(dist, 'main.js'))).toEqual([]);
+  expect(packagesOf(join(dist, 'jobqueue.js'))).toEqual([]);
 });
 
 it('has an image of its own version, with a health check that tells a daemon that lives from one that does not', async () => {

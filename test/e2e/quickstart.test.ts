@@ -19,7 +19,11 @@ interface Quickstart {
 
 /** Runs the quickstart as the leader of a process group of its own, so that whatever it leaves behind is found. */
 function startQuickstart(...flags: string[]): Quickstart {
-  const child = spawn(process.execPath, ['scripts/quickstart.mjs', ...flags], {
+  return startGroup(process.execPath, ['scripts/quickstart.mjs', ...flags]);
+}
+
+function startGroup(program: string, args: readonly string[]): Quickstart {
+  const child = spawn(program, args, {
     cwd: root,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -61,7 +65,7 @@ describe('the quickstart', () => {
     expect(Number(caughtUp?.[1])).toBeGreaterThanOrEqual(295);
     for (const place of ['/status', '/v1/blocks?height=sealed&expand=payload', '/metrics', '/readyz'])
       expect(output).toMatch(new RegExp(`http://127\\.0\\.0\\.1:\\d+${place.replace('?', '\\?')}\n`));
-    expect(output).toContain('npx flow-collection-indexer status --data-dir data/quickstart');
+    expect(output).toContain('node dist/main.js status --data-dir data/quickstart');
     expect(output).toMatch(/Everything is stopped\.\n$/);
     await expectNoDamage(dataDir);
   });
@@ -88,6 +92,15 @@ describe('the quickstart', () => {
     // Gracefully, that is: the daemon said so itself.
     expect(quickstart.output()).toMatch(/"msg":"stopped"/);
     await expectNoDamage(dataDir);
+  });
+
+  it('ends with the npm that runs it, although npm ends only its own shell', async () => {
+    const quickstart = startGroup('npm', ['run', 'quickstart', '--', '--blocks', '50']);
+    await sees(quickstart, 'Following the tip');
+    quickstart.child.kill('SIGTERM');
+    await eventually(() => (quickstart.hasProcesses() ? undefined : true));
+    expect(quickstart.output()).toMatch(/"msg":"stopped"/);
+    expect(quickstart.output()).toContain('Everything is stopped.');
   });
 
   it('refuses a number of blocks that is none', async () => {

@@ -42,16 +42,18 @@ describe('npm run release', { timeout: 300_000 }, () => {
     }
     expect(stdout).toContain(`npm publish `);
     expect(stdout).toContain(`git tag --sign`);
+    // What only the owner can decide.
+    for (const missing of ['has no licence', 'names no repository', 'names no place for bug reports'])
+      expect(stdout).toContain(missing);
 
-    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-      dependencies: Record<string, string>;
+    // What an installation brings by the lockfile, and what the script of the status page contains.
+    const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      readonly packages: Readonly<Record<string, { readonly version: string; readonly dev?: boolean }>>;
     };
-    const parts = JSON.parse(readFileSync(join(root, 'dist/packages.json'), 'utf8')) as {
-      name: string;
-      version: string;
-    }[];
-    expect(parts.map(({ name }) => name)).toContain('@grpc/grpc-js');
-    const shipped = [...Object.entries(dependencies), ...parts.map(({ name, version }) => [name, version])];
+    const shipped = Object.entries(packages)
+      .filter(([path, { dev }]) => path !== '' && (dev !== true || path === 'node_modules/preact'))
+      .map(([path, { version }]) => [path.slice(path.lastIndexOf('node_modules/') + 13), version] as const);
+    expect(shipped.map(([name]) => name)).toContain('@grpc/grpc-js');
     const cyclonedx = JSON.parse(text(`${base}.cyclonedx.json`)) as {
       bomFormat: string;
       metadata: { component: { name: string } };
@@ -73,8 +75,8 @@ describe('npm run release', { timeout: 300_000 }, () => {
       );
       expect(spdx.packages).toContainEqual(expect.objectContaining({ name, versionInfo: version }));
     }
-    const names = spdx.packages.map(({ name }) => name);
-    for (const tool of ['vitest', 'esbuild', 'typescript']) expect(names).not.toContain(tool);
+    expect(spdx.packages).toHaveLength(1 + shipped.length);
+    expect(cyclonedx.components).toHaveLength(shipped.length);
 
     expect(text('RELEASE_NOTES.md')).toMatch(/^# flow-collection-indexer \d[^]*^- A daemon/m);
     // Nothing in a release folder stands at the end of a relative link.
@@ -126,5 +128,15 @@ describe('npm run release', { timeout: 300_000 }, () => {
       ) as string,
     });
     await expect(release(folder, '--publish')).rejects.toMatchObject({ code: 64 });
+
+    // The tag of the version starts its publication: it may be on what is built, and on nothing else.
+    const git = (...args: string[]) =>
+      run('git', ['-c', 'user.name=A', '-c', 'user.email=a@example.org', ...args], { cwd: folder });
+    await git('tag', `v${programVersion()}`);
+    const wrong = async (): Promise<string> =>
+      ((await release(folder).catch((error: unknown) => error)) as Refusal).stderr;
+    expect(await wrong()).not.toContain('is on another commit');
+    await git('commit', '--quiet', '--all', '--message', 'A change');
+    expect(await wrong()).toContain(`The tag v${programVersion()} is on another commit`);
   });
 });

@@ -1,12 +1,15 @@
 import { onTestFinished } from 'vitest';
 
+/** A folder of packages has tens of thousands of files, and the disk may be busy. */
+const CLEAN_TIMEOUT_MS = 180_000;
+
 type Clean = () => void | Promise<void>;
 
 let scenario: Clean[] | undefined;
 
 /** Runs `clean` at the end of the test, or of the scenario where a script runs one without a test around it. */
 export function atEnd(clean: Clean): void {
-  if (scenario === undefined) onTestFinished(clean);
+  if (scenario === undefined) onTestFinished(clean, CLEAN_TIMEOUT_MS);
   else scenario.push(clean);
 }
 
