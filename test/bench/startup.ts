@@ -103,7 +103,10 @@ process.exit(0);
 
 /** Builds beside each other: what the machine does besides lengthens medians, and minima hardly. */
 function comparison(of: readonly { readonly program: string; readonly starts: readonly Start[] }[]): Table {
-  const cells = (values: readonly number[]): string[] => [digits(median(values)), digits(Math.min(...values))];
+  const cells = (values: readonly number[]): string[] => [
+    digits(median(values)),
+    digits(Math.min(...values)),
+  ];
   return {
     title: 'Builds beside each other, ms: median and minimum',
     columns: ['program', '/livez', 'min', '/readyz', 'min', 'first read', 'min'],
