@@ -387,7 +387,7 @@ describe('values as surroundings write them', () => {
       /accessNodes in .* is not a list/,
     );
     expect(outcome('roles', { file: { roles: ['live', null] } })).toMatch(
-      /roles in .* is not one or several of/,
+      /roles in .* is not a list of 1 to 3, each one of live, backfill, api/,
     );
   });
 
