@@ -52,6 +52,44 @@ A file that sets a few of them:
 }
 \`\`\`
 
+## How values are written
+
+- **Empty is not set.** An empty variable (\`FCI_STORE=\`, or a compose file's \`\${STORE}\` without a value), an empty text in the file
+  and \`null\` there are as if they were not there: the next weaker source decides. A flag needs a value.
+- **Around a value**, blanks, line ends and one pair of quotes are dropped: a secret made from a file ends with a line end, and
+  \`docker --env-file\` keeps quotes.
+- **Switches** are \`true\`, \`yes\`, \`on\`, \`1\` or \`false\`, \`no\`, \`off\`, \`0\`, in capitals too; as flags, \`--edi\` or \`--no-edi\`.
+- **Numbers** are digits: no \`1e3\`, \`0x10\`, \`1_000\` and no unit, which the key names. **Sizes** may have one: \`64MiB\`.
+- **Lists** are separated by commas; a flag can be repeated instead, and the file may have an array.
+- **The file** is JSON in UTF-8, with or without a byte order mark, with line ends of either kind. It has no comments, but keys that
+  begin with \`$\` (\`$comment\`, \`$schema\`) are ignored. A text in it is read like a variable.
+
+A wrong value is refused wherever it stands, even if a stronger source hides it. The message names the file, the variable or the
+flag, and what is allowed. Exit code 64: a flag; 78: anything else.
+
+## What surroundings set
+
+Every variable that begins with \`FCI_\` is a setting, so a misspelt one is refused. One kind is not: for a Service called \`fci…\`,
+Kubernetes sets \`FCI_PORT=tcp://…\`, \`FCI_SERVICE_HOST\` and others in each pod, even \`FCI_API_PORT=tcp://…\`, and Docker does so for
+linked containers. They are told by their shape, ignored, and named in one warning on standard error. To be rid of them, set
+\`enableServiceLinks: false\` in the pod, as the manifests here do, or choose another name.
+
+| variable | effect |
+| --- | --- |
+| \`PGPASSWORD\`, \`PGPASSFILE\` | the password of the database; a line end behind it is dropped ([postgresql.md](postgresql.md)) |
+| \`GRPC_DEFAULT_SSL_ROOTS_FILE_PATH\` | authorities of access nodes, below; 78 if the file cannot be read |
+| \`grpc_proxy\`, \`https_proxy\`, \`http_proxy\`, \`no_proxy\` | the way to access nodes |
+| \`NOTIFY_SOCKET\`, \`WATCHDOG_USEC\` | set by systemd ([install.md](install.md)); without the socket, one warning. \`LISTEN_FDS\` is ignored |
+| \`NO_COLOR\`, \`TERM=dumb\` | no colours; no moving lines. \`FORCE_COLOR\` and \`CI\` change nothing: pipes get neither |
+| \`TZ\` | times of the pretty log only; everything else is UTC |
+| \`LANG\`, \`LC_ALL\` | nothing: output is UTF-8 |
+| \`XDG_RUNTIME_DIR\` | where daemons register for \`status\`; if empty or relative, the directory for temporary files |
+| \`HOME\` | where \`completion install\` writes, and the usual password file |
+| \`NODE_OPTIONS\` | for Node.js: what it does not know, it refuses itself, with its own code 9 |
+
+Neither \`NODE_ENV\` nor variables of npm (\`npm_config_…\`) matter to the program. A umask never takes its own rights from the owner of
+new files. In a current directory that was removed, every command is refused (74).
+
 ## Access nodes
 
 \`grpc://host:port\`, or \`host:port\` alone, is plain gRPC; \`grpcs://host:port\` is gRPC over TLS. The certificate is verified as

@@ -50,7 +50,7 @@ function resolved(values: DaemonValues, { isTerminal }: { readonly isTerminal: b
     ...values,
     accessNodes,
     dataDir: values.dataDir ?? join('data', values.network),
-    roles: values.roles ?? allRoles,
+    roles: allRoles.filter((role) => values.roles?.includes(role) ?? true),
     maxProcessing: values.maxProcessing ?? values.window,
     'edi.nodes': values['edi.nodes'].length > 0 ? values['edi.nodes'] : accessNodes,
     'access.ratePerSecond':
@@ -66,51 +66,27 @@ function contradictionIn(config: DaemonConfig, givenRoles: readonly Role[] | nul
   const { api, backfill, edi, ediOnly, peers, requester, roles, startHeight, stopHeight, store } = config;
   const { certificateFile, clientCaFile, keyFile } = api.tls;
   const isPlain = certificateFile === undefined;
-  const needed: readonly [isWrong: boolean, message: string][] = [
-    [
-      ediOnly && !edi.enabled,
-      'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.',
-    ],
-    [
-      ediOnly && peers.length > 0,
-      `ediOnly takes collections from the execution-data stream alone, but peers names ${peers.length} other indexers to take them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.`,
-    ],
-    [
-      config.peerTokenFile !== undefined && peers.length === 0,
-      'peerTokenFile has a token for other indexers, but peers names none to send it to. Add --peer HOST:PORT, or leave --peer-token-file out.',
-    ],
-    [
-      backfill.plan !== undefined && !roles.includes('backfill'),
-      `backfill.plan (${backfill.plan}) is for a process that fills in history, but roles (${roles.join(', ')}) leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".`,
-    ],
-    [
-      config.fromSnapshot !== undefined && store !== undefined,
-      'fromSnapshot begins a store in the data directory, but the index is in a database (store). Restore the snapshot to a directory and "migrate" that, or drop --from-snapshot.',
-    ],
-    [
-      api.store !== undefined && store === undefined,
-      'api.store names a replica of the database that holds the index, but no such database is given. Add --store postgres://host/database, or leave --api-store out.',
-    ],
-    [
-      isPlain && keyFile !== undefined,
-      'api.tls.keyFile is given but api.tls.certificateFile is not, so the ports would speak plain text. Add --api-tls-certificate-file FILE, or leave --api-tls-key-file out.',
-    ],
-    [
-      isPlain && clientCaFile !== undefined,
-      'api.tls.clientCaFile is given but api.tls.certificateFile is not, so the ports would speak plain text. Add --api-tls-certificate-file FILE, or leave --api-tls-client-ca-file out.',
-    ],
-    [
-      requester.backoffMinMs > requester.backoffMaxMs,
-      `requester.backoffMinMs (${requester.backoffMinMs}) is above requester.backoffMaxMs (${requester.backoffMaxMs}). Lower the first or raise the second.`,
-    ],
-    [
-      typeof startHeight === 'number' && stopHeight !== undefined && stopHeight < startHeight,
-      `stopHeight (${stopHeight}) is below startHeight (${startHeight}). Raise the first or lower the second.`,
-    ],
-    [
-      givenRoles !== null && store === undefined,
-      `roles (${roles.join(', ')}) divide the work among processes that share a database, but no store is given, so this process has to do all of it. Add --store postgres://host/database, or leave --roles out.`,
-    ],
-  ];
-  return needed.find(([isWrong]) => isWrong)?.[1];
+  if (ediOnly && !edi.enabled)
+    return 'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.';
+  if (ediOnly && peers.length > 0)
+    return `ediOnly takes collections from the execution-data stream alone, but peers names ${peers.length} other indexers to take them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.`;
+  if (config.peerTokenFile !== undefined && peers.length === 0)
+    return 'peerTokenFile has a token for other indexers, but peers names none to send it to. Add --peer HOST:PORT, or leave --peer-token-file out.';
+  if (backfill.plan !== undefined && !roles.includes('backfill'))
+    return `backfill.plan (${backfill.plan}) is for a process that fills in history, but roles (${roles.join(', ')}) leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".`;
+  if (config.fromSnapshot !== undefined && store !== undefined)
+    return 'fromSnapshot begins a store in the data directory, but the index is in a database (store). Restore the snapshot to a directory and "migrate" that, or drop --from-snapshot.';
+  if (api.store !== undefined && store === undefined)
+    return 'api.store names a replica of the database that holds the index, but no such database is given. Add --store postgres://host/database, or leave --api-store out.';
+  if (isPlain && keyFile !== undefined)
+    return 'api.tls.keyFile is given but api.tls.certificateFile is not, so the ports would speak plain text. Add --api-tls-certificate-file FILE, or leave --api-tls-key-file out.';
+  if (isPlain && clientCaFile !== undefined)
+    return 'api.tls.clientCaFile is given but api.tls.certificateFile is not, so the ports would speak plain text. Add --api-tls-certificate-file FILE, or leave --api-tls-client-ca-file out.';
+  if (requester.backoffMinMs > requester.backoffMaxMs)
+    return `requester.backoffMinMs (${requester.backoffMinMs}) is above requester.backoffMaxMs (${requester.backoffMaxMs}). Lower the first or raise the second.`;
+  if (typeof startHeight === 'number' && stopHeight !== undefined && stopHeight < startHeight)
+    return `stopHeight (${stopHeight}) is below startHeight (${startHeight}). Raise the first or lower the second.`;
+  if (givenRoles !== null && store === undefined)
+    return `roles (${roles.join(', ')}) divide the work among processes that share a database, but no store is given, so this process has to do all of it. Add --store postgres://host/database, or leave --roles out.`;
+  return undefined;
 }

@@ -1,111 +1,76 @@
 import { boolean, choice, integer, text } from './formats.js';
-import { MAX_HEIGHT, setting } from './settings.js';
+import { MAX_HEIGHT, optional, setting } from './settings.js';
 import type { Settings } from './settings.js';
 
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */
 export const devnetSettings = {
-  host: setting({
+  host: setting(text('a host name or address', 'host'), '127.0.0.1', {
     doc: 'Address to listen on.',
-    format: text('a host name or address'),
-    default: '127.0.0.1',
   }),
-  port: setting({
+  port: setting(integer(0, 65_535, 'port'), 3570, {
     doc: 'gRPC port; 0 = any free port (printed).',
-    format: integer(0, 65_535),
-    default: 3570,
   }),
-  seed: setting({
+  seed: setting(integer(0, 4_294_967_295, 'seed'), 1, {
     doc: 'The same seed gives the same chain on every machine.',
-    format: integer(0, 4_294_967_295, 'seed'),
-    default: 1,
   }),
-  chainId: setting({
-    doc: 'Chain id of the simulated network.',
-    format: choice(['flow-localnet', 'flow-emulator', 'flow-testnet', 'flow-mainnet']),
-    default: 'flow-localnet',
-  }),
-  profile: setting({
+  chainId: setting(
+    choice(['flow-localnet', 'flow-emulator', 'flow-testnet', 'flow-mainnet']),
+    'flow-localnet',
+    {
+      doc: 'Chain id of the simulated network.',
+    },
+  ),
+  profile: setting(choice(['mixed', 'mainnet', 'dense', 'empty']), 'mixed', {
     doc: 'What the blocks are like: mixed (every odd case), mainnet (mostly empty or small), dense (5 collections of 10 transactions), empty.',
-    format: choice(['mixed', 'mainnet', 'dense', 'empty']),
-    default: 'mixed',
   }),
-  rootHeight: setting({
+  rootHeight: setting(integer(0, MAX_HEIGHT, 'height'), 0, {
     doc: 'Height of the root block: the first of this spork.',
-    format: integer(0, MAX_HEIGHT),
-    default: 0,
   }),
-  history: setting({
+  history: setting(integer(0, MAX_HEIGHT, 'blocks'), 1000, {
     doc: 'Blocks that exist above the root at the start. Millions cost no memory.',
-    format: integer(0, MAX_HEIGHT, 'blocks'),
-    default: 1000,
   }),
-  endHeight: setting({
+  endHeight: optional(integer(0, MAX_HEIGHT, 'height'), {
     doc: 'Last height of this spork, where the chain stops.',
-    format: integer(0, MAX_HEIGHT),
     defaultDoc: 'none: the chain grows',
   }),
-  sporkOf: setting({
+  sporkOf: optional(integer(0, 4_294_967_295, 'seed'), {
     doc: 'Seed of the previous spork. Its last block, just below --root-height, is the parent of our root block.',
-    format: integer(0, 4_294_967_295, 'seed'),
     defaultDoc: 'none: the first spork',
   }),
-  blockIntervalMs: setting({
+  blockIntervalMs: setting(integer(0, 3_600_000, 'ms'), 800, {
     doc: 'Milliseconds between blocks; 0 = as fast as they are read.',
-    format: integer(0, 3_600_000),
-    default: 800,
   }),
-  sealedLag: setting({
+  sealedLag: setting(integer(0, 10_000, 'blocks'), 4, {
     doc: 'Blocks that the sealed head and the execution data lag behind the finalized head.',
-    format: integer(0, 10_000, 'blocks'),
-    default: 4,
   }),
-  collectionLagMs: setting({
+  collectionLagMs: setting(integer(0, 600_000, 'ms'), 0, {
     doc: 'Milliseconds after finalization before the node has the collections of a block ("please retry").',
-    format: integer(0, 600_000),
-    default: 0,
   }),
-  collectionLagSpreadMs: setting({
+  collectionLagSpreadMs: setting(integer(0, 600_000, 'ms'), 0, {
     doc: 'Mean of the extra milliseconds of each collection: most take less, a few several times as long.',
-    format: integer(0, 600_000),
-    default: 0,
   }),
-  ratePerSecond: setting({
+  ratePerSecond: setting(integer(0, 1_000_000, 'calls'), 0, {
     doc: "Unary calls per second and method; more are refused by the node's rate limit. 0 = no limit.",
-    format: integer(0, 1_000_000, 'calls'),
-    default: 0,
   }),
-  executionData: setting({
+  executionData: setting(boolean, true, {
     doc: 'Serve the execution-data service.',
-    format: boolean,
-    default: true,
   }),
-  systemChunk: setting({
+  systemChunk: setting(boolean, true, {
     doc: "End each block's execution data with a system chunk, as networks do; the emulator does not.",
-    format: boolean,
-    default: true,
   }),
-  streams: setting({
+  streams: setting(boolean, true, {
     doc: 'Serve the subscription methods of the access API, as current nodes do.',
-    format: boolean,
-    default: true,
   }),
-  maxStreams: setting({
+  maxStreams: setting(integer(0, 1_000_000, 'streams'), 1_000, {
     doc: 'Open streams of both services; more are refused.',
-    format: integer(0, 1_000_000, 'streams'),
-    default: 1_000,
   }),
-  fullCollections: setting({
+  fullCollections: setting(boolean, true, {
     doc: 'Serve GetFullCollectionByID, as current nodes do.',
-    format: boolean,
-    default: true,
   }),
-  nodeVersionInfo: setting({
+  nodeVersionInfo: setting(boolean, true, {
     doc: 'Serve GetNodeVersionInfo, as current nodes do.',
-    format: boolean,
-    default: true,
   }),
-  faults: setting({
+  faults: optional(text('a file', 'file'), {
     doc: 'JSON file with a script of faults per method (docs/devnet.md).',
-    format: text('a file', 'file'),
   }),
 } as const satisfies Settings;

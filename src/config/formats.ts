@@ -5,8 +5,8 @@
 export interface Format<T> {
   /** What is allowed, in a few words, for documentation and messages; convict knows the format by it. */
   readonly allowed: string;
-  /** The word for a value in help, where the key does not give it. */
-  readonly value?: string | undefined;
+  /** The word for a value in help. */
+  readonly value: string;
   /** The words that it allows, if any. */
   readonly words?: readonly string[];
   /** True for flags without a value. */
@@ -21,7 +21,7 @@ export interface Format<T> {
 }
 
 /** A whole number within bounds. */
-export function integer(min: number, max: number, value?: string): Format<number> {
+export function integer(min: number, max: number, value: string): Format<number> {
   return {
     allowed: `a whole number from ${min} to ${max}`,
     value,
@@ -30,18 +30,17 @@ export function integer(min: number, max: number, value?: string): Format<number
   };
 }
 
-/** A number, or one of a few words. */
+/** Such a number, or one of a few words. */
 export function integerOr<const T extends string>(
-  min: number,
-  max: number,
+  number: Format<number>,
   words: readonly T[],
 ): Format<number | T> {
-  const upTo = max < Number.MAX_SAFE_INTEGER ? ` to ${max}` : '';
   return {
-    ...integer(min, max),
-    allowed: `${words.join(', ')} or a whole number from ${min}${upTo}`,
+    ...number,
+    allowed: `${words.join(', ')} or ${number.allowed}`,
+    value: [number.value, ...words].join('|'),
     words,
-    accepts: (value): value is number | T => isWhole(value, min, max) || words.some((word) => word === value),
+    accepts: (given): given is number | T => number.accepts(given) || words.some((word) => word === given),
   };
 }
 
@@ -77,10 +76,15 @@ export function formatBytes(bytes: number): string {
   return unit === undefined ? String(bytes) : `${bytes / unit[1]}${unit[0]}`;
 }
 
+/** Longer lists of words go into the description instead of the flag. */
+const MAX_WORDS_LENGTH = 32;
+export const MANY_WORDS = 'name';
+
 /** One of a few words. */
 export function choice<const T extends string>(words: readonly T[]): Format<T> {
   return {
     allowed: `one of ${words.join(', ')}`,
+    value: words.join('|').length > MAX_WORDS_LENGTH ? MANY_WORDS : words.join('|'),
     words,
     coerce: (text) => text,
     accepts: (value): value is T => words.some((word) => word === value),
@@ -90,6 +94,7 @@ export function choice<const T extends string>(words: readonly T[]): Format<T> {
 /** A switch: true or false; in a text also 1, 0, yes, no, on, off. */
 export const boolean: Format<boolean> = {
   allowed: 'true or false',
+  value: '',
   isSwitch: true,
   coerce: (text) => {
     if (/^(?:true|1|yes|on)$/i.test(text)) return true;
@@ -101,7 +106,7 @@ export const boolean: Format<boolean> = {
 const CONTROL = /\p{Cc}/u;
 
 /** Any text that is not empty and has no control characters, which no path or address needs. */
-export function text(allowed: string, value?: string): Format<string> {
+export function text(allowed: string, value: string): Format<string> {
   return {
     allowed,
     value,
@@ -111,42 +116,21 @@ export function text(allowed: string, value?: string): Format<string> {
   };
 }
 
-/** A list of at most `maxLength` items. */
-export function list(item: Format<string>, maxLength: number): Format<readonly string[]> {
+/** A list of at most `max` items, and at least `min`. */
+export function list<T>(item: Format<T>, max: number, min = 0): Format<readonly T[]> {
   return {
     ...item,
-    allowed: `a list of at most ${maxLength}, each ${item.allowed}`,
+    allowed: `a list of ${min === 0 ? 'at most' : `${min} to`} ${max}, each ${item.allowed}`,
     isList: true,
     coerce: (written) => {
-      const parts = partsOf(written);
+      const parts = written.split(',').flatMap((part) => part.trim() || []);
       return parts.length === 0 ? written : parts.map((part) => item.coerce(part));
     },
-    accepts: (value): value is readonly string[] =>
-      Array.isArray(value) && value.length <= maxLength && value.every((each) => item.accepts(each)),
-  };
-}
-
-function partsOf(written: string): readonly string[] {
-  return written
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
-}
-
-/** A subset of a few words, in the order of these. */
-export function words<const T extends string>(known: readonly T[], value: string): Format<readonly T[]> {
-  return {
-    allowed: `one or several of ${known.join(', ')}, separated by commas`,
-    value,
-    words: known,
-    isList: true,
-    coerce: (written) => {
-      const parts = partsOf(written);
-      const isKnown = parts.every((part) => known.some((word) => word === part));
-      return isKnown ? known.filter((word) => parts.includes(word)) : written;
-    },
-    accepts: (value): value is readonly T[] =>
-      Array.isArray(value) && value.length > 0 && value.every((each) => known.some((word) => word === each)),
+    accepts: (given): given is readonly T[] =>
+      Array.isArray(given) &&
+      given.length >= min &&
+      given.length <= max &&
+      given.every((each) => item.accepts(each)),
   };
 }
 

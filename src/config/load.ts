@@ -56,7 +56,7 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
   };
 
   const file = convict(schema, { env: {}, args: [] });
-  for (const [key, value] of inFile) file.set(key, asText(value));
+  for (const [key, value] of inFile) file.set(key, value);
   validate(file, 'file');
   const config = convict(schema, { env: variables, args: [] }).load(file.getProperties());
   validate(config, 'environment');
@@ -99,12 +99,6 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
     ];
   });
   return nested(Object.fromEntries(entries)) as convict.Schema<Record<string, unknown>>;
-}
-
-/** convict coerces texts only, and a list is a text with commas. */
-function asText(value: unknown): unknown {
-  const isTexts = Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string');
-  return isTexts ? value.join() : value;
 }
 
 const REFUSED = 'refused';

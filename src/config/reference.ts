@@ -1,4 +1,4 @@
-import { formatBytes, SIZE } from './formats.js';
+import { formatBytes, MANY_WORDS, SIZE } from './formats.js';
 import { environmentOf, flagOf } from './settings.js';
 import type { Setting, Settings } from './settings.js';
 
@@ -19,37 +19,11 @@ export function flagHelp(
 ): { readonly usage: string; readonly description: string } {
   const { doc, format } = definition;
   const flag = flagOf(key, definition);
-  const value = valueName(key, definition);
-  const choice = value === MANY_WORDS ? `; ${format.allowed}` : '';
+  const choice = format.value === MANY_WORDS ? `; ${format.allowed}` : '';
   return {
-    usage: format.isSwitch === true ? `--[no-]${flag}` : `--${flag} <${value}>`,
+    usage: format.isSwitch === true ? `--[no-]${flag}` : `--${flag} <${format.value}>`,
     description: `${doc} [${defaultOf(definition)}${choice}]`,
   };
-}
-
-/** Longer lists of words go into the description instead of the flag. */
-const MAX_WORDS_LENGTH = 32;
-const MANY_WORDS = 'name';
-/** Names of values, by the last word of the key. */
-const valueNames: Readonly<Record<string, string>> = {
-  height: 'height',
-  port: 'port',
-  host: 'host',
-  ms: 'ms',
-  dir: 'directory',
-  from: 'height',
-  to: 'height',
-};
-
-function valueName(key: string, { format }: Setting): string {
-  if (format.value !== undefined) return format.value;
-  const { words = [] } = format;
-  if (format.allowed.startsWith('one of ')) {
-    const joined = words.join('|');
-    return joined.length > MAX_WORDS_LENGTH ? MANY_WORDS : joined;
-  }
-  const last = /[A-Z]?[a-z]+$/.exec(key)?.[0].toLowerCase() ?? '';
-  return [valueNames[last] ?? 'value', ...words].join('|');
 }
 
 const RELOADABLE = '**Reloadable.**';

@@ -7,7 +7,7 @@ import { suggestion } from './suggestion.js';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * What a file says, by key. `null` is as if the key were not there. Expected errors: OperatorError `configuration` for a
+ * What a file says, by key. `null` and an empty text are as if the key were not there. Expected errors: OperatorError `configuration` for a
  * file that cannot be read, is no JSON in UTF-8, or has a key that is unknown or stands in the wrong place.
  */
 export function readFile(path: string, settings: Settings): ReadonlyMap<string, unknown> {
@@ -37,7 +37,16 @@ function entriesOf(node: unknown, settings: Settings, path: string, prefix: stri
   const keys = Object.keys(settings);
   return Object.entries(node).flatMap(([name, value]): [string, unknown][] => {
     const key = prefix + name;
-    if (keys.includes(key)) return value === null ? [] : [[key, value]];
+    const { format } = (Object.hasOwn(settings, key) ? settings[key] : undefined) ?? {};
+    if (format !== undefined) {
+      const given = plain(value);
+      if (given !== undefined) return given === null || given === '' ? [] : [[key, given]];
+      const what = Array.isArray(value) ? 'a list of other things than texts' : 'an object';
+      throw new OperatorError(
+        'configuration',
+        `Wrong value for ${key} in ${named(path)}: ${what} is not ${format.allowed}.`,
+      );
+    }
     if (keys.some((known) => known.startsWith(`${key}.`))) return entriesOf(value, settings, path, `${key}.`);
     // "$schema", "$comment": for editors and readers.
     if (name.startsWith('$')) return [];
@@ -47,6 +56,17 @@ function entriesOf(node: unknown, settings: Settings, path: string, prefix: stri
         'docs/configuration.md lists every key.',
     );
   });
+}
+
+/**
+ * A value as convict takes it, which coerces texts only: a list is a text with commas. `undefined`: convict would look for
+ * keys in it.
+ */
+function plain(value: unknown): unknown {
+  if (typeof value === 'string') return bare(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (!Array.isArray(value) || !value.every((each) => typeof each === 'string')) return undefined;
+  return value.length === 0 ? value : value.join();
 }
 
 /** Blanks, line ends and quotes around a value are of the file or the shell that it came from. */

@@ -120,10 +120,7 @@ const refusals: readonly [string, RegExp][] = [
   ['a key that can be none', /^(?:expected a height|invalid (?:ID|address|role|limit|cursor)|at most 50 )/],
   ['an argument too few', /^Say (?:what|which|for which) .*flow-collection-indexer /],
   ['no consent', /Add --yes to do it\.$/],
-  [
-    'wrong value',
-    /^Wrong value for \S+: .* is not (?:one of|one or several of|a |an |true or|root, |off or )/s,
-  ],
+  ['wrong value', /^Wrong value for \S+: .* is not (?:one of|a |an |true or|root, |off or )/s],
   ['no file', /^Cannot read the (?:configuration file|fault script) .*: .+\.$/s],
   ['contradiction', /(?:Remove|Lower|Raise|drop|Add) .*\.$/s],
   ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/s],

@@ -84,7 +84,7 @@ class ConfigurationSession implements FuzzSession {
     const forms: readonly [string, RegExp][] = [
       [
         'wrong value',
-        /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|one or several of|a |an |true or|root, |off or )/,
+        /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|a |an |true or|root, |off or )/,
       ],
       ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
       ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],

@@ -1,5 +1,14 @@
 import type { LookupKind } from '../../api/index.js';
-import { boolean, choice, daemonSettings, integer, MAX_HEIGHT, setting, text } from '../../config/index.js';
+import {
+  boolean,
+  choice,
+  daemonSettings,
+  integer,
+  MAX_HEIGHT,
+  optional,
+  setting,
+  text,
+} from '../../config/index.js';
 import type { Setting, Settings } from '../../config/index.js';
 
 /** The keys of commands that read a store. */
@@ -20,16 +29,16 @@ export const daemonAddressSettings = {
 
 /** A switch, off by default. */
 function toggle(doc: string): Setting<boolean> {
-  return setting({ doc, format: boolean, default: false });
+  return setting(boolean, false, { doc });
 }
 
 function height(doc: string, defaultDoc: string): Setting<number | null> {
-  return setting({ doc, format: integer(0, MAX_HEIGHT, 'height'), defaultDoc });
+  return optional(integer(0, MAX_HEIGHT, 'height'), { doc, defaultDoc });
 }
 
 /** Any text; whatever uses it checks it. */
 function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
-  return setting({ doc, format: text('a text', value), defaultDoc });
+  return optional(text('a text', value), { doc, defaultDoc });
 }
 
 const yes = toggle('Skip the confirmation.');
@@ -68,24 +77,19 @@ export const DEFAULT_PARTITION = 100_000;
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
-  output: setting({
+  output: optional(text('a file or a directory', 'file or directory'), {
     doc: 'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
-    format: text('a file or a directory', 'file or directory'),
     defaultDoc: 'standard output',
   }),
-  format: setting({
+  format: setting(choice(fileFormats), 'ndjson', {
     doc: 'Format of the files (docs/export.md).',
-    format: choice(fileFormats),
-    default: 'ndjson',
   }),
-  partition: setting({
+  partition: optional(integer(1, MAX_HEIGHT, 'heights'), {
     doc: 'Begin new files at every multiple of this many heights; --resume continues from the last such boundary.',
-    format: integer(1, MAX_HEIGHT, 'heights'),
     defaultDoc: `${DEFAULT_PARTITION} for a directory`,
   }),
-  compress: setting({
+  compress: optional(choice(compressions), {
     doc: 'How files, or pages of Parquet, are compressed.',
-    format: choice(compressions),
     defaultDoc: 'gzip for parquet, else none',
   }),
   account: word('Only transactions of this account.', 'address', 'every account'),
@@ -95,7 +99,7 @@ export const exportFlags = {
     'names',
     'all',
   ),
-  scripts: setting({ doc: 'With the scripts of transactions.', format: boolean, default: true }),
+  scripts: setting(boolean, true, { doc: 'With the scripts of transactions.' }),
   resume: toggle('Resume a file or a directory that was cut off.'),
   follow: toggle('Keep exporting new heights until a signal ends it. Needs a running daemon.'),
   quiet: toggle('Do not show progress.'),
@@ -116,9 +120,8 @@ export const rewindFlags = {
 export const forgetFlags = { yes } as const;
 
 export const backupFlags = {
-  to: setting({
+  to: optional(text('a directory', 'directory'), {
     doc: 'Directory to create, laid out like a data directory.',
-    format: text('a directory', 'directory'),
     defaultDoc: 'required',
   }),
 } as const;

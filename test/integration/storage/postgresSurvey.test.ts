@@ -192,7 +192,10 @@ describe('a survey of a database', () => {
     vi.stubEnv('PGPASSWORD', 'from the environment');
     expect(await passwordOf('postgres://me:secret@host/flow')).toBe('secret');
     expect(await passwordOf('postgres://me@host/flow')).toBe('from the environment');
-    vi.stubEnv('PGPASSWORD', '');
+    // As a secret that was made from a file has it.
+    vi.stubEnv('PGPASSWORD', ' from a file\r\n');
+    expect(await passwordOf('postgres://me@host/flow')).toBe(' from a file');
+    vi.stubEnv('PGPASSWORD', '\n');
     vi.stubEnv('PGPASSFILE', '/no/such/file');
     for (const user of ['somebody', undefined]) {
       vi.stubEnv('PGUSER', user);

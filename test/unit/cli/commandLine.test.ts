@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { accountRoleNames, DEFAULT_PAGE_ITEMS, lookupKinds, MAX_PAGE_ITEMS } from '../../../src/api/index.js';
@@ -149,6 +149,75 @@ describe('config', () => {
   });
 });
 
+describe('variables of a Service called fci', () => {
+  const waysAt = (nowhere: string): Readonly<Record<string, readonly string[]>> => ({
+    start: ['--data-dir', '/dev/null/index'],
+    status: [],
+    get: ['block', '1'],
+    explain: ['1'],
+    export: [],
+    backfill: [],
+    workers: [],
+    verify: [],
+    repair: [],
+    rewind: ['--to', '1', '--yes'],
+    backup: ['--to', `${nowhere}-2`],
+    restore: ['--from', nowhere],
+    migrate: ['--from', nowhere, '--to', `${nowhere}-3`],
+    forget: ['accounts', '--yes'],
+    config: ['check'],
+    doctor: ['--access-node', '127.0.0.1:1'],
+  });
+  const links = {
+    FCI_PORT: 'tcp://10.0.0.1:80',
+    FCI_API_PORT: 'tcp://10.0.0.1:80',
+    FCI_SERVICE_HOST: '10.0.0.1',
+  };
+
+  it('are warned of once by each command that is configured, which does what it does without them', async () => {
+    const nowhere = join(scratchDirectory(), 'nowhere');
+    const ways = waysAt(nowhere);
+    const all = [...(await run('--help')).out.matchAll(/^ {2}([a-z]+) /gm)].map(([, name = '']) => name);
+    expect(all).toContain('start');
+    let configured = 0;
+    for (const name of all.filter((each) => each !== 'help')) {
+      if (!(await run(name, '--help')).out.includes('configuration:')) continue;
+      configured += 1;
+      const args = [name, ...(ways[name] ?? [name, 'has no line in this test'])];
+      const environment = { FCI_DATA_DIR: nowhere };
+      const without = await runInProcess(args, { environment });
+      const beside = await runInProcess(args, { environment: { ...environment, ...links } });
+      expect([name, beside.exit, beside.message]).toEqual([name, without.exit, without.message]);
+      expect(without.err).not.toContain('Ignored');
+      expect(beside.err.match(/Ignored environment variables/g), name).toHaveLength(1);
+      expect(beside.err).toMatch(
+        /^Ignored .*FCI_PORT, FCI_API_PORT, FCI_SERVICE_HOST.*enableServiceLinks: false.*\.$/m,
+      );
+    }
+    expect(configured).toBe(Object.keys(ways).length);
+  });
+});
+
+describe('a wrong endpoint', () => {
+  it.each([
+    [['--access-node', 'x'], {}, 'usage', '--access-node'],
+    [[], { FCI_ACCESS_NODES: 'a:1,x' }, 'configuration', 'environment variable FCI_ACCESS_NODES'],
+    [[], { FCI_PEERS: 'x' }, 'configuration', 'environment variable FCI_PEERS'],
+  ] as const)('is told with its place: %j %j', async (flags, environment, exit, place) => {
+    const { exit: seen, message } = await runInProcess(['config', 'check', ...flags], { environment });
+    expect(seen).toBe(exit);
+    expect(message).toContain(`Wrong value for ${place}: "x" is not an access node: it has no port`);
+  });
+
+  it('is told with its file', async () => {
+    const file = join(scratchDirectory(), 'config.json');
+    writeFileSync(file, '{"edi": {"nodes": ["x"]}}');
+    const { exit, message } = await run('config', 'check', '--config', file);
+    expect(exit).toBe('configuration');
+    expect(message).toContain(`Wrong value for edi.nodes in ${file}: "x" is not an access node`);
+  });
+});
+
 describe('completion', () => {
   /** What bash offers for the last of these words. */
   function offered(script: string, ...words: string[]): string[] {
@@ -187,6 +256,21 @@ describe('completion', () => {
     // Named, it needs no SHELL; and what was there is replaced.
     const again = await runInProcess(['completion', 'install', shell], { environment: { HOME: home } });
     expect(again.out).toBe(out);
+  });
+
+  it('takes empty and relative paths of the environment for none', async () => {
+    const home = scratchDirectory();
+    const empty = {
+      HOME: home,
+      XDG_DATA_HOME: '',
+      XDG_CONFIG_HOME: 'etc',
+      ZDOTDIR: '',
+      BASH_COMPLETION_USER_DIR: '',
+    };
+    for (const shell of ['bash', 'zsh', 'fish']) {
+      const { out } = await runInProcess(['completion', 'install', shell], { environment: empty });
+      expect(out).toContain(`Wrote ${home}/.`);
+    }
   });
 
   it('says which shell it does not know, and where it may not write', async () => {

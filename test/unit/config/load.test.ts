@@ -300,6 +300,235 @@ describe('refusals', () => {
   });
 });
 
+/** What a value becomes, or what is said of it. */
+function outcome(key: string, from: Parameters<typeof load>[0]): unknown {
+  try {
+    const { effective } = load(from);
+    return effective[key];
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return error.message;
+  }
+}
+
+describe('values as surroundings write them', () => {
+  const size = 64 * 1024 * 1024;
+  it.each([
+    // Blanks, line ends and quotes are of whatever wrote the value.
+    ['window', ' 64 ', 64],
+    ['window', '64\r\n', 64],
+    ['window', '"64"', 64],
+    ['dataDir', "'/data/index'\n", '/data/index'],
+    ['log.level', '"debug"', 'debug'],
+    ['edi.enabled', '"false"', false],
+    // Quotes that are no pair belong to the value.
+    ['window', '"64', /FCI_WINDOW: "\\"64" is not/],
+    ['window', '"64\'', /FCI_WINDOW: .* is not/],
+    // Empty is as if it were not there.
+    ['window', '', 256],
+    ['window', '  ', 256],
+    ['window', '""', 256],
+    ['store', '', null],
+    ['accessNodes', '', ['grpc://access.mainnet.nodes.onflow.org:9000']],
+    ['api.corsOrigins', '', ['*']],
+    ...['true', 'TRUE', 'yes', 'On', '1'].map((word) => ['ediOnly', word, true] as const),
+    ...['false', 'False', 'no', 'OFF', '0'].map((word) => ['index.accounts', word, false] as const),
+    ...['y', 'enabled', '2', 'tru', 'null'].map((word) => ['ediOnly', word, /is not true or false/] as const),
+    ['window', '0064', 64],
+    ...['1e3', '0x10', '1_000', '1,000', '64.0', '+64', '64ms', '٦٤', '6 4'].map(
+      (number) => ['window', number, /FCI_WINDOW: ".*" is not a whole number from 1 to 4096/] as const,
+    ),
+    ['stopHeight', '9007199254740993', /"9007199254740993" is not a whole number/],
+    ['maxInFlightBytes', '64MiB', size],
+    ['maxInFlightBytes', '64 MiB', size],
+    ['maxInFlightBytes', String(size), size],
+    ...['64MB', '64M', '64mib', '0.5GiB', '1e9', 'MiB'].map(
+      (text) => ['maxInFlightBytes', text, /is not a size from 1MiB to 16GiB .*KiB, MiB or GiB/] as const,
+    ),
+    ['accessNodes', ' a:1 , b:2,', ['a:1', 'b:2']],
+    ['accessNodes', ',', /FCI_ACCESS_NODES: "," is not a list/],
+    ['api.grpcPort', 'OFF', /is not off or a whole number/],
+    ['api.grpcPort', ' off ', 'off'],
+    ['network', 'Mainnet', /is not one of mainnet/],
+  ] as const)('%s of %j', (key, text, expected) => {
+    const seen = outcome(key, { environment: { [environmentOf(key)]: text } });
+    if (expected instanceof RegExp) expect(seen).toMatch(expected);
+    else expect(seen).toEqual(expected);
+    // A flag means the same; it is never empty.
+    if (text.replaceAll(/[\s"]/g, '') === '') return;
+    const ofFlag = outcome(key, { flags: { [key]: [text] } });
+    if (expected instanceof RegExp) expect(ofFlag).toMatch(/^Wrong value for --/);
+    else expect(ofFlag).toEqual(expected);
+  });
+
+  it('means the same in a file as text, and null as if it were not there', () => {
+    const file = {
+      window: ' 64 ',
+      edi: { enabled: 'no' },
+      accessNodes: 'a:1, b:2',
+      maxInFlightBytes: '64MiB',
+    };
+    const { config, origins } = load({ file: { ...file, store: null, log: { level: null }, dataDir: ' ' } });
+    expect(config).toMatchObject({ window: 64, edi: { enabled: false }, accessNodes: ['a:1', 'b:2'] });
+    expect([config.maxInFlightBytes, config.store, config.log.level]).toEqual([size, undefined, 'info']);
+    expect(config.dataDir).toBe(join('data', 'mainnet'));
+    expect([origins['window'], origins['store'], origins['log.level']]).toEqual([
+      'file',
+      'default',
+      'default',
+    ]);
+    for (const wrong of [{ window: true }, { window: [64] }, { window: {} }, { window: { is: { deep: 1 } } }])
+      expect(outcome('window', { file: wrong })).toMatch(/window in .* is not a whole number/);
+    const deep = `{"window": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
+    for (const odd of [deep, '{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'])
+      expect(outcome('window', { file: odd })).toMatch(/window in .* is not a whole number/);
+    expect(outcome('dataDir', { file: { dataDir: 5 } })).toMatch(/dataDir in .*: 5 is not a directory/);
+    expect(outcome('accessNodes', { file: { accessNodes: ['a:1', 5] } })).toMatch(
+      /accessNodes in .* is not a list/,
+    );
+    expect(outcome('roles', { file: { roles: ['live', null] } })).toMatch(
+      /roles in .* is not a list of 1 to 3, each one of live, backfill, api/,
+    );
+  });
+
+  it('may stand under a dotted key, and names its place when it is wrong', () => {
+    expect(outcome('api.port', { file: { 'api.port': 1 } })).toBe(1);
+    expect(outcome('api.port', { file: { 'api.port': 'x' } })).toMatch(/api\.port in .*: "x" is not/);
+  });
+
+  it('is told of where a stronger source hides it, and with all others of that source', () => {
+    expect(outcome('window', { file: { window: 0 }, environment: { FCI_WINDOW: '9' } })).toMatch(/window in/);
+    expect(outcome('window', { environment: { FCI_WINDOW: 'x' }, flags: { window: ['9'] } })).toMatch(
+      /environment variable FCI_WINDOW/,
+    );
+    const wrong = { FCI_WINDOW: 'x', FCI_LOG_LEVEL: 'loud', FCI_API_PORT: '7180' };
+    expect(outcome('window', { environment: wrong })).toBe(
+      'Wrong value for environment variable FCI_WINDOW: "x" is not a whole number from 1 to 4096. ' +
+        'Wrong value for environment variable FCI_LOG_LEVEL: "loud" is not one of debug, info, warn, error.',
+    );
+  });
+});
+
+describe('files as editors and shells write them', () => {
+  const utf16 = Buffer.from('\uFEFF{"window": 3}', 'utf16le');
+  it.each([
+    ['CRLF', '{\r\n  "window": 3\r\n}\r\n', 3],
+    ['a byte order mark', '\uFEFF{"window": 3}', 3],
+    ['a comment as a key', '{"$comment": "why", "$schema": {"x": 1}, "window": 3}', 3],
+    ['// comments', '{\n  // why\n  "window": 3\n}', /in JSON at line 2, column 3\. JSON has no comments/],
+    ['# comments', '# why\n{"window": 3}', /in JSON at line 1, column 1\. JSON has no comments/],
+    [
+      'a comma too many',
+      '{\n  "window": 3,\n}',
+      /in JSON at line 3, column 1\..* no comma after the last entry/,
+    ],
+    ['YAML', 'window: 3\n', /Unexpected token 'w' in JSON at line 1, column 1/],
+    ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
+    ['UTF-16', utf16, /not valid for encoding utf-8/],
+    ['Latin-1', Buffer.from('{"$comment": "f\xfcr", "window": 3}', 'latin1'), /not valid for encoding utf-8/],
+    ['a list', '[]', /The file in .* must be an object of keys/],
+    ['null', 'null', /The file in .* must be an object of keys/],
+    ['a group that is a list', '{"api": [1]}', /The key api in .* must be an object of keys/],
+    ['an empty name', '{"": 1}', /Unknown key "" in/],
+    ['a dot too many', '{"api.": {"port": 1}}', /Unknown key api\. in/],
+    ['a name of every object', '{"toString": 1}', /Unknown key toString in/],
+    ['a name in other words', '{"Api": {"port": 1}}', /Unknown key Api in/],
+    ['a name with dashes', '{"log-level": "info"}', /Unknown key log-level .* Did you mean log\.level\?/],
+    ['its last word alone', '{"port": 1}', /Did you mean api\.port or metrics\.port\?/],
+    ['groups without an end', '{"api": '.repeat(5_000) + '1' + '}'.repeat(5_000), /Unknown key api\.api in/],
+  ])('%s', (_name, content, expected) => {
+    const path = file('');
+    writeFileSync(path, content);
+    const sources = { file: path, environment: {}, flags: new Map() };
+    if (expected instanceof RegExp) {
+      const error = refusal(() => loadConfig(sources, { isTerminal: false }));
+      expect([error.exit, error.message]).toEqual(['configuration', expect.stringMatching(expected)]);
+    } else {
+      expect(loadConfig(sources, { isTerminal: false }).config.window).toBe(expected);
+    }
+  });
+
+  it('is refused by name where it is none', () => {
+    for (const path of [scratch, join(scratch, 'nowhere.json')])
+      expect(() =>
+        loadConfig({ file: path, environment: {}, flags: new Map() }, { isTerminal: false }),
+      ).toThrow(/^Cannot read the configuration file .*: E(?:ISDIR|NOENT)/);
+  });
+});
+
+describe('variables of a Service or a container called like our prefix', () => {
+  /** What Kubernetes sets for a Service with a named port, and Docker for a linked container. */
+  const linksOf = (service: string) => ({
+    [`${service}_SERVICE_HOST`]: '10.0.0.1',
+    [`${service}_SERVICE_PORT`]: '80',
+    [`${service}_SERVICE_PORT_HTTP`]: '80',
+    [`${service}_SERVICE_PORT_GRPC_TLS`]: '7181',
+    [`${service}_PORT`]: 'tcp://10.0.0.1:80',
+    [`${service}_PORT_80_TCP`]: 'tcp://10.0.0.1:80',
+    [`${service}_PORT_80_TCP_PROTO`]: 'tcp',
+    [`${service}_PORT_80_TCP_PORT`]: '80',
+    [`${service}_PORT_80_TCP_ADDR`]: '10.0.0.1',
+    [`${service}_PORT_53_UDP`]: 'udp://[fd00::1]:53',
+    [`${service}_PORT_53_UDP_ADDR`]: 'fd00::1',
+    [`${service}_PORT_9_SCTP_PROTO`]: 'sctp',
+    [`${service}_NAME`]: '/web/indexer',
+    [`${service}_ENV_PATH`]: '/usr/bin:/bin',
+    [`${service}_ENV_npm_config_x`]: '',
+  });
+
+  it.each(['FCI', 'FCI_API', 'FCI_API_GRPC', 'FCI_METRICS', 'FCI_INDEXER', 'FCI_READER_2', 'FCI_STORE'])(
+    'are ignored and named for %s, and what is meant beside them is taken',
+    (service) => {
+      const own = { FCI_WINDOW: '64', FCI_API_HOST: '0.0.0.0', FCI_LOG_LEVEL: 'debug' };
+      const links = linksOf(service);
+      const { config, origins, links: found } = load({ environment: { ...links, ...own } });
+      expect(config).toMatchObject({
+        ...{ window: 64, log: { level: 'debug' }, store: undefined },
+        ...{ api: { host: '0.0.0.0', port: 7180, grpcPort: 7181 }, metrics: { port: 7182 } },
+      });
+      expect(origins['api.port']).toBe('default');
+      expect([...found].sort()).toEqual(
+        Object.entries(links)
+          .filter(([, value]) => value !== '')
+          .map(([name]) => name)
+          .sort(),
+      );
+    },
+  );
+
+  it.each(Object.keys(daemonSettings))('never hide a value that is meant for %s', (key) => {
+    const { links } = load({ environment: { [environmentOf(key)]: '' } });
+    expect(links).toEqual([]);
+    const meant = { 'api.port': 7190, 'metrics.port': 7192, 'api.grpcPort': 7191 }[key];
+    if (meant === undefined) return;
+    const loaded = load({ environment: { [environmentOf(key)]: String(meant) } });
+    expect([loaded.effective[key], loaded.links]).toEqual([meant, []]);
+  });
+
+  it.each([
+    ['FCI_API_PORT', 'abc', /FCI_API_PORT: "abc" is not a whole number from 0 to 65535/],
+    ['FCI_API_PORT', 'tcp://', /FCI_API_PORT: .* is not a whole number/],
+    ['FCI_API_PORT', 'http://10.0.0.1:80', /FCI_API_PORT: .* is not a whole number/],
+    ['FCI_API_HOST', '', undefined],
+    ['FCI_APIPORT', '1', /Unknown environment variable FCI_APIPORT\. Did you mean FCI_API_PORT\?/],
+    [
+      'FCI_PORT',
+      '7180',
+      /FCI_PORT\. Did you mean FCI_API_PORT or FCI_METRICS_PORT\?|FCI_API_GRPC_PORT or FCI_METRICS_PORT\?/,
+    ],
+    ['FCI_SERVICE', 'x', /Unknown environment variable FCI_SERVICE\./],
+    ['FCI_NAME', 'mine', /Unknown environment variable FCI_NAME\./],
+    ['FCI_HOST', '0.0.0.0', /Did you mean FCI_API_HOST or FCI_METRICS_HOST\?/],
+    ['FCI_DATADIR', '/x', /Did you mean FCI_DATA_DIR\?/],
+    ['FCI_log_level', 'info', /Did you mean FCI_LOG_LEVEL\?/],
+    ['FCI_ENVIRONMENT', 'x', /Unknown environment variable FCI_ENVIRONMENT\./],
+  ])('are told from a mistake: %s=%s', (name, value, expected) => {
+    const run = () => load({ environment: { [name]: value } });
+    if (expected === undefined) expect(run().links).toEqual([]);
+    else expect(refusal(run).message).toMatch(expected);
+  });
+});
+
 describe('the ready-made configurations', () => {
   const folder = join(import.meta.dirname, '../../../config');
   it.each(['mainnet', 'testnet', 'emulator', 'devnet'])(

@@ -1,0 +1,105 @@
+import { mkdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments } from '../support/runningDaemon.js';
+
+/** Indexes a few blocks of a simulated network in these surroundings, to the stop height. */
+async function indexed(environment: Readonly<Record<string, string>>, wrapper: readonly string[] = []) {
+  const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
+  const dataDir = join(scratchDirectory(), 'data');
+  const args = startArguments(devnet, dataDir, '--start-height', '3', '--stop-height', '8');
+  const ended = await runProgram(args, environment, wrapper);
+  const lines = ended.stdout.trimEnd().split('\n');
+  return { ...ended, dataDir, logs: lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
+}
+
+describe('a daemon works and writes nothing else than its log', () => {
+  const nowhere = '/dev/null/nowhere';
+  it.each([
+    ['of an unknown time zone, in a C locale', { TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' }],
+    ['that want colours', { FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' }],
+    ['of npm', { NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' }],
+    ['of another service', { LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' }],
+    ['without places for files of its user', { HOME: nowhere, XDG_RUNTIME_DIR: 'run/user', TMPDIR: nowhere }],
+    ['that set nothing', { FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' }],
+  ])('in surroundings %s', async (_name, environment) => {
+    const { code, stderr, logs } = await indexed(environment);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(logs.at(-1)).toMatchObject({ msg: 'stopped' });
+    expect(logs.filter(({ level }) => level !== 'info' && level !== 'debug')).toEqual([]);
+    for (const { time } of logs) expect(time).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+  });
+
+  it('without HOME', async () => {
+    const { code, stderr } = await indexed({}, ['env', '-u', 'HOME']);
+    expect([code, stderr]).toEqual([0, '']);
+  });
+
+  it('under a umask that takes every right from everybody', async () => {
+    const { code, stderr, dataDir } = await indexed({}, ['sh', '-c', 'umask 777; exec "$@"', 'sh']);
+    expect([code, stderr]).toEqual([0, '']);
+    for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
+  });
+
+  it('beside a service manager that is gone, of which it warns once', async () => {
+    const { code, stderr, logs } = await indexed({ NOTIFY_SOCKET: nowhere, WATCHDOG_USEC: '10000000' });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(logs.filter(({ level }) => level === 'warn')).toEqual([
+      expect.objectContaining({ msg: 'the service manager cannot be told how the daemon is' }),
+    ]);
+  });
+
+  it('beside a Service called fci, of which it warns once, outside its log', async () => {
+    const links = {
+      FCI_PORT: 'tcp://10.0.0.1:80',
+      FCI_METRICS_PORT: 'tcp://10.0.0.1:7182',
+      FCI_SERVICE_HOST: '10.0.0.1',
+    };
+    const { code, stderr } = await indexed(links);
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^Ignored environment variables \(3: .*enableServiceLinks: false.*\n$/);
+  });
+});
+
+describe('surroundings that cannot do are named', () => {
+  const gone = join(scratchName(), 'gone');
+
+  /** A name that nothing has: what the shell below makes there, it removes again. */
+  function scratchName(): string {
+    return `/tmp/fci-surroundings-${process.pid}`;
+  }
+
+  it.each([['start'], ['status'], ['config', 'check'], ['verify']])(
+    'a current directory that was removed: %s',
+    async (...args) => {
+      mkdirSync(gone, { recursive: true });
+      const removed = ['sh', '-c', `cd ${gone}; rm -r ${scratchName()}; exec "$@"`, 'sh'];
+      const { code, stdout, stderr } = await runProgram(args, {}, removed);
+      expect([code, stdout]).toEqual([74, '']);
+      expect(stderr).toMatch(/^The current directory is gone .*Change to one that exists.*\n$/);
+    },
+  );
+
+  it('a file of authorities that cannot be read', async () => {
+    const tls = [
+      'start',
+      '--network',
+      'devnet',
+      '--access-node',
+      'grpcs://localhost:1',
+      '--data-dir',
+      scratchDirectory(),
+    ];
+    const ports = ['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0'];
+    for (const file of ['/dev/null/roots.pem', scratchDirectory()]) {
+      const { code, stderr } = await runProgram([...tls, ...ports], {
+        GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file,
+      });
+      expect(code).toBe(78);
+      expect(stderr).toMatch(
+        /^The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read \(E(?:NOTDIR|ISDIR)/,
+      );
+    }
+  });
+});
