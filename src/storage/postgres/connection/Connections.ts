@@ -164,7 +164,7 @@ export class Link implements Session {
   async begin(): Promise<void> {
     const text = setUp(this.#options.settings, this.#mark);
     const result: unknown = await this.#asked('a new connection', () => this.#client.query(text));
-    this.#pid = (result as QueryResult<{ pid: number }>[])[1]?.rows[0]?.pid;
+    this.#pid = (result as QueryResult<{ pid: number }>[])[2]?.rows[0]?.pid;
   }
 
   /** False: a pooler has given the session to another of its clients. */
