@@ -183,7 +183,7 @@ const SIMPLE_QUERY = 'Q';
 const BATCHED = 'PBDECdcfH';
 
 /** Finds out what a client asks, and where each question ends. */
-class RequestReader {
+export class RequestReader {
   readonly #prepared = new Map<string, string>();
   #rest = Buffer.alloc(0);
   #isIn = false;
