@@ -88,7 +88,7 @@ export async function indexAndServe(
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
-  const health = startHealth(config, { ...parts, diskWatch, readers, replica, terminal });
+  const health = startHealth(config, { ...parts, diskWatch, queue, readers, replica, terminal });
   reload?.start({ diskWatch, health, readers, secretFiles });
   const addresses = await startServers(config, { ...parts, readers, replica, secretFiles, health });
   if (lifecycle.signal.aborted) return;

@@ -1,3 +1,4 @@
+import { DatabaseFault } from '../../storage/index.js';
 import type { HeightRange, StorageError } from '../../storage/index.js';
 import * as t from '../schema.js';
 import { coverageOf, edges, lastReadable } from './statusDocument.js';
@@ -178,9 +179,8 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
 
 /** A failed read of the store. The message contains no paths: those are in the log. */
 export function storageRefusal(error: StorageError): ApiError {
-  if (error.kind === 'unavailable') {
-    return new ApiError(503, 'storage', 'the database that holds the index does not answer now; retry');
-  }
+  if (error instanceof DatabaseFault)
+    return new ApiError(503, 'storage', 'the database that holds the index cannot be read now; retry');
   const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
   return new ApiError(500, 'storage', `${what}; see the daemon log`);
 }

@@ -5,6 +5,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import type { FinalizationListener } from '../../finality/index.js';
 import { readinessCodes } from '../../observability/index.js';
 import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
+import type { SharedQueue } from '../../ranges/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Backfill } from '../line/history/Backfill.js';
@@ -29,6 +30,8 @@ export interface DaemonParts {
   readonly diskWatch: Pick<DiskWatch, 'disk' | 'minFreeBytes' | 'pause' | 'storeBytes'>;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
+  /** Shared with other processes, if they share the store. */
+  readonly queue: Pick<SharedQueue, 'trouble'> | undefined;
   readonly leaderWatch: LeaderWatch;
   /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'down'> | undefined;

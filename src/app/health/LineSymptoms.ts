@@ -18,7 +18,7 @@ export class LineSymptoms {
   }
 
   all(): Symptoms {
-    const { diskWatch, leaderWatch, listener, network, readers, replica, store } = this.#state.parts;
+    const { diskWatch, leaderWatch, listener, network, readers, store } = this.#state.parts;
     return {
       phase: () => this.#state.phase,
       firstHeight: () => store.meta()?.firstHeight,
@@ -39,12 +39,18 @@ export class LineSymptoms {
       unresolvable: () => this.#unresolvable(),
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#state.line?.indexer.commitStartedAtMs(),
-      database: () => store.trouble && { trouble: store.trouble() ?? replica?.trouble?.() },
+      database: () => store.trouble && { trouble: this.#databaseTrouble() },
       leaderLost: () => leaderWatch.lost(),
       readerDown: () => readers?.down(),
       disk: () => diskWatch.disk(),
       paused: () => diskWatch.pause(),
     };
+  }
+
+  /** What a database does not do, of those that hold the index and the work. */
+  #databaseTrouble(): string | undefined {
+    const { queue, replica, store } = this.#state.parts;
+    return store.trouble?.() ?? queue?.trouble() ?? replica?.trouble?.();
   }
 
   /** What does not fit, which nodes sent it, and how to fix it. */

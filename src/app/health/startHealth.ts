@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { DaemonConfig } from '../../config/index.js';
 import { HealthMonitor, LastHour, ProgressMeter, ProgressReporter } from '../../observability/index.js';
 import type { LiveTerminal } from '../../observability/index.js';
+import type { SharedQueue } from '../../ranges/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
@@ -59,6 +60,7 @@ export function startHealth(
     readonly diskWatch: StorageWatch;
     readonly readers: ReaderThread | undefined;
     readonly replica: IndexStore | undefined;
+    readonly queue: SharedQueue | undefined;
     readonly terminal: LiveTerminal | undefined;
   },
 ): Health {

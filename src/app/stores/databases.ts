@@ -8,7 +8,7 @@ import type { Clock, Random } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
-/** How long to wait for a database that does not answer. */
+/** How long a start, or a command, waits for a database that refuses or does not answer. */
 export const DATABASE_WAIT_MS = 30_000;
 /** How often to check whether a replica has the store. */
 const LOOK_MS = 200;
@@ -76,7 +76,7 @@ export async function onQueue<T>(
   }
   const { SharedQueue } = await loadQueue();
   const queue = await SharedQueue.open(
-    { url, roles: [] },
+    { url, roles: [], patienceMs: DATABASE_WAIT_MS },
     { clock: systemClock, random: systemRandom, logger: silentLogger },
   );
   try {

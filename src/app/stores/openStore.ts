@@ -57,7 +57,10 @@ export async function openStoreWithoutDaemon(
   const { chainId, store: url } = config;
   if (url !== undefined) {
     const { PostgresIndexStore } = await loadPostgres();
-    return PostgresIndexStore.open({ url, chainId, create, isReadOnly }, dependencies);
+    return PostgresIndexStore.open(
+      { url, chainId, create, isReadOnly, patienceMs: DATABASE_WAIT_MS },
+      dependencies,
+    );
   }
   return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create }, dependencies));
 }

@@ -4,7 +4,7 @@ import { OperatorError, systemClock } from '../../runtime/index.js';
 import { loadPostgres, rangesInWords } from '../../storage/index.js';
 import type { HeightRange } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { takeLead } from './databases.js';
+import { DATABASE_WAIT_MS, takeLead } from './databases.js';
 import { openLevelStore } from './openStore.js';
 import type { OpenStore } from './openStore.js';
 
@@ -35,7 +35,9 @@ export async function rewindStore(
   const store =
     config.store === undefined
       ? await openStore({ ...how, path: storePathOf(config.dataDir) }, dependencies)
-      : await (await loadPostgres()).PostgresIndexStore.open({ ...how, url: config.store }, dependencies);
+      : await (
+          await loadPostgres()
+        ).PostgresIndexStore.open({ ...how, url: config.store, patienceMs: DATABASE_WAIT_MS }, dependencies);
   try {
     const meta = store.meta();
     if (meta === undefined || store.latestIndexedHeight() < 0)

@@ -3,7 +3,7 @@ import { silentLogger } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
-import { whileNobodyLeads } from './databases.js';
+import { DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
 import { placeOf, refuseDatabase, whenFree } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration. Also expected: the errors of `openStoreReadOnly`. */
@@ -55,7 +55,10 @@ export async function repairStoreOf(
     const dependencies = { clock: systemClock, logger: silentLogger, signal };
     if (!apply) return repairPostgres({ url, chainId, apply }, dependencies);
     return whileNobodyLeads(config, async (queue) =>
-      repairPostgres({ url, chainId, apply, lastPlan: await queue.lastPlan() }, dependencies),
+      repairPostgres(
+        { url, chainId, apply, lastPlan: await queue.lastPlan(), patienceMs: DATABASE_WAIT_MS },
+        dependencies,
+      ),
     );
   }
   return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });

@@ -84,13 +84,14 @@ export const readinessCodes = {
   },
   store_stalled: {
     severity: 'trouble',
-    cause: 'A write to the store has taken too long: the disk hangs, or the database holds it up.',
+    cause: 'A write to the store has taken too long: the disk hangs, or the database is still at work on it.',
     mend: 'Check the disk, or `pg_stat_activity`. SIGTERM still stops the daemon.',
   },
   database_unreachable: {
     severity: 'trouble',
-    cause: 'The database that holds the index (`store`) does not answer, or takes no writes.',
-    mend: 'Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
+    cause:
+      'The database that holds the index (`store`), or a pooler before it, does not answer, answers with an error, or takes no writes.',
+    mend: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
   },
   leader_lost: {
     severity: 'trouble',

@@ -218,14 +218,22 @@ describe('the store on PostgreSQL', () => {
     await store.close();
   });
 
-  it('says what to do when somebody has dropped its tables', async () => {
+  it('says what to do when its tables are gone, and goes on once they are back', async () => {
     const { url } = await postgres.home();
     const store = await begun(url);
-    await asAdmin(url, 'DROP SCHEMA flow_store CASCADE');
-    await expect(store.blockByHeight(10)).rejects.toMatchObject({
+    const reader = await postgres.open(url, { isReadOnly: true, create: false });
+    await asAdmin(url, 'ALTER SCHEMA flow_store RENAME TO elsewhere');
+    await expect(reader.blockByHeight(10)).rejects.toMatchObject({
       kind: 'not_a_store',
       message: expect.stringContaining('restore the database from a copy') as string,
     });
+    const reading = store.blockByHeight(10);
+    const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    await until(() => store.trouble()?.includes('restore the database from a copy') === true);
+    await asAdmin(url, 'ALTER SCHEMA elsewhere RENAME TO flow_store');
+    expect((await reading)?.block.id).toBe(at(10).block.id);
+    await commit;
+    await until(() => store.trouble() === undefined);
     await store.close();
   });
 

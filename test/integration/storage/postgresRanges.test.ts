@@ -70,6 +70,25 @@ describe('ranges of a store on PostgreSQL', () => {
       expect(rows).toEqual([{ next_height: '10' }]);
     }));
 
+  it('keep no spork of their own that the store has, however often it is read meanwhile', () =>
+    behindFaults(async (faults, store, url) => {
+      const run = await store.ranges.run({ from: 10, to: 19 });
+      let refused = 0;
+      faults.script = ({ text }) => {
+        if (!text.includes('SET next_height')) return undefined;
+        refused += 1;
+        return { code: 'XX000', message: 'not now' };
+      };
+      const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+      await expect.poll(() => refused).toBeGreaterThan(0);
+      await asAdmin(url, `INSERT INTO flow_store.plan VALUES (1, 20, 29, 'newest', true)`);
+      await expect.poll(() => store.ranges.plans(), { timeout: 10_000 }).toHaveLength(1);
+      faults.script = () => undefined;
+      await commit;
+      const { rows } = await asAdmin(url, 'SELECT sporks FROM flow_store.open_range');
+      expect(rows).toEqual([{ sporks: '[]' }]);
+    }));
+
   it('are rewound alone, down to nothing, and filled anew', async () => {
     const { url } = await postgres.home();
     const store = await begun(url, 30);

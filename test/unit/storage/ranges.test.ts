@@ -280,6 +280,26 @@ describe('a range', () => {
     expect([store.ranges.open(), store.ranges.plans(), store.coverage()]).toEqual([[], [], []]);
   });
 
+  it('keeps no spork of its own that the store has by now', async () => {
+    const store = await liveStore();
+    const sporkOf = () => ({ rootHeight: 11, sporkId: 'bb' });
+    const ownSporks = async (): Promise<unknown> => {
+      for await (const [, value] of store.entries()) {
+        const [, list] = /"sporks":(\[[^\]]*\])/.exec(Buffer.from(value).toString('latin1')) ?? [];
+        if (Buffer.from(value).includes('"next":') && list !== undefined) return JSON.parse(list) as unknown;
+      }
+      return 'no open range';
+    };
+    const run = await store.ranges.run({ from: 11, to: 20 });
+    await run.commit({ blocks: [chain[10]!], latestIndexedHeight: 11, spork: sporkOf() });
+    expect(await ownSporks()).toEqual([sporkOf()]);
+    const other = await store.ranges.run({ from: 31, to: 31 });
+    await other.commit({ blocks: [chain[30]!], latestIndexedHeight: 31, spork: sporkOf() });
+    expect(store.meta()?.sporks).toContainEqual(sporkOf());
+    await run.commit({ blocks: [chain[11]!], latestIndexedHeight: 12 });
+    expect(await ownSporks()).toEqual([]);
+  });
+
   it('says more of a spork that the store has, and of no other', async () => {
     const store = await open(await freshPath());
     const [first, second] = [FIRST, LIVE].map((rootHeight) => ({ rootHeight, sporkId: 'aa' }));

@@ -37,6 +37,8 @@ export class Connections {
   #pool: Pool;
   /** Those that are open and set up. */
   readonly #links = new Map<PoolClient, Link>();
+  /** Ends the wait of those who want a connection: a pool that ends forgets them. */
+  readonly #waiting = new Set<(error: Error) => void>();
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -71,12 +73,14 @@ export class Connections {
     if (old.ending) return;
     this.#pool = this.#newPool();
     void old.end();
+    this.#endWaits();
   }
 
   /** Also resolves when the database does not answer. */
   async end(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, END_TIMEOUT_MS)));
+    this.#endWaits();
     await Promise.race([this.#pool.end().catch(() => undefined), late]);
     clearTimeout(timer);
     for (const client of this.#links.keys()) void client.end();
@@ -86,7 +90,17 @@ export class Connections {
     const pool = this.#pool;
     const sinceMs = systemClock.monotonic();
     try {
-      return await pool.connect();
+      return await new Promise((resolve, reject) => {
+        this.#waiting.add(reject);
+        const take = (client: PoolClient): void => {
+          if (this.#waiting.has(reject)) resolve(client);
+          else client.release();
+        };
+        void pool
+          .connect()
+          .then(take, reject)
+          .finally(() => this.#waiting.delete(reject));
+      });
     } catch (error) {
       const { message } = asError(error);
       if (!message.includes('timeout')) throw this.#fault(error);
@@ -97,6 +111,11 @@ export class Connections {
         : `the database has not answered for ${seconds} s on a new connection`;
       throw this.#fault(new Error(words));
     }
+  }
+
+  #endWaits(): void {
+    for (const reject of this.#waiting) reject(new Error('its connections were closed'));
+    this.#waiting.clear();
   }
 
   async #begin(client: PoolClient): Promise<Link> {
@@ -144,8 +163,8 @@ export class Link implements Session {
   /** Makes its session what our statements need. */
   async begin(): Promise<void> {
     const text = setUp(this.#options.settings, this.#mark);
-    const results: unknown = await this.#asked('a new connection', () => this.#client.query(text));
-    this.#pid = (results as QueryResult<{ pid: number }>[]).at(-1)?.rows[0]?.pid;
+    const result: unknown = await this.#asked('a new connection', () => this.#client.query(text));
+    this.#pid = (result as QueryResult<{ pid: number }>[])[2]?.rows[0]?.pid;
   }
 
   /** False: a pooler has given the session to another of its clients. */
@@ -200,7 +219,10 @@ export class Link implements Session {
     });
     this.#silence = silence;
     try {
-      return await ask();
+      const answer = await ask();
+      // An answer that has ended without saying what was done is none.
+      if (isEmpty(answer)) throw new Error('it has ended its answer without one');
+      return answer;
     } catch (error) {
       const lastFault = this.#client instanceof QuietClient ? this.#client.lastFault : undefined;
       const why = error instanceof pg.DatabaseError ? error : (lastFault ?? error);
@@ -210,4 +232,8 @@ export class Link implements Session {
       this.#silence = undefined;
     }
   }
+}
+
+function isEmpty(answer: unknown): boolean {
+  return typeof answer === 'object' && answer !== null && 'command' in answer && answer.command === null;
 }

@@ -28,7 +28,7 @@ const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DIST
     (SELECT string_agg(concat_ws(' ', holder.pid, holder.application_name), ', ') FROM pg_stat_activity AS holder
       WHERE holder.pid = ANY (pg_blocking_pids(asked.pid))) AS holders
   FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
-  WHERE asked.pid = $1 AND asked.usename = current_user`;
+  WHERE asked.pid = $1 AND asked.usename = session_user`;
 
 /**
  * A statement whose answer is awaited. A network may swallow a connection without a word, and the server may take its time:
@@ -111,12 +111,14 @@ async function lookAt(
   const look = async (): Promise<Look | undefined> => (await client.query<Look>(LOOK, [pid])).rows[0];
   try {
     await client.connect();
+    // A role may take on another one, which sees and ends less.
+    await client.query('SET ROLE NONE');
     const first = await look();
     if (first === undefined || first.works) return first;
     await sleep(systemClock, RECEIVES_MS);
     const next = await look();
     if (next === undefined || next.works || next.mark !== first.mark) return next;
-    await client.query('SELECT pg_terminate_backend($1)', [pid]);
+    await client.query('SELECT pg_terminate_backend($1)', [pid]).catch(() => undefined);
     return undefined;
   } catch (error) {
     // A server that refuses the look is there.

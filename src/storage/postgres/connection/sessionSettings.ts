@@ -39,13 +39,14 @@ const NEEDED: Readonly<Record<string, string>> = {
 const MARK = 'flow_collection_indexer.session';
 
 /**
- * Sets up a new session, and tells the number of its server process. The first statement makes the names in the second
- * mean those of the server. A role that only reads by default may write; where the database or the server is read-only by
+ * Sets up a new session, and tells the number of its server process. The first two statements let the third one run, and
+ * make its names mean those of the server. A role that only reads by default may write; where the database or the server is read-only by
  * default, its host means it: the disk may be full.
  */
 export function setUp(own: Readonly<Record<string, string>>, mark: string): string {
   const values = Object.entries({ ...NEEDED, default_transaction_read_only: 'off', ...own });
-  return `SET search_path TO '';
+  return `SET statement_timeout TO 0;
+    SET search_path TO '';
     SELECT pg_backend_pid() AS pid, set_config('${MARK}', '${mark}', false), (
       SELECT count(set_config(name, value, false))
       FROM (VALUES ${values.map(([name, value]) => `('${name}', '${value}')`).join()}) AS needed (name, value)

@@ -2,7 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import { RangeLostError } from '../../port/RangeLostError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { bothSporks } from '../../records/book/changeBook.js';
+import { bothSporks, sporksBesides } from '../../records/book/changeBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
@@ -144,7 +144,7 @@ export class PostgresRange implements RangeStore {
     const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
     this.#sporks = await this.#line.commit(batch, {
       write: async (session, next) => {
-        const sporks = this.#ownOf(next.meta);
+        const sporks = sporksBesides(this.#deps.storeMeta().sporks, next.meta.sporks);
         if (isAtBorder) await checkBorders(session, this.#range, next.meta);
         this.#writeProgress(session, next.latestIndexedHeight, sporks);
         return sporks;
@@ -157,7 +157,8 @@ export class PostgresRange implements RangeStore {
     if (this.#isEnded) throw new RangeLostError(this.#deps.place);
     const published = await this.#line.commit(batch, {
       write: async (session, { meta }) => {
-        const result = await publish(session, this.#range, this.#ownOf(meta));
+        const own = sporksBesides(this.#deps.storeMeta().sporks, meta.sporks);
+        const result = await publish(session, this.#range, own);
         await this.#deps.hooks.publishing?.(session);
         return result;
       },
@@ -173,12 +174,6 @@ export class PostgresRange implements RangeStore {
       text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
       values: [this.#range.from, watermark + 1, JSON.stringify(sporks)],
     });
-  }
-
-  /** The sporks that the store does not have. */
-  #ownOf({ sporks }: StoreMeta): readonly SporkRecord[] {
-    const known = new Set(this.#deps.storeMeta().sporks);
-    return sporks.filter((spork) => !known.has(spork));
   }
 
   async #isCovered(session: Session): Promise<boolean> {

@@ -72,7 +72,7 @@ const SERVER = `SELECT current_setting('server_version') AS version,
   (SELECT count(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
   current_setting('max_connections')::integer AS max`;
 
-/** Changes nothing. Expected errors: `OperatorError` (the URL), `StorageError` (no answer, or the user is refused). */
+/** Changes nothing. Expected errors: `OperatorError` (the URL, a pooler without sessions), `StorageError` (no answer, or a refusal). */
 export async function surveyDatabase(
   options: { readonly url: string; readonly key: string },
   dependencies: { readonly clock: Clock },
@@ -83,6 +83,7 @@ export async function surveyDatabase(
     logger: silentLogger,
   });
   try {
+    await database.requireSessions();
     return await database.snapshot((session) => survey(session, { clock, place: database.place }));
   } finally {
     await database.close();

@@ -28,6 +28,8 @@ export interface PostgresRepairOptions extends Pick<RepairOptions, 'chainId' | '
   readonly url: string;
   /** Plan ids up to this one are in use: their jobs may still exist. Default: none. */
   readonly lastPlan?: number;
+  /** As `PostgresIndexStoreOptions.patienceMs`. */
+  readonly patienceMs?: number;
 }
 export type PostgresRepairDependencies = Omit<PostgresVerifyDependencies, 'onProgress'>;
 
@@ -41,11 +43,11 @@ export type PostgresRepairDependencies = Omit<PostgresVerifyDependencies, 'onPro
  * Expected errors: those of `verifyPostgres`; `StorageError` (`locked`: another process leads now; `corrupt`).
  */
 export async function repairPostgres(
-  { url, chainId, apply, lastPlan = 0 }: PostgresRepairOptions,
+  { url, chainId, apply, lastPlan = 0, patienceMs }: PostgresRepairOptions,
   dependencies: PostgresRepairDependencies,
 ): Promise<RepairReport> {
   const { signal } = dependencies;
-  const database = new PostgresDatabase(databasePlace(url), dependencies);
+  const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
     const fence = apply ? await takeFence(database) : undefined;

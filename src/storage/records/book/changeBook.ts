@@ -45,13 +45,12 @@ export function stateOfOpen({ live }: StoreBook, { record, line }: OpenState): S
 
 /** The open range after a commit. */
 export function openAfter(book: StoreBook, { record }: OpenState, state: StoreState): OpenState {
-  const known = new Set(book.live.meta.sporks);
   const { latestIndexedHeight, latestBlock, above, damaged } = state;
   return {
     record: {
       ...record,
       next: latestIndexedHeight + 1,
-      sporks: state.meta.sporks.filter((spork) => !known.has(spork)),
+      sporks: sporksBesides(book.live.meta.sporks, state.meta.sporks),
     },
     line: { latestIndexedHeight, latestBlock, above, damaged },
   };
@@ -88,6 +87,16 @@ export function withPublished(book: StoreBook, open: OpenState): StoreBook {
     live,
     published: touches ? published.slice(0, -1) : published,
   });
+}
+
+/** Those of `sporks` that `known` does not have, or has without their root's parent. */
+export function sporksBesides(
+  known: readonly SporkRecord[],
+  sporks: readonly SporkRecord[],
+): readonly SporkRecord[] {
+  const keyOf = (spork: SporkRecord): string => `${spork.rootHeight} ${spork.sporkId} ${spork.rootParentId}`;
+  const keys = new Set(known.map(keyOf));
+  return sporks.filter((spork) => !keys.has(keyOf(spork)));
 }
 
 /** All sporks, ascending; of two records of a spork, the one that knows its root's parent. */

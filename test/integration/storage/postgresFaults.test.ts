@@ -1,0 +1,426 @@
+import { randomBytes } from 'node:crypto';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { loadQueue } from '../../../src/ranges/index.js';
+import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+import { messageOf, TcpFaults } from '../../support/tcpFaults.js';
+import type { ScriptedAnswer } from '../../support/tcpFaults.js';
+
+const chain = makeChain(
+  10,
+  Array.from({ length: 400 }, (_, index) => [seededCollection(`of ${index}`, 1)]),
+);
+const at = (height: number) => chain[height - 10]!;
+
+/** Of every class that PostgreSQL has, of those that poolers make, and of none. */
+const KNOWN = [
+  ...['XX000', 'F0000', '0A000', '54000', '26000', 'P0001', '25P02', '72000', '42704', '42P05', '42P01'],
+  ...['08P01', '08006', '53300', '53100', '57P01', '57P02', '57P03', '57P04', '57P05', '57014', '40P01'],
+  ...['40001', '28000', '28P01', '42501', '3D000', '3F000', '25006', '25P03', '55P03', '55006', 'XX001'],
+  ...['XX002', '23505', '23503', '22012', '22P02', '01000', '00000', '02000', '42601', '58030', 'HV000'],
+];
+const SYMBOLS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ';
+
+/** Any five of them may be a code. */
+function anyCodes(count: number, seed: number): string[] {
+  const random = seededRandom(seed);
+  const symbol = (): string => SYMBOLS[Math.floor(random.next() * SYMBOLS.length)]!;
+  return Array.from({ length: count }, () => Array.from({ length: 5 }, symbol).join(''));
+}
+
+describe('whatever the database says', { timeout: 120_000 }, () => {
+  const postgres = usePostgres();
+  const dependencies = () => ({ clock: systemClock, logger: new RecordingLogger() });
+
+  const behind = async (url: string): Promise<TcpFaults> => {
+    const faults = await TcpFaults.before(url);
+    onTestFinished(async () => {
+      faults.script = () => undefined;
+      await postgres.now();
+      await faults.close();
+    });
+    return faults;
+  };
+
+  const surveyed = async (url: string): Promise<unknown> => {
+    const { surveyDatabase } = await loadPostgres();
+    return surveyDatabase({ url, key: 'store' }, { clock: systemClock });
+  };
+
+  const opening = async (url: string, how: { readonly waitMs?: number } = {}) => {
+    const { PostgresIndexStore } = await loadPostgres();
+    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, ...how }, dependencies()));
+  };
+
+  const failing = (running: Promise<unknown>): Promise<unknown> =>
+    running.then(
+      () => 'no error',
+      (error: unknown) => error,
+    );
+
+  it('is named with its code and its words, and is its own, for any code', async () => {
+    const { url } = await postgres.home();
+    const faults = await behind(url);
+    for (const kind of ['startup', 'statements'] as const) {
+      for (const code of [...KNOWN, ...anyCodes(200, 1)]) {
+        faults.script = (request) =>
+          request.kind === kind ? { code, message: `no luck with ${code}` } : undefined;
+        const error = await failing(surveyed(faults.url));
+        expect(error, code).toBeInstanceOf(DatabaseFault);
+        expect(error).toMatchObject({ exit: 'storage', code });
+        const { message } = error as Error;
+        expect(message).toContain(`(no luck with ${code} [SQLSTATE ${code}]). `);
+        expect(message).not.toMatch(/tries again|fault of the program/);
+      }
+    }
+  });
+
+  it.each<readonly [string, ScriptedAnswer]>([
+    ['an error without a code', { message: 'pooler error: no more room' }],
+    ['an error that ends the connection', { code: 'XX000', message: 'gone', severity: 'FATAL' }],
+    ['a way to sign in that nobody knows', { bytes: messageOf('R', Buffer.from([0, 0, 0, 99])) }],
+    ['bytes of another protocol', { bytes: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n') }],
+    ['a message that is cut short', { bytes: messageOf('T', Buffer.from([0, 9, 1])) }],
+    ['rows that nobody asked for', { bytes: messageOf('D', Buffer.from([0, 0])) }],
+    ['an answer without rows', { bytes: messageOf('Z', Buffer.from('I')) }],
+    ['noise', { bytes: randomBytes(2_000) }],
+  ])('is its own, where it is %s', async (_, answer) => {
+    const { url } = await postgres.home();
+    const faults = await behind(url);
+    for (const kind of ['startup', 'statements'] as const) {
+      let asked = 0;
+      faults.script = (request) => {
+        if (request.kind !== kind) return undefined;
+        asked += 1;
+        return answer;
+      };
+      const error = await failing(surveyed(faults.url));
+      expect(asked).toBeGreaterThan(0);
+      expect(error).toMatchObject({ exit: 'storage', name: 'StorageError' });
+    }
+    faults.script = () => undefined;
+    expect(await surveyed(faults.url)).toMatchObject({ isReplica: false });
+  });
+
+  it('is waited for at the start, for so long', async () => {
+    const { url } = await postgres.home();
+    const faults = await behind(url);
+    for (const code of ['XX000', '28P01', '42501', '3D000', 'F0000']) {
+      faults.script = ({ text }) =>
+        text.includes('schema_version') ? { code, message: 'not now' } : undefined;
+      const untilMs = systemClock.monotonic() + 500;
+      await expect(opening(faults.url, { waitMs: 500 })).rejects.toMatchObject({ exit: 'storage', code });
+      expect(systemClock.monotonic()).toBeGreaterThan(untilMs - 450);
+      let refused = 0;
+      faults.script = ({ text }) => {
+        if (!text.includes('schema_version') || refused === 2) return undefined;
+        refused += 1;
+        return { code, message: 'not now' };
+      };
+      const store = await opening(faults.url, { waitMs: 20_000 });
+      expect(store.trouble()).toBeUndefined();
+      expect(refused).toBe(2);
+      await store.close();
+    }
+  });
+
+  describe('never ends a process that', () => {
+    /** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
+    const throughAll = async (
+      faults: TcpFaults,
+      trouble: () => string | undefined,
+      codes: readonly string[],
+      during: (code: string) => Promise<() => Promise<void>>,
+    ) => {
+      for (const code of codes) {
+        faults.script = ({ kind }) =>
+          kind === 'statements' ? { code, message: `refused as ${code}` } : undefined;
+        const after = await during(code);
+        await until(() => trouble()?.includes(`refused as ${code} [SQLSTATE ${code}]`) === true);
+        faults.script = () => undefined;
+        await after();
+        await until(() => trouble() === undefined);
+      }
+    };
+
+    it('leads: what it writes is written later', async () => {
+      const { url } = await postgres.home();
+      const faults = await behind(url);
+      const store = await postgres.open(faults.url);
+      await store.initialise(metaFrom(10));
+      let height = 9;
+      const next = () => {
+        height += 1;
+        return store.commit({ blocks: [at(height)], latestIndexedHeight: height });
+      };
+      await next();
+      await throughAll(
+        faults,
+        () => store.trouble(),
+        [...KNOWN, ...anyCodes(20, 2)],
+        () => {
+          const committed = next();
+          return Promise.resolve(() => committed);
+        },
+      );
+      const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
+      expect(rows).toEqual([{ count: height - 9 }]);
+    });
+
+    it('follows: it learns later', async () => {
+      const { url } = await postgres.home();
+      const faults = await behind(url);
+      const leader = await postgres.open(url);
+      await leader.initialise(metaFrom(10));
+      const follower = await postgres.open(faults.url, { isFollower: true });
+      let height = 9;
+      await throughAll(
+        faults,
+        () => follower.trouble(),
+        [...KNOWN, ...anyCodes(20, 3)],
+        async () => {
+          height += 1;
+          await leader.commit({ blocks: [at(height)], latestIndexedHeight: height });
+          return () => until(() => follower.latestIndexedHeight() === height);
+        },
+      );
+    });
+
+    it('reads: callers are told that the database does not give it', async () => {
+      const { url } = await postgres.home();
+      const faults = await behind(url);
+      const store = await postgres.open(url);
+      await store.initialise(metaFrom(10));
+      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      const { PostgresReplica } = await loadPostgres();
+      const replica = await postgres.later(Promise.resolve(PostgresReplica.open({ url: faults.url })));
+      replica.show({
+        ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
+        ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage() },
+      });
+      for (const code of [...KNOWN, ...anyCodes(40, 4)]) {
+        faults.script = () => ({ code, message: 'refused' });
+        expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
+        faults.script = () => undefined;
+        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+      }
+    });
+
+    it('works with others: it takes its place again', async () => {
+      const { url } = await postgres.home();
+      await postgres.open(url);
+      const faults = await behind(url);
+      const { SharedQueue } = await loadQueue();
+      const queue = await postgres.later(
+        SharedQueue.open(
+          { url: faults.url, roles: ['live'], waitMs: 20_000 },
+          { ...dependencies(), random: seededRandom(1) },
+        ),
+      );
+      await throughAll(
+        faults,
+        () => queue.trouble(),
+        ['XX000', '42501', 'F0000', '26000', '23505'],
+        () => {
+          const leading = queue.leadership()!.lead(AbortSignal.timeout(60_000));
+          return Promise.resolve(async () => {
+            const term = await leading;
+            expect(term).toBeDefined();
+            await term?.release();
+          });
+        },
+      );
+      expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
+    });
+
+    it('works with others: it begins once its tables can be made', async () => {
+      const { url } = await postgres.home();
+      await postgres.open(url);
+      const faults = await behind(url);
+      const { SharedQueue } = await loadQueue();
+      let refused = 0;
+      faults.script = ({ text }) => {
+        if (!/flow_jobs|flow_store\.worker/.test(text) || refused === 6) return undefined;
+        refused += 1;
+        return { code: ['XX000', '0A000', '42501'][refused % 3]!, message: 'not now' };
+      };
+      const parts = { ...dependencies(), random: seededRandom(1) };
+      const options = { url: faults.url, roles: ['live'], waitMs: 60_000 };
+      const queue = await postgres.later(SharedQueue.open(options, parts));
+      expect(refused).toBe(6);
+      expect(queue.trouble()).toBeUndefined();
+      faults.script = ({ kind }) =>
+        kind === 'statements' ? { code: 'XX000', message: 'not now' } : undefined;
+      const late = SharedQueue.open({ ...options, waitMs: 500 }, parts);
+      await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
+    });
+  });
+
+  it('is told to a command after some patience', async () => {
+    const { url } = await postgres.home();
+    const faults = await behind(url);
+    const { PostgresIndexStore } = await loadPostgres();
+    const options = { url: faults.url, chainId: TEST_CHAIN, patienceMs: 400 };
+    const store = await postgres.later(PostgresIndexStore.open(options, dependencies()));
+    faults.script = ({ kind }) => (kind === 'statements' ? { code: '42501', message: 'no' } : undefined);
+    await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
+  });
+
+  it('is said where a connection learnt of it while nothing was asked', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(10));
+    const { PostgresDatabase, databasePlace } = await loadPostgres();
+    const database = new PostgresDatabase(databasePlace(url), dependencies());
+    onTestFinished(() => database.close());
+    const ended = database.transaction(async (session) => {
+      const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
+      await asAdmin(url, 'SELECT pg_terminate_backend($1)', [rows[0]?.pid]);
+      await until(async () => {
+        const left = await asAdmin(url, 'SELECT FROM pg_stat_activity WHERE pid = $1', [rows[0]?.pid]);
+        return left.rowCount === 0;
+      });
+      await session.query({ text: 'SELECT 1' });
+    });
+    await expect(ended).rejects.toMatchObject({ code: '57P01' });
+  });
+
+  it('does not count as written where the server has undone it', async () => {
+    const { url } = await postgres.home();
+    const { PostgresDatabase, databasePlace } = await loadPostgres();
+    const database = new PostgresDatabase(databasePlace(url), dependencies());
+    onTestFinished(() => database.close());
+    const undone = database.transaction(async (session) => {
+      await session.query({ text: 'SELECT 1 / 0' }).catch(() => undefined);
+    });
+    await expect(undone).rejects.toBeInstanceOf(DatabaseFault);
+  });
+
+  describe('and where it says nothing any more', () => {
+    /** The connections fall silent while a block is written; new ones are as `how` has it. */
+    const silenced = async (how: 'silence' | 'freeze') => {
+      const { url } = await postgres.home();
+      const faults = await behind(url);
+      const store = await postgres.open(faults.url);
+      await store.initialise(metaFrom(10));
+      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      faults[how]();
+      const silentAtMs = systemClock.monotonic();
+      return { faults, silentAtMs, store, url };
+    };
+    const SILENCE = /the database has not answered for \d+ s on /;
+
+    it('on the connections that stand, goes on over new ones within 15 s', async () => {
+      const { silentAtMs, store } = await silenced('silence');
+      const reading = store.blockByHeight(10);
+      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      expect((await reading)?.block.id).toBe(at(10).block.id);
+      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+    });
+
+    it('at all, is named as silent within 10 s, and goes on as soon as it speaks', async () => {
+      const { faults, silentAtMs, store } = await silenced('freeze');
+      const written = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      await until(() => SILENCE.test(store.trouble() ?? ''));
+      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(10_000);
+      expect(store.trouble()).not.toContain('pg_stat_activity');
+      faults.thaw();
+      await written;
+      await until(() => store.trouble() === undefined);
+    });
+
+    it('in the middle of rows, leaves no lock behind', async () => {
+      const { url } = await postgres.home();
+      const faults = await behind(url);
+      const store = await postgres.open(faults.url);
+      await store.initialise(metaFrom(10));
+      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      // The first statements arrive, and lock the row of the leader; the rows do not.
+      faults.withholdRest('UPDATE flow_store.store');
+      const silentAtMs = systemClock.monotonic();
+      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      expect(faults.cuts).toBe(1);
+      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+    });
+
+    it('to the queue, is noticed too', async () => {
+      const { url } = await postgres.home();
+      await postgres.open(url);
+      const faults = await behind(url);
+      const { SharedQueue } = await loadQueue();
+      const options = { url: faults.url, roles: ['live'] };
+      const parts = { ...dependencies(), random: seededRandom(1) };
+      const queue = await postgres.later(SharedQueue.open(options, parts));
+      faults.silence();
+      const silentAtMs = systemClock.monotonic();
+      const term = await queue.leadership()!.lead(AbortSignal.timeout(60_000));
+      expect(term).toBeDefined();
+      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+      faults.freeze();
+      await until(() => SILENCE.test(queue.trouble() ?? ''));
+      faults.thaw();
+      await until(() => queue.trouble() === undefined);
+    });
+
+    it('because it is at work, is given its time', async () => {
+      const { url } = await postgres.home();
+      const { PostgresDatabase, databasePlace } = await loadPostgres();
+      const database = new PostgresDatabase(databasePlace(url), dependencies());
+      onTestFinished(() => database.close());
+      const slow = database.transaction((session) => session.query({ text: 'SELECT pg_sleep(9)' }));
+      const heard: (string | undefined)[] = [];
+      const listening = setInterval(() => heard.push(database.trouble()), 50);
+      expect((await slow).rowCount).toBe(1);
+      clearInterval(listening);
+      expect(heard.filter((words) => words !== undefined)).toEqual([]);
+    });
+
+    it('because somebody has locked what it needs, names who', async () => {
+      const { url } = await postgres.home();
+      const store = await postgres.open(url);
+      await store.initialise(metaFrom(10));
+      const locking = await lockedStore(url);
+      const written = store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      await until(() =>
+        new RegExp(`waits for a lock that process ${locking.pid} .*holds`).test(store.trouble() ?? ''),
+      );
+      await locking.release();
+      await written;
+      await until(() => store.trouble() === undefined);
+    });
+  });
+
+  /** Keeps everybody from writing the live range. */
+  async function lockedStore(url: string): Promise<{ readonly pid: number; release(): Promise<void> }> {
+    const { PostgresDatabase, databasePlace } = await loadPostgres();
+    const database = new PostgresDatabase(databasePlace(url), dependencies());
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    let begun = (_pid: number): void => undefined;
+    const locked = new Promise<number>((resolve) => (begun = resolve));
+    const holding = database.transaction(async (session) => {
+      await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
+      const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
+      begun(rows[0]!.pid);
+      await released;
+    });
+    onTestFinished(() => database.close());
+    const pid = await locked;
+    return {
+      pid,
+      release: async () => {
+        release();
+        await holding;
+      },
+    };
+  }
+});
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
+}

@@ -1,0 +1,183 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { loadQueue, migrateStore, storedSource } from '../../../src/ranges/index.js';
+import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
+import type { IndexStore } from '../../../src/storage/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { fill } from '../../support/ranges.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { usePostgres } from '../../support/storeKinds.js';
+
+const chain = makeChain(
+  10,
+  Array.from({ length: 30 }, (_, index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]),
+);
+
+/** What a role, or the role in one database, may have as its default, to the harm of a program that relies on another. */
+const HOSTILE: readonly (readonly [name: string, value: string])[] = [
+  ['standard_conforming_strings', 'off'],
+  ['backslash_quote', 'off'],
+  ['transform_null_equals', 'on'],
+  ['array_nulls', 'off'],
+  ['client_encoding', 'LATIN1'],
+  ['quote_all_identifiers', 'on'],
+  ['check_function_bodies', 'off'],
+  ['plpgsql.extra_errors', 'all'],
+  ['search_path', 'evil, pg_catalog, nowhere'],
+  ['DateStyle', 'German, DMY'],
+  ['IntervalStyle', 'iso_8601'],
+  ['TimeZone', 'Asia/Kathmandu'],
+  ['bytea_output', 'escape'],
+  ['extra_float_digits', '-15'],
+  ['synchronous_commit', 'off'],
+  ['default_transaction_isolation', 'serializable'],
+  ['default_transaction_deferrable', 'on'],
+  ['default_transaction_read_only', 'on'],
+  ['row_security', 'on'],
+  ['statement_timeout', '20'],
+  ['lock_timeout', '1'],
+  ['idle_in_transaction_session_timeout', '1'],
+  ['idle_session_timeout', '700'],
+  ['client_min_messages', 'debug5'],
+];
+
+describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
+  const postgres = usePostgres();
+  const parts = () => ({ clock: systemClock, logger: new RecordingLogger(), random: seededRandom(1) });
+
+  /** A database, and a role of its own with these defaults. */
+  const home = async (settings: typeof HOSTILE) => {
+    const { url } = await postgres.home();
+    const role = `odd_${Math.random().toString(36).slice(2)}`;
+    const its = new URL(url);
+    its.username = role;
+    const database = its.pathname.slice(1);
+    const defaults = settings.map(([name, value]) => {
+      const list = name === 'search_path' ? value : `'${value}'`;
+      return `ALTER ROLE ${role} SET ${name} = ${list};`;
+    });
+    await asAdmin(
+      url,
+      `CREATE ROLE ${role} LOGIN; GRANT ALL ON DATABASE ${database} TO ${role}; ${defaults.join(' ')}
+        CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO ${role};
+        CREATE TABLE evil.pg_settings (name text, source text);
+        CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL';
+        CREATE FUNCTION evil.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL';
+        CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE sql AS $$ SELECT 'epoch'::timestamptz $$`,
+    );
+    onTestFinished(async () => {
+      await postgres.now();
+      await asAdmin(url, `DROP OWNED BY ${role} CASCADE; DROP ROLE ${role}`);
+    });
+    return { url, its: its.href };
+  };
+
+  /** Fills a store as a daemon does, with history, plans and jobs. */
+  const index = async (its: string): Promise<IndexStore> => {
+    const store = await postgres.open(its);
+    await store.initialise(metaFrom(30));
+    await store.commit({ blocks: chain.slice(20, 29), latestIndexedHeight: 38 });
+    const { SharedQueue } = await loadQueue();
+    const queue = await postgres.later(SharedQueue.open({ url: its, roles: ['live', 'backfill'] }, parts()));
+    const term = await queue.leadership()!.lead(AbortSignal.timeout(20_000));
+    expect(term).toBeDefined();
+    const served = { borders: () => [], served: () => [{ from: 0, to: 1_000 }] };
+    const source = queue.source({ maxRangeHeights: 5 }, { book: sharedRangesOf(store)!, chain: served });
+    await source.plan({ from: 10, to: 19, order: 'oldest' });
+    for (let at = 0; at < 2; at += 1) {
+      const job = await source.next(AbortSignal.timeout(20_000));
+      const { from, to } = job!.range;
+      await job!.store.commit({ blocks: chain.slice(from - 10, to - 9), latestIndexedHeight: to });
+      await job!.succeed();
+    }
+    await fill(store, chain, { from: 21, to: 25 });
+    return store;
+  };
+
+  /** Every row of ours, as a session with the server's own defaults shows it. */
+  const digest = async (url: string): Promise<unknown> => {
+    const found: unknown[] = [];
+    for (const table of ['block', 'body', 'collection', 'transaction', 'account_transaction', 'script']) {
+      const { rows } = await asAdmin(
+        url,
+        `SELECT count(*), md5(string_agg(data::text, ';' ORDER BY data::text)) FROM flow_store.${table} AS data`,
+      );
+      found.push([table, rows]);
+    }
+    const { rows } = await asAdmin(url, 'SELECT * FROM flow.coverage ORDER BY from_height');
+    return [...found, rows];
+  };
+
+  const contents = async (store: IndexStore): Promise<unknown> =>
+    Promise.all(
+      [10, 19, 23, 30, 38].map(async (height) => [
+        await store.blockByHeight(height),
+        await store.collectionsByHeight(height),
+      ]),
+    );
+
+  let plain: Promise<{ readonly rows: unknown; readonly read: unknown }> | undefined;
+  /** What a role without any defaults makes of it. */
+  const expected = () =>
+    (plain ??= (async () => {
+      const { url, its } = await home([]);
+      const store = await index(its);
+      return { rows: await digest(url), read: await contents(store) };
+    })());
+
+  const isVerified = async (url: string): Promise<void> => {
+    const { verifyPostgres } = await loadPostgres();
+    expect(await verifyPostgres({ url, chainId: TEST_CHAIN }, parts())).toMatchObject({ damageCount: 0 });
+  };
+
+  it.each(HOSTILE)('the bytes are the same, and %s is not %s', async (name, value) => {
+    const { rows, read } = await expected();
+    const { url, its } = await home([[name, value]]);
+    const store = await index(its);
+    expect(await digest(url)).toEqual(rows);
+    expect(await contents(store)).toEqual(read);
+    await isVerified(its);
+    const { databasePlace, PostgresDatabase } = await loadPostgres();
+    const database = new PostgresDatabase(databasePlace(its), parts());
+    onTestFinished(() => database.close());
+    const asked = { text: `SELECT current_setting('${name}') AS now` };
+    const shown = [
+      await database.query<{ now: string }>(asked),
+      await database.transaction((session) => session.query<{ now: string }>(asked)),
+    ];
+    for (const each of shown) expect(each.rows[0]?.now).not.toBe(value);
+  });
+
+  it('the bytes are the same with all of them at once, while nothing is asked, and in a copy', async () => {
+    const { rows, read } = await expected();
+    const { url, its } = await home(HOSTILE);
+    const store = await index(its);
+    expect(await digest(url)).toEqual(rows);
+    // Longer than any of these settings lets a session rest.
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect(await contents(store)).toEqual(read);
+    await isVerified(its);
+    const copy = await home(HOSTILE);
+    const target = await postgres.open(copy.its);
+    const { signal } = new AbortController();
+    await migrateStore({ source: storedSource(store), target, signal, onProgress: () => undefined });
+    expect(await digest(copy.url)).toEqual(rows);
+  });
+
+  it('rows that a policy hides are an error, not a hole', async () => {
+    const { url, its } = await home([['row_security', 'on']]);
+    const store = await index(its);
+    await asAdmin(
+      url,
+      `ALTER TABLE flow_store.block ENABLE ROW LEVEL SECURITY; ALTER TABLE flow_store.block FORCE ROW LEVEL SECURITY`,
+    );
+    const reader = await postgres
+      .open(its, { isReadOnly: true, create: false })
+      .catch((error: unknown) => error);
+    expect(reader).toMatchObject({ exit: 'storage', code: '42501' });
+    await asAdmin(url, 'ALTER TABLE flow_store.block DISABLE ROW LEVEL SECURITY');
+    expect((await store.blockByHeight(30))?.block.height).toBe(30);
+  });
+});
