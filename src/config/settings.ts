@@ -282,6 +282,11 @@ export const daemonSettings = {
     default: 512,
     isReloadable: true,
   }),
+  'api.keepAliveMs': setting({
+    doc: 'How long an HTTP connection of a caller may stay open between two requests, in milliseconds. Keep it above the idle time of a balancer in front, which may otherwise send a request just as the daemon hangs up (docs/operations.md, Behind a proxy or balancer).',
+    format: integer(1_000, 3_600_000),
+    default: 75_000,
+  }),
   'api.tls.certificateFile': setting({
     doc: 'Certificate of both ports of the read API, in PEM, followed by its chain; with it, they accept only TLS. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
     format: file,
