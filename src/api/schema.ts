@@ -86,6 +86,6 @@ export const bytes: Schema<string> = { type: 'string', contentEncoding: 'base64'
 export const decimal: Schema<string> = { type: 'string', pattern: '^[0-9]+$' };
 export const time: Schema<string> = { type: 'string', format: 'date-time' };
 /** A path of Flow's REST interface. */
-export const link: Schema<string> = { type: 'string', pattern: '^/v1/' };
+export const link: Schema<string> = { type: 'string', pattern: '/v1/' };
 /** Path under which a document links to itself. */
 export const selfLink = object({ _self: link });

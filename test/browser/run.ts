@@ -11,6 +11,7 @@ import { docs } from './docs.js';
 import { fed } from './fedScene.js';
 import { full } from './fullScene.js';
 import { guarded } from './guardedScene.js';
+import { prefix } from './prefixScene.js';
 import { scenes } from './statusScenes.js';
 import { stayingScenes } from './stayingScenes.js';
 import { workers } from './workersScene.js';
@@ -20,7 +21,7 @@ const { values } = scriptOptions({
   options: { screenshots: { type: 'string' }, only: { type: 'string' }, list: { type: 'boolean' } },
 });
 
-const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, workers, guarded, fed, full };
+const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, workers, guarded, prefix, fed, full };
 
 if (values.list === true) process.stdout.write(`${Object.keys(all).join('\n')}\n`);
 else await play();

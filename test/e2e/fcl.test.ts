@@ -55,7 +55,13 @@ describe('a program with FCL that knows the address of the daemon alone', () => 
     const program = fclProgram(daemon, 'watch');
     expect(await program.exited, program.stdout + program.stderr).toBe(0);
     expect(program.stdout).toContain(`alive at ${TOP}\n`);
-    expect(program.stdout).toMatch(/rejected: Failed to subscribe to topic transaction_statuses/);
-    expect(program.stdout).toContain('api.forwardRest');
+    for (const [what, topic] of [
+      ['alone', 'transaction_statuses'],
+      ['rejected', 'transaction_statuses'],
+      ['refused', 'events'],
+    ])
+      expect(program.stdout).toMatch(
+        new RegExp(`^${what}: Failed to subscribe to topic ${topic}: .*set its api\\.forwardRest`, 'm'),
+      );
   });
 });

@@ -38,7 +38,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
       ...{ userAgent: 'test/1', maxMessageBytes: 1024 * 1024, logLevel: 'info' },
       api: {
         ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward, forwardRest: undefined },
-        ...{ corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
+        ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
       },
     },
     {
@@ -189,7 +189,7 @@ describe('a reader thread', () => {
         ...{ userAgent: 'test/1', maxMessageBytes: 1, logLevel: 'info' },
         api: {
           ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward: false, forwardRest: undefined },
-          ...{ corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
+          ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
         },
       },
       {

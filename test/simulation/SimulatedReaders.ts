@@ -97,7 +97,7 @@ export class SimulatedReaders {
         ...{ logLevel: 'silent' },
         api: {
           ...{ host: '', port: 0, grpcPort: 'off', forward: false, forwardRest: undefined },
-          ...{ corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
+          ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
         },
       },
       {

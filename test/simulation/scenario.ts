@@ -138,6 +138,7 @@ function configOf(
       forwardRest: undefined,
       corsOrigins: [],
       maxConnections: 512,
+      keepAliveMs: 75_000,
       ratePerSecondPerAddress: 0,
       tls: { certificateFile: undefined, keyFile: undefined, clientCaFile: undefined },
       tokensFile: undefined,

@@ -17,6 +17,11 @@ if (mode === 'once') {
     process.exit(0);
   });
 } else {
+  // FCL tells whoever waits for the same transaction again in its own words alone.
+  const alone = await tx(transactionId.replace(/^../, '00'))
+    .onceSealed()
+    .catch((error) => error);
+  say(`alone: ${alone.message}`);
   tx(transactionId).subscribe((status) => say(`status ${status.status}`));
   events(EVENT).subscribe(() => say('event'));
   const rejected = await tx(transactionId)

@@ -35,8 +35,8 @@ import { boundHandshakes, tcpListener } from './tcpListener.js';
 const MAX_STREAMS_PER_CONNECTION = 100;
 /** For a connection without a call; clients reconnect by themselves. */
 const MAX_CONNECTION_IDLE_MS = 300_000;
-/** How often a caller is pinged, and how long it has to respond. */
-const KEEPALIVE_MS = 60_000;
+/** How often a caller is pinged: sooner than balancers, which wait for 60 s, drop a quiet connection. And how long it has to respond. */
+const KEEPALIVE_MS = 30_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
 export interface GrpcServerOptions extends GuardOptions {

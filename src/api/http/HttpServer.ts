@@ -18,8 +18,10 @@ import { fastifyServer } from './fastifyServer.js';
 import { refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
 import { ResponseWriter } from './responses/ResponseWriter.js';
 import { beginStream } from './responses/streamedResponse.js';
-import { JSON_TYPE } from './types.js';
-import type { HttpRoute, HttpRoutes, WebSocketRoute } from './types.js';
+import { entityTag } from './responses/cacheHeaders.js';
+import { linksBelow, prefixOf, rootFrom } from './prefix.js';
+import { costOf, JSON_TYPE } from './types.js';
+import type { HttpResponse, HttpRoute, HttpRoutes, StreamingResponse, WebSocketRoute } from './types.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
 
 /** Concurrent requests, including those that wait. */
@@ -43,6 +45,8 @@ export interface HttpServerOptions extends GuardOptions {
   readonly requestTimeoutMs?: number;
   /** For a connection on which nothing moves. Default: 60 s. */
   readonly connectionTimeoutMs?: number;
+  /** For a connection between two requests. Default: 75 s. */
+  readonly keepAliveMs?: number;
   /** Total of large responses that callers have not taken yet. Default: 256 MiB. */
   readonly maxHeldBytes?: number;
 }
@@ -160,7 +164,8 @@ export class HttpServer {
     this.#app.setErrorHandler((error, request, reply) => {
       if (this.#admission.isForwardable(request) && isElsewhere(error) && this.#guard.mayForward(request)) {
         reply.hijack();
-        forwarding?.pass(request.raw, reply.raw, error.reason === 'not_served' ? undefined : error);
+        const own = error.reason === 'not_served' ? undefined : error;
+        forwarding?.pass(request.raw, reply.raw, { own, isPrivate: this.#guard.isOn });
         return reply;
       }
       const refusal = this.#explain(error);
@@ -177,7 +182,7 @@ export class HttpServer {
       this.#count(request, reply);
       if (!this.#admission.admit(request, reply)) return;
       // Before the body is read.
-      forwarding?.pass(request.raw, reply.raw);
+      forwarding?.pass(request.raw, reply.raw, { isPrivate: this.#guard.isOn });
       reply.hijack();
     });
     this.#app.setNotFoundHandler((request) => {
@@ -187,7 +192,8 @@ export class HttpServer {
     for (const route of routes) this.#addRoute(route);
   }
 
-  #addRoute({ path, handle, isBulk = false }: HttpRoute): void {
+  #addRoute(route: HttpRoute): void {
+    const { path, handle, isBulk = false } = route;
     this.#app.route({
       // Node.js omits the body of a response to HEAD.
       method: ['GET', 'HEAD'],
@@ -200,13 +206,19 @@ export class HttpServer {
         const serve = async () => {
           // The caller hung up while it waited.
           if (request.raw.socket.destroyed) return undefined;
-          const response = await handle({
+          const prefix = prefixOf(request.headers);
+          const handled = await handle({
             params: request.params as Readonly<Record<string, string>>,
             query: request.query as Query,
             headers: request.headers,
+            root: rootFrom(request.url, prefix),
             remoteAddress: request.raw.socket.remoteAddress,
           });
-          if (!('stream' in response)) return this.#writer.write(response, request, reply);
+          const response = below(prefix, handled);
+          if (!('stream' in response)) {
+            const isPrivate = this.#guard.covers(costOf(route));
+            return this.#writer.write(response, request, reply, { isPrivate });
+          }
           beginStream(response, request, reply, (reason) => this.#explain(reason));
           return undefined;
         };
@@ -241,4 +253,16 @@ export class HttpServer {
   #explain(error: unknown): ApiError {
     return refusedByRouter(error) ?? this.#lifecycle.explain(error);
   }
+}
+
+/** The response for callers who reach this server below a prefix: its links have it too. */
+function below(prefix: string, response: HttpResponse | StreamingResponse): HttpResponse | StreamingResponse {
+  if (prefix === '' || !('build' in response)) return response;
+  const { build, headers, validity } = response;
+  return {
+    ...response,
+    build: () => linksBelow(prefix, build()),
+    headers: { ...headers, vary: 'x-forwarded-prefix' },
+    ...(validity === undefined ? {} : { validity: { ...validity, tag: entityTag(validity.tag, prefix) } }),
+  };
 }

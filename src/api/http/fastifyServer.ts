@@ -20,8 +20,8 @@ const REQUEST_TIMEOUT_MS = 15_000;
 const LATE_REQUESTS_EVERY_MS = 1_000;
 /** For a connection on which nothing moves. */
 const CONNECTION_TIMEOUT_MS = 60_000;
-/** For a connection between two requests. */
-const KEEP_ALIVE_TIMEOUT_MS = 30_000;
+/** For a connection between two requests: longer than the idle time of most balancers, which is 60 s. */
+const KEEP_ALIVE_MS = 75_000;
 
 /** Fastify's own compilers take 40 ms to load, and no route has a schema to compile. */
 const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
@@ -38,16 +38,19 @@ export function fastifyServer(
     readonly requestTimeoutMs?: number | undefined;
     /** For a connection on which nothing moves. Default: CONNECTION_TIMEOUT_MS. */
     readonly connectionTimeoutMs?: number | undefined;
+    /** For a connection between two requests. Default: KEEP_ALIVE_MS. */
+    readonly keepAliveMs?: number | undefined;
   },
   refuse: (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void,
 ): FastifyInstance {
   const { tls, requestTimeoutMs = REQUEST_TIMEOUT_MS, connectionTimeoutMs = CONNECTION_TIMEOUT_MS } = options;
+  const { keepAliveMs = KEEP_ALIVE_MS } = options;
   const limits = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: requestTimeoutMs,
     connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
   };
-  const timeouts = { requestTimeout: requestTimeoutMs, keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS };
+  const timeouts = { requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveMs };
   return fastify({
     logger: false,
     schemaController: { compilersFactory: NO_COMPILERS },

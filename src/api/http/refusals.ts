@@ -82,6 +82,7 @@ export function refuseClient(error: Error & { readonly code?: string }, socket: 
       `HTTP/1.1 ${refusal.code} ${STATUS_CODES[refusal.code]}`,
       `Content-Type: ${JSON_TYPE}`,
       `Content-Length: ${Buffer.byteLength(body)}`,
+      'Cache-Control: no-store',
       'Connection: close',
       '',
       body,

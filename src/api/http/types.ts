@@ -10,6 +10,8 @@ export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly headers: IncomingHttpHeaders;
+  /** A reference to the root of the server from the requested URL: relative, or with the prefix that a proxy told. */
+  readonly root: string;
   /** Address of the caller, or of the proxy in front of it; `undefined` once it has hung up. */
   readonly remoteAddress: string | undefined;
 }
@@ -111,8 +113,15 @@ export interface WebSocketRoute {
 /** Passes requests on to another server. */
 export interface RequestForwarding {
   takes(method: string, url: string): boolean;
-  /** Serves the request. Where `own` is given, the caller gets it unless the other server succeeds. */
-  pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void;
+  /**
+   * Serves the request. Where `own` is given, the caller gets it unless the other server succeeds. `isPrivate`: callers had to
+   * say who they are.
+   */
+  pass(
+    request: IncomingMessage,
+    response: ServerResponse,
+    how: { readonly own?: ApiError | undefined; readonly isPrivate: boolean },
+  ): void;
   close(): void;
 }
 

@@ -1,21 +1,33 @@
 /**
- * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into
- * objects, arrays are passed through (`header.id`, `transactions.payer`). A path that leads nowhere selects nothing.
+ * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into objects,
+ * arrays are passed through (`header.id`, `transactions.payer`). Objects and arrays of which nothing is left are left out
+ * with their names, and an array of which one item is left without anything is empty as a whole.
  */
 export function selectFields(value: unknown, paths: readonly string[]): unknown {
-  if (Array.isArray(value)) return value.map((item: unknown) => selectFields(item, paths));
-  if (typeof value !== 'object' || value === null) return value;
+  return Array.isArray(value) ? selectItems(value, paths) : selectIn(value, paths);
+}
+
+function selectItems(items: readonly unknown[], paths: readonly string[]): readonly unknown[] {
+  const selected = items.map((item) => selectFields(item, paths));
+  return selected.some(isNothing) ? [] : selected;
+}
+
+/** `undefined`: not an object. */
+function selectIn(value: unknown, paths: readonly string[]): object | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
   const kept: [string, unknown][] = [];
   for (const [key, field] of Object.entries(value)) {
     if (paths.includes(key)) {
       kept.push([key, field]);
       continue;
     }
-    const below = paths
-      .filter((path) => path.startsWith(`${key}.`))
-      .map((path) => path.slice(key.length + 1));
-    if (below.length > 0 && typeof field === 'object' && field !== null)
-      kept.push([key, selectFields(field, below)]);
+    const below = paths.flatMap((path) => (path.startsWith(`${key}.`) ? [path.slice(key.length + 1)] : []));
+    const selected = selectFields(field, below);
+    if (!isNothing(selected)) kept.push([key, selected]);
   }
   return Object.fromEntries(kept);
+}
+
+function isNothing(value: unknown): boolean {
+  return value === undefined || (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
 }

@@ -42,7 +42,8 @@ export function openApiDocument(
       description:
         'Blocks, collections and transactions of a Flow chain, complete and verified, in the shapes of Flow’s REST interface. Execution results, events and accounts are not indexed. With select, a response has fewer fields than its schema.',
     },
-    servers: [{ url: '/' }],
+    // Relative to the address of the document, so that it also holds behind a proxy with a path prefix.
+    servers: [{ url: './' }],
     paths: withoutTargets(paths, schemas) as typeof paths,
     components: { schemas, ...(routes.some(needsToken) ? { securitySchemes: { [BEARER]: bearer } } : {}) },
   };

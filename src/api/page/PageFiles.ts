@@ -6,8 +6,8 @@ import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
 import { styleSheet } from './styleSheet.js';
 
-/** The path below which the files are served. */
-export const FILES_PATH = '/page/';
+/** Where the files are served, from the root of the server. */
+export const FILES_FOLDER = 'page/';
 export const STYLE_FILE = 'style.css';
 /** The script of the page with its library, where the build puts it. */
 export const SCRIPT_FILE = 'page.js';
@@ -29,7 +29,7 @@ export class PageFiles {
   response(name: string): HttpResponse {
     const file = this.#kept.get(name) ?? files.get(name)?.();
     if (file === undefined)
-      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(FILES_PATH + name)}`);
+      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
     this.#kept.set(name, file);
     return file;
   }

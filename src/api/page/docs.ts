@@ -8,11 +8,11 @@ type Operation = Document['paths'][string]['get'];
 
 const EMPTY = html``;
 
-/** The page at `/docs`: the OpenAPI document for humans. */
-export function docsPage({ info, paths, components }: Document): string {
+/** The page at `/docs`: the OpenAPI document for humans. `root`: a reference to the root of the server. */
+export function docsPage({ info, paths, components }: Document, root: string): string {
   return page(
     `${info.title}: HTTP routes`,
-    html`<p><a href="/">Start</a> · <a href="/openapi.json">openapi.json</a></p>
+    html`<p><a href="${root}">Start</a> · <a href="${root}openapi.json">openapi.json</a></p>
       <h1>${info.title}: HTTP routes</h1>
       <p class="dim">${info.version}</p>
       <p>${info.description}</p>

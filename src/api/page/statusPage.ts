@@ -2,14 +2,14 @@ import { readinessCodes } from '../../observability/index.js';
 import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
-import { FILES_PATH, SCRIPT_FILE, STYLE_FILE } from './PageFiles.js';
+import { FILES_FOLDER, SCRIPT_FILE, STYLE_FILE } from './PageFiles.js';
 
 /**
  * The page at `/`: a shell of a few lines, the same in every state of the daemon. Its scripts fill it from `/status`, so it opens
- * even while the indexing thread does not answer.
+ * even while the indexing thread does not answer. `root`: a reference to the root of the server.
  */
-export function statusPage({ version }: { readonly version: string }): HttpResponse {
-  const body = shell(version).text;
+export function statusPage(version: string, root: string): HttpResponse {
+  const body = shell(version, root).text;
   return {
     body,
     contentType: HTML_TYPE,
@@ -27,7 +27,7 @@ export function statusPage({ version }: { readonly version: string }): HttpRespo
 /** What each readiness code means and what to do, for the scripts. `<` could end the element that holds it. */
 const codes = JSON.stringify(readinessCodes).replaceAll('<', '\\u003c');
 
-function shell(version: string): Html {
+function shell(version: string, root: string): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -36,11 +36,11 @@ function shell(version: string): Html {
         <meta name="color-scheme" content="light dark" />
         <title>Flow collection indexer</title>
         <link rel="icon" href="data:," />
-        <link rel="stylesheet" href="${FILES_PATH}${STYLE_FILE}" />
+        <link rel="stylesheet" href="${root}${FILES_FOLDER}${STYLE_FILE}" />
         <script type="application/json" id="readiness-codes">
           ${new Html(codes)}
         </script>
-        <script type="module" src="${FILES_PATH}${SCRIPT_FILE}"></script>
+        <script type="module" src="${root}${FILES_FOLDER}${SCRIPT_FILE}"></script>
       </head>
       <body data-version="${version}">
         <noscript>
@@ -48,8 +48,8 @@ function shell(version: string): Html {
             <h1>Flow collection indexer</h1>
             <p>This page needs JavaScript. Without it:</p>
             <ul>
-              <li><a href="/status">/status</a>: what the daemon is doing, and why, as JSON</li>
-              <li><a href="/docs">/docs</a>: every HTTP route</li>
+              <li><a href="${root}status">/status</a>: what the daemon is doing, and why, as JSON</li>
+              <li><a href="${root}docs">/docs</a>: every HTTP route</li>
             </ul>
           </main>
         </noscript>

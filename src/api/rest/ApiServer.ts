@@ -14,7 +14,7 @@ import { openApiSchema } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
 import { docsPage } from '../page/docs.js';
 import { HTML_TYPE, pageHeaders } from '../page/Html.js';
-import { FILES_PATH, PageFiles } from '../page/PageFiles.js';
+import { FILES_FOLDER, PageFiles } from '../page/PageFiles.js';
 import { statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
 import { WebSockets } from '../ws/WebSockets.js';
@@ -73,10 +73,10 @@ export class ApiServer extends HttpServer {
       {
         path: '/',
         isOpen: true,
-        handle: () => statusPage({ version }),
+        handle: ({ root }) => statusPage(version, root),
       },
       {
-        path: `${FILES_PATH}{name}`,
+        path: `/${FILES_FOLDER}{name}`,
         isFile: true,
         isOpen: true,
         handle: ({ params }) => files.response(params['name'] ?? ''),
@@ -84,8 +84,8 @@ export class ApiServer extends HttpServer {
       {
         path: '/docs',
         isOpen: true,
-        handle: () => ({
-          ...tagged('docs', docsPage(document()), HTML_TYPE),
+        handle: ({ root }) => ({
+          ...tagged('docs', docsPage(document(), root), HTML_TYPE),
           headers: pageHeaders({ 'style-src': "'unsafe-inline'" }),
         }),
       },

@@ -15,13 +15,16 @@ export type Query = Readonly<Record<string, QueryValue>>;
 /** A requested height: a number, or one of the two heads; `latest` means `final`. */
 export type HeightTerm = number | 'final' | 'sealed';
 
-/** The values of a parameter that takes a comma-separated list; repeating the parameter adds to it. */
+/**
+ * The values of a parameter that takes a list, in each form that access nodes accept: `a,b`, and as clients generated from
+ * Flow's OpenAPI document send it, `[a b]`. Repeating the parameter adds to it.
+ */
 export function list(value: QueryValue): string[] {
-  const text = typeof value === 'string' || value === undefined ? (value ?? '') : value.join(',');
-  return text
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
+  return [value ?? []].flat().flatMap((text) => {
+    const bare = text.trim().replace(/^\[/, '').replace(/\]$/, '');
+    const items = bare.split(bare.includes(',') ? ',' : /\s/);
+    return items.map((item) => item.trim()).filter((item) => item !== '');
+  });
 }
 
 /** The value of a parameter that takes one; empty if absent. Expected errors: ApiError (400). */
@@ -39,7 +42,7 @@ export function parseId(text: string): Identifier {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-/** Ids of a comma-separated list, each once. Expected errors: ApiError (400). */
+/** Ids of a list, each once. Expected errors: ApiError (400). */
 export function parseIds(text: string): Identifier[] {
   const items = list(text);
   refuseTooMany(items.length, 'IDs');

@@ -4,6 +4,7 @@ import { quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
+import { linksBelow, prefixOf } from '../http/prefix.js';
 import type { WebSocketContext } from '../http/types.js';
 import type { ForwardedOutcome, ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import { ApiError } from '../view/ApiError.js';
@@ -61,6 +62,8 @@ export class WsClient {
   readonly #dependencies: WsClientDependencies;
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #node: NodeSocket | undefined;
+  /** The path below which a proxy serves us; empty without one. */
+  readonly #prefix: string;
   #names = 0;
   #idleSinceMs: number;
   /** The client has sent something since the last check. */
@@ -69,6 +72,7 @@ export class WsClient {
   constructor({ socket, headers, restNode }: WsClientOptions, dependencies: WsClientDependencies) {
     const { clock } = dependencies;
     this.#socket = socket;
+    this.#prefix = prefixOf(headers);
     this.#paced = new PacedSocket(socket, {
       handle: (text) => this.#handle(text),
       setFull: (isFull) => this.#node?.setPaused(isFull),
@@ -187,8 +191,10 @@ export class WsClient {
     const end = feed.follow(
       { kind: served.kind, from, until },
       {
-        send: (event, taken) =>
-          this.#send({ subscription_id: id, topic, payload: served.payload(event, until) }, taken),
+        send: (event, taken) => {
+          const payload = linksBelow(this.#prefix, served.payload(event, until));
+          this.#send({ subscription_id: id, topic, payload }, taken);
+        },
         end: (reason) => this.#ended(id, reason),
       },
     );
@@ -215,7 +221,8 @@ export class WsClient {
     if (this.#node === undefined) {
       throw new RefusedMessage(
         400,
-        `error creating data provider: unsupported topic ${quoted(topic)}: this index serves ${[...blockTopics.keys()].join(' and ')}; ask an access node, or have the daemon forward other topics (api.forwardRest)`,
+        // FCL shows it to its user, behind words of its own.
+        `error creating data provider: unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${[...blockTopics.keys()].join(', ')})`,
       );
     }
     const method = `WS ${nodeTopics.has(topic) ? topic : 'other'}`;

@@ -2,6 +2,8 @@ import { get as httpGet } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { digestOf } from '../../../src/api/index.js';
+import { RestNode } from '../../support/restNode.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -25,6 +27,7 @@ const [transaction = ''] = transactionIds(block!, 1);
 const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
 
 const FOREVER = 'public, max-age=31536000, immutable';
+const FOREVER_FOR_ONE = 'private, max-age=31536000, immutable';
 
 /** What is sent, byte by byte: fetch would unpack it. */
 function exact(url: string, headers: Record<string, string>) {
@@ -79,6 +82,72 @@ describe('how long answers hold true', () => {
       expect(headers.get('cache-control')).toBe(expected);
       expect(headers.get('etag') === null).toBe(expected === 'no-store');
     }
+  });
+});
+
+describe('where a token is needed', () => {
+  const token = 'a-token-of-this-test-0123';
+  const authorization = `Bearer ${token}`;
+  const guarded = (tokensFor: 'everything' | 'expensive') =>
+    ServedChain.start(
+      chain,
+      { sealed: SEALED, head: 120 },
+      { secrets: { tls: undefined, tokens: [digestOf(token)], tokensFor } },
+    );
+  const mayBeShared = /public|s-maxage/;
+
+  it.each([
+    ['everything', `/v1/transactions/${transaction}`, FOREVER_FOR_ONE],
+    ['everything', `/v1/collections/${large}?expand=transactions`, FOREVER_FOR_ONE],
+    ['everything', '/v1/blocks?height=final', 'private, no-cache'],
+    ['everything', '/v1/network/parameters', 'private, no-cache'],
+    ['everything', '/status', 'no-store'],
+    ['everything', '/v1/blocks?height=110', 'no-store'],
+    ['everything', '/openapi.json', 'no-cache'],
+    ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
+    ['expensive', `/v1/transactions/${transaction}`, FOREVER],
+  ] as const)('for %s, no cache may share what %s answers: %s', async (tokensFor, path, expected) => {
+    const served = await guarded(tokensFor);
+    const isOpen = !expected.startsWith('private');
+    for (const method of ['GET', 'HEAD']) {
+      for (const encoding of ['gzip', 'identity']) {
+        const headers = { authorization, 'accept-encoding': encoding };
+        const answer = await served.get(path, { method, headers });
+        expect(answer.headers.get('cache-control')).toBe(expected);
+        if (!isOpen) expect(answer.headers.get('vary')).toBe('accept-encoding, authorization');
+        const tag = answer.headers.get('etag');
+        if (tag === null) continue;
+        const held = await served.get(path, { method, headers: { ...headers, 'if-none-match': tag } });
+        expect([held.status, held.headers.get('cache-control')]).toEqual([304, expected]);
+        expect(held.headers.get('vary')).toBe(answer.headers.get('vary'));
+      }
+    }
+    const refused = await served.get(path);
+    if (refused.status === 401) expect(refused.headers.get('cache-control')).toBe('no-store');
+    else expect(isOpen).toBe(true);
+  });
+
+  it.each([
+    ['public, max-age=60, s-maxage=600', 'private, max-age=60'],
+    ['Public', 'private'],
+    ['private="x-user", no-transform', 'private, no-transform'],
+    ['no-store, public', 'no-store'],
+    [undefined, 'private'],
+  ])('a node that says %j of what is forwarded is not taken at its word', async (said, expected) => {
+    const upstream = await RestNode.start();
+    upstream.reply = (_request, response) =>
+      response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}');
+    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
+    const served = await ServedChain.start(chain, { sealed: SEALED }, { forwardRest: upstream.url, secrets });
+    const path = '/v1/accounts/f8d6e0586b0a20c7';
+    const { headers } = await served.get(path, { headers: { authorization } });
+    expect(headers.get('cache-control')).toBe(expected);
+    expect(headers.get('vary')).toBe('authorization');
+    const own = await served.get(`/v1/transactions/${idOf('nothing')}`, { headers: { authorization } });
+    expect(own.headers.get('cache-control') ?? '').not.toMatch(mayBeShared);
+    upstream.reply = (_request, response) => response.writeHead(404).end('{}');
+    const missed = await served.get(`/v1/transactions/${idOf('nothing')}`, { headers: { authorization } });
+    expect(missed.headers.get('cache-control')).toBe('no-store');
   });
 });
 

@@ -85,6 +85,31 @@ describe('methods', () => {
   );
 });
 
+describe('a connection between two requests', () => {
+  const kept = 'GET /status HTTP/1.1\r\nHost: x\r\n\r\n';
+
+  it.each([
+    [{}, 75],
+    [{ keepAliveMs: 5_000 }, 5],
+  ])('is kept as long as its caller is told (%j)', async (options, seconds) => {
+    for (const port of [await apiServer(options), await pageServer('x', systemClock, options)]) {
+      const { headers } = await fetch(`http://127.0.0.1:${port}/status`);
+      expect(headers.get('keep-alive')).toBe(`timeout=${seconds}`);
+    }
+  });
+
+  it('outlives the time for a connection on which nothing moves', async () => {
+    const port = await apiServer({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
+    const socket = await opened(port);
+    const answered = new Promise((resolve) => socket.once('data', resolve));
+    socket.write(kept);
+    await answered;
+    const beganAtMs = performance.now();
+    await closed(socket.resume());
+    expect(performance.now() - beganAtMs).toBeGreaterThan(1_000);
+  });
+});
+
 describe('callers that send slowly', () => {
   it.each([
     ['a request line without an end', 'GET /sta'],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { EventReader } from '../../support/eventReader.js';
 import { eventually } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -16,6 +17,90 @@ const chain = smallChain(
 const blockAt = (height: number) => chain[height - FIRST]!;
 const idAt = (height: number): string => blockAt(height).block.id;
 const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
+
+/** A list in every form in which a client may write it; the first is the plain one. */
+function spellings(items: readonly string[]): readonly string[] {
+  const texts = [items.join(','), ` ${items.join(' , ')} `, `${items.join(',')},`];
+  const bare = [...texts, items.join(' '), items.join('  ')];
+  return [...bare, ...bare.map((text) => `[${text}]`)];
+}
+
+/** The same for a parameter, which may also be given several times. */
+function asParameter(name: string, items: readonly string[]): readonly string[] {
+  const one = (text: string) => `${name}=${encodeURIComponent(text)}`;
+  const repeated = [items, items.map((item) => `[${item}]`), [...items, '']];
+  const gone = one(`[${items.join(' ')}]`).replaceAll('%20', '+');
+  return [...spellings(items).map(one), gone, ...repeated.map((each) => each.map(one).join('&'))];
+}
+
+describe('a list means the same in every form', () => {
+  const heights = ['102', '104'];
+  const ids = heights.map((height) => idAt(Number(height)));
+
+  it.each([
+    ['height', heights, (list: string) => `/v1/blocks?${list}`],
+    ['height', ['sealed'], (list: string) => `/v1/blocks?${list}`],
+    ['start_height', ['102'], (list: string) => `/v1/blocks?${list}&end_height=104`],
+    ['end_height', ['104'], (list: string) => `/v1/blocks?start_height=102&${list}`],
+    ['expand', ['payload'], (list: string) => `/v1/blocks?height=102&${list}`],
+    ['expand', ['unknown', 'payload'], (list: string) => `/v1/blocks/${ids[0]}?${list}`],
+    [
+      'expand',
+      ['transactions'],
+      (list: string) => `/v1/collections/${blockAt(102).collections[0]!.id}?${list}`,
+    ],
+    ['expand', ['transactions'], (list: string) => `/v1/blocks/102/collections?${list}`],
+    ['expand', ['execution_result'], (list: string) => `/v1/blocks?height=102&${list}`],
+    ['expand', ['result'], (list: string) => `/v1/transactions?block_height=102&${list}`],
+    ['select', ['header.id', 'header.height'], (list: string) => `/v1/blocks?height=102,104&${list}`],
+    ['select', ['id', 'payer'], (list: string) => `/v1/transactions?block_height=102&${list}`],
+    ['select', ['nothing'], (list: string) => `/v1/blocks/${ids[0]}?${list}`],
+    ['block_id', [ids[0]!], (list: string) => `/v1/transactions?${list}`],
+    ['block_height', ['102'], (list: string) => `/v1/transactions?${list}`],
+    ['from', ['102'], (list: string) => `/export?${list}&to=104`],
+    ['to', ['104'], (list: string) => `/export?from=102&${list}`],
+  ] as const)('%s=%j', async (name, items, pathOf) => {
+    const served = await serve();
+    const [plain, ...others] = await Promise.all(
+      asParameter(name, items).map(async (list) => {
+        const { status, body, headers } = await served.get(pathOf(list));
+        return { status, body, tag: headers.get('etag') };
+      }),
+    );
+    expect(others.length).toBeGreaterThan(8);
+    for (const other of others) expect(other).toEqual(plain);
+  });
+
+  it('the ids in a path', async () => {
+    const served = await serve();
+    const plain = await served.get(`/v1/blocks?height=${heights.join()}`);
+    for (const list of spellings(ids)) {
+      expect((await served.get(`/v1/blocks/${encodeURIComponent(list)}`)).body).toEqual(plain.body);
+    }
+  });
+
+  it('where an event stream begins', async () => {
+    const served = await serve();
+    for (const list of asParameter('from', ['102'])) {
+      const reader = await EventReader.open(`${served.url}/events?${list}`);
+      expect(await reader.first(1)).toMatchObject([{ event: 'height', data: { height: 102 } }]);
+    }
+  });
+});
+
+describe('select', () => {
+  it('of which nothing is left gives a list without items, and an object without fields', async () => {
+    const served = await serve();
+    for (const path of [
+      `/v1/blocks/${idAt(102)}`,
+      '/v1/blocks?height=102,103',
+      '/v1/transactions?block_height=102',
+    ])
+      expect((await served.get(`${path}${path.includes('?') ? '&' : '?'}select=nothing`)).body).toEqual([]);
+    for (const path of ['/v1/blocks/102/collections', `/v1/blocks/${idAt(102)}/payload`])
+      expect((await served.get(`${path}?select=nothing`)).body).toEqual({});
+  });
+});
 
 describe('/v1/blocks/{id or height}/collections', () => {
   const { collections } = blockAt(102);

@@ -146,7 +146,7 @@ describe('the protocol', () => {
       'a topic of nobody here',
       { action: 'subscribe', subscription_id: 'a', topic: 'events' },
       400,
-      /error creating data provider: unsupported topic "events".*api\.forwardRest/,
+      /error creating data provider: unsupported topic "events".*set its api\.forwardRest/,
       { subscription_id: 'a', action: 'subscribe' },
     ],
     ...(

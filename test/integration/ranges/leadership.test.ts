@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
 import { loadQueue } from '../../../src/ranges/index.js';
 import type { Leadership } from '../../../src/ranges/index.js';
@@ -76,6 +77,30 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     await expect
       .poll(() => two.leadership.leader()?.worker, { timeout: WAIT_MS, interval: 100 })
       .toBe(two.worker);
+  });
+
+  it('shows that it lives while it waits to give back what a silent one holds', async () => {
+    const url = await database();
+    const one = await join(url, new VirtualClock());
+    expect(await lead(one.leadership)).toBeDefined();
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    closing.push(() => holder.end());
+    await holder.query('BEGIN; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
+    const two = await join(url);
+    const waiting = `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
+      WHERE relation = 'flow_store.worker'::regclass AND mode = 'RowExclusiveLock' AND wait_event_type = 'Lock'`;
+    await expect
+      .poll(async () => (await asAdmin(url, waiting)).rowCount, { timeout: WAIT_MS, interval: 100 })
+      .toBeGreaterThan(0);
+    const beat = async (): Promise<number> => {
+      const { rows } = await asAdmin(url, 'SELECT beat FROM flow_store.worker WHERE id = $1', [two.worker]);
+      return Number((rows[0] as { beat: string }).beat);
+    };
+    const before = await beat();
+    // Three beats: later it would count as silent itself, and the lock is waited for longer than that.
+    await expect.poll(beat, { timeout: 10_000, interval: 100 }).toBeGreaterThanOrEqual(before + 3);
+    await holder.query('ROLLBACK');
   });
 
   it('each is told of the wish to end it, and leaves its row behind', async () => {

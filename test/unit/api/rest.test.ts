@@ -206,18 +206,32 @@ describe('block', () => {
 });
 
 describe('selectFields', () => {
-  const value = { id: 'a', header: { id: 'b', height: '1' }, list: [{ x: 1, y: 2 }, { x: 3 }], none: null };
+  const value = {
+    ...{ id: 'a', header: { id: 'b', height: '1' }, list: [{ x: 1, y: 2 }, { x: 3 }], none: null },
+    ...{ words: ['a', 'b'], deep: { er: [{ est: 1, other: 2 }] }, empty: [] },
+  };
 
   it.each([
     [['id'], { id: 'a' }],
     [['header.height'], { header: { height: '1' } }],
     [['header', 'header.id'], { header: { id: 'b', height: '1' } }],
     [['list.x'], { list: [{ x: 1 }, { x: 3 }] }],
-    [['list.y', 'id'], { id: 'a', list: [{ y: 2 }, {}] }],
-    [['nothing', 'id.deeper', 'none.deeper'], {}],
+    // As on access nodes: an item without any of the fields takes its list with it.
+    [['list.y', 'id'], { id: 'a' }],
     [['none'], { none: null }],
+    [['deep.er.est'], { deep: { er: [{ est: 1 }] } }],
+    [['words'], { words: ['a', 'b'] }],
   ])('%j keeps %j', (paths, kept) => {
     expect(selectFields(value, paths)).toEqual(kept);
-    expect(selectFields([value], paths)).toEqual([kept]);
+    expect(selectFields([value, value], paths)).toEqual([kept, kept]);
+  });
+
+  it.each([
+    [['nothing']],
+    [['id.deeper', 'none.deeper', 'words.a']],
+    [['deep.er.nothing', 'header.nothing', 'list.z', 'empty.nothing']],
+  ])('%j keeps nothing: of an object an empty one, of a list an empty one', (paths) => {
+    expect(selectFields(value, paths)).toEqual({});
+    expect(selectFields([value], paths)).toEqual([]);
   });
 });

@@ -2,9 +2,10 @@ import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { DiskWatch } from '../../../src/app/index.js';
-import { AbortError, systemClock } from '../../../src/runtime/index.js';
+import { AbortError, sleep, systemClock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 
 function watching(path: string, minFreeBytes = 0): DiskWatch {
   const stop = new AbortController();
@@ -54,6 +55,67 @@ describe('DiskWatch', () => {
     watch.setMinFreeBytes(GIB);
     expect(watch.pause()).toBeUndefined();
     await waits;
+  });
+
+  it('notices within a second that the disk is full, however long it weighs the store', async () => {
+    const clock = new VirtualClock();
+    const stop = new AbortController();
+    const disk = { freeBytes: 1_000, sizeBytes: 10_000 };
+    const watch = new DiskWatch(
+      { path: scratchDirectory(), minFreeBytes: 100 },
+      {
+        ...{ clock, look: () => Promise.resolve({ ...disk }) },
+        // As of very many files.
+        weigh: (_path, signal) =>
+          new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined))),
+      },
+    );
+    const ended = watch.run(stop.signal);
+    for (const [freeBytes, isPaused] of [
+      [99, true],
+      [1_000, false],
+      [10, true],
+    ] as const) {
+      await clock.advance(1_000);
+      disk.freeBytes = freeBytes;
+      await clock.advance(1_000);
+      expect(watch.pause() !== undefined).toBe(isPaused);
+    }
+    expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
+    stop.abort(new AbortError('the test ends'));
+    await clock.advance(1_000);
+    await ended;
+  });
+
+  it('tells the weight of a store that grows from the beginning, and rests long after it weighed long', async () => {
+    const clock = new VirtualClock();
+    const stop = new AbortController();
+    let weighed = 0;
+    const watch = new DiskWatch(
+      { path: scratchDirectory(), minFreeBytes: 0 },
+      {
+        ...{ clock, look: () => Promise.resolve(undefined) },
+        weigh: async () => {
+          weighed += 1;
+          if (weighed > 2) await sleep(clock, 10_000);
+          return weighed * 1_000;
+        },
+      },
+    );
+    const ended = watch.run(stop.signal);
+    await clock.advance(0);
+    expect(watch.storeBytes()).toBe(1_000);
+    await clock.advance(5_000);
+    expect(watch.storeBytes()).toBe(2_000);
+    await clock.advance(15_000);
+    expect(watch.storeBytes()).toBe(3_000);
+    await clock.advance(199_000);
+    expect(weighed).toBe(3);
+    await clock.advance(1_000);
+    expect(weighed).toBe(4);
+    stop.abort(new AbortError('the test ends'));
+    await clock.advance(10_000);
+    await ended;
   });
 
   it('goes on where there is nothing to look at', async () => {

@@ -82,7 +82,7 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
       ...{ maxMessageBytes: 1, logLevel: 'info' },
       api: {
         ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward: false, forwardRest: undefined },
-        ...{ corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
+        ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
       },
     },
     {

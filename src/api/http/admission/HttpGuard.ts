@@ -16,8 +16,18 @@ export class HttpGuard {
     this.#tokens = new TokenGuard(options);
   }
 
+  /** False: every caller may do everything. */
+  get isOn(): boolean {
+    return this.#tokens.isOn;
+  }
+
   set(secrets: ApiSecrets): void {
     this.#tokens.set(secrets);
+  }
+
+  /** Like `TokenGuard.covers`. */
+  covers(cost: Cost): boolean {
+    return this.#tokens.covers(cost);
   }
 
   /**

@@ -68,11 +68,12 @@ export class RestForwarding implements RequestForwarding {
     return [resource, ...rest].every(isPlain);
   }
 
-  /**
-   * Serves a request with the node's response. Where `own` is given, the caller gets it unless the node succeeds. Nothing
-   * else may touch `response`.
-   */
-  pass(request: IncomingMessage, response: ServerResponse, own?: ApiError): void {
+  /** Like `RequestForwarding.pass`. Nothing else may touch `response`. */
+  pass(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { own, isPrivate }: Parameters<RequestForwarding['pass']>[2],
+  ): void {
     const method = nameOf(request);
     const off = this.#dependencies.forwardingOff?.();
     if (off !== undefined || this.#exchanges.size >= MAX_REQUESTS) {
@@ -85,7 +86,7 @@ export class RestForwarding implements RequestForwarding {
     const count = this.#counts.begin(method, 'call');
     const sent = this.#metadata();
     const exchange = new UpstreamExchange(
-      { request, response, own, sent, isSecure: this.#isSecure },
+      { request, response, own, sent, isPrivate, isSecure: this.#isSecure },
       {
         clock: this.#dependencies.clock,
         open: (isOnNewConnection) => this.#open(request, sent, isOnNewConnection),

@@ -8,6 +8,7 @@ import { ApiError } from '../../view/ApiError.js';
 import { passedOn, viaOf } from './forwardedHeaders.js';
 import { IdleTimeout } from './IdleTimeout.js';
 import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES, writeRefusal } from '../refusals.js';
+import { privately } from '../responses/cacheHeaders.js';
 import { variedBy } from '../responses/ResponseWriter.js';
 
 /** Limit of a response, which is streamed; a larger one is cut off. */
@@ -25,6 +26,8 @@ export interface UpstreamExchangeOptions {
   readonly own: ApiError | undefined;
   /** The headers that the node wants, which the caller must not learn from it. */
   readonly sent: NodeMetadata;
+  /** Callers had to say who they are, which the node does not know. */
+  readonly isPrivate: boolean;
   /** The connection to the node is encrypted. */
   readonly isSecure: boolean;
 }
@@ -124,7 +127,7 @@ export class UpstreamExchange {
   }
 
   #pass(from: IncomingMessage): void {
-    const { request, response, own, sent } = this.#options;
+    const { request, response, own, sent, isPrivate } = this.#options;
     const { statusCode = 502, headers } = from;
     if (this.#isOver) return;
     // Only we can do something about the credentials that we sent.
@@ -141,11 +144,13 @@ export class UpstreamExchange {
     }
     // Which pages may read the response is our decision, not the node's.
     const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
-    const vary = variedBy(headers.vary, response.getHeader('vary'));
+    const given = variedBy(headers.vary, response.getHeader('vary'));
+    const vary = isPrivate ? variedBy('authorization', given) : given;
     response.writeHead(statusCode, {
       ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, sent)])),
       via: viaOf(headers),
       ...(vary === '' ? {} : { vary }),
+      ...(isPrivate ? { 'cache-control': privately(headers['cache-control']) } : {}),
       // The rest of an unfinished request is not read: its connection ends with the response.
       ...(request.complete ? {} : { connection: 'close' }),
     });

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Held, HeldBytes } from '../../limits/HeldBytes.js';
-import { cacheControl, GZIP_SUFFIX, heldTag } from './cacheHeaders.js';
+import { cacheControl, GZIP_SUFFIX, heldTag, privately } from './cacheHeaders.js';
 import { Compressor } from './Compressor.js';
 import { JSON_TYPE } from '../types.js';
 import type { HttpResponse } from '../types.js';
@@ -18,16 +18,23 @@ export class ResponseWriter {
 
   /**
    * The body, to be sent with the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was
-   * sent. Expected errors: ApiError (busy) when too much is held for callers already.
+   * sent. `isPrivate`: callers had to say who they are. Expected errors: ApiError (busy) when too much is held for callers
+   * already.
    */
   async write(
     response: HttpResponse,
     { headers, raw: { socket } }: FastifyRequest,
     reply: FastifyReply,
+    { isPrivate }: { readonly isPrivate: boolean },
   ): Promise<string | Buffer | undefined> {
     const { validity, contentType, headers: more, status = 200 } = response;
-    const vary = variedBy('accept-encoding', reply.getHeader('vary'));
-    const caching = { ...more, vary, 'cache-control': cacheControl(validity) };
+    const control = cacheControl(validity);
+    const vary = variedBy(more?.['vary'], reply.getHeader('vary'));
+    const caching = {
+      ...more,
+      vary: variedBy(isPrivate ? 'accept-encoding, authorization' : 'accept-encoding', vary),
+      'cache-control': isPrivate ? privately(control) : control,
+    };
     const etag = validity && heldTag(headers['if-none-match'], validity.tag);
     if (etag !== undefined) {
       // Fastify would send a Content-Length of 0, which is not that of the response.

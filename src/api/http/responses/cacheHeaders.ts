@@ -21,6 +21,13 @@ export function cacheControl(validity: Validity | undefined): string {
   return validity.isForever ? `public, max-age=${FOREVER_SECONDS}, immutable` : 'no-cache';
 }
 
+/** The same for a response that not everybody gets: only its caller may keep it. `undefined`: nothing was said. */
+export function privately(control: string | undefined): string {
+  const directives = (control ?? '').split(',').map((directive) => directive.trim());
+  const kept = directives.filter((one) => !/^(?:|public|private\b.*|s-maxage\b.*)$/i.test(one));
+  return kept.includes('no-store') ? 'no-store' : ['private', ...kept].join(', ');
+}
+
 /**
  * The tag in `If-None-Match`, quoted, if it is this response's, compressed or not; `undefined` when the caller does not
  * have the response. `*` matches any.

@@ -8,6 +8,7 @@ import { duration } from './format.js';
 import { NodesPanel } from './panels/NodesPanel.js';
 import { NoAnswer, Reasons } from './panels/Reasons.js';
 import { RacePanel } from './panels/RacePanel.js';
+import { fromRoot } from './daemon/root.js';
 import { Search } from './panels/Search.js';
 import { standingOf, updateTab } from './daemon/standing.js';
 import { TokenForm } from './panels/TokenForm.js';
@@ -71,10 +72,10 @@ export function App({
       </main>
       <footer>
         <nav aria-label="More of this daemon">
-          <a href="/docs">Routes of the API</a>
-          <a href="/status">Status as JSON</a>
-          <a href="/openapi.json">OpenAPI</a>
-          <a href="/v1/blocks?height=latest">Newest block</a>
+          <a href={fromRoot('docs')}>Routes of the API</a>
+          <a href={fromRoot('status')}>Status as JSON</a>
+          <a href={fromRoot('openapi.json')}>OpenAPI</a>
+          <a href={fromRoot('v1/blocks?height=latest')}>Newest block</a>
         </nav>
         <p class="dim">Metrics, /livez and /readyz have a port of their own (metrics.port).</p>
       </footer>

@@ -1,4 +1,4 @@
-import { readdir, stat, statfs } from 'node:fs/promises';
+import { opendir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAbort, Listeners, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
@@ -6,13 +6,12 @@ import type { WriteRoom } from '../../../storage/index.js';
 
 /** How often the free space is checked: the check is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
-/** Checks per measurement of the store's size: LevelDB keeps a file for every 4 MiB. */
-const LOOKS_PER_WEIGHING = 60;
+/** The shortest pause between two measurements of the store's size. */
+const WEIGH_EVERY_MS = 5_000;
+/** A measurement that took t is followed by a pause of this many t: LevelDB keeps a file for every 2 to 4 MiB. */
+const REST_PER_WEIGHING = 20;
 /** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
 const RESUME_AT = 1.25;
-/** Files whose size is read concurrently. */
-const FILES_AT_ONCE = 32;
-
 export interface DiskState {
   readonly freeBytes: number;
   readonly sizeBytes: number;
@@ -42,16 +41,28 @@ export interface DiskWatchOptions {
 export class DiskWatch implements WriteRoom {
   readonly #path: string;
   readonly #clock: Clock;
+  readonly #look: typeof diskOf;
+  readonly #weigh: typeof weightOf;
   #minFreeBytes: number;
   #disk: DiskState | undefined;
   #storeBytes: number | undefined;
   #isPaused = false;
   readonly #waiting = new Listeners();
 
-  constructor(options: DiskWatchOptions, dependencies: { readonly clock: Clock }) {
+  /** `look`, `weigh`: how the disk and the store are measured. Default: by the file system. */
+  constructor(
+    options: DiskWatchOptions,
+    dependencies: {
+      readonly clock: Clock;
+      readonly look?: typeof diskOf;
+      readonly weigh?: typeof weightOf;
+    },
+  ) {
     this.#path = options.path;
     this.#minFreeBytes = options.minFreeBytes;
     this.#clock = dependencies.clock;
+    this.#look = dependencies.look ?? diskOf;
+    this.#weigh = dependencies.weigh ?? weightOf;
   }
 
   get minFreeBytes(): number {
@@ -93,6 +104,7 @@ export class DiskWatch implements WriteRoom {
     return this.#disk;
   }
 
+  /** As measured last; `undefined` until then. */
   storeBytes(): number | undefined {
     return this.#storeBytes;
   }
@@ -100,14 +112,27 @@ export class DiskWatch implements WriteRoom {
   /** Resolves when the signal aborts. No expected errors: what cannot be measured stays unknown. */
   async run(signal: AbortSignal): Promise<void> {
     try {
-      for (let look = 0; ; look += 1) {
-        this.#disk = await diskOf(this.#path);
-        this.#decide();
-        if (look % LOOKS_PER_WEIGHING === 0) this.#storeBytes = await weightOf(this.#path, signal);
-        await sleep(this.#clock, LOOK_MS, signal);
-      }
+      await Promise.all([this.#lookOn(signal), this.#weighOn(signal)]);
     } catch (error) {
       if (!isAbort(error)) throw error;
+    }
+  }
+
+  async #lookOn(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      this.#disk = await this.#look(this.#path);
+      this.#decide();
+      await sleep(this.#clock, LOOK_MS, signal);
+    }
+  }
+
+  /** On its own, since it may take minutes: a full disk is noticed meanwhile. */
+  async #weighOn(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const beganAtMs = this.#clock.monotonic();
+      this.#storeBytes = await this.#weigh(this.#path, signal);
+      const tookMs = this.#clock.monotonic() - beganAtMs;
+      await sleep(this.#clock, Math.max(WEIGH_EVERY_MS, REST_PER_WEIGHING * tookMs), signal);
     }
   }
 
@@ -133,24 +158,23 @@ async function diskOf(path: string): Promise<DiskState | undefined> {
   }
 }
 
-/** The sum of the sizes of its files; a file that LevelDB deletes meanwhile counts as 0. */
+/**
+ * The sum of the sizes of its files, read one by one: the threads that do it also write the store. A file that LevelDB deletes
+ * meanwhile counts as 0.
+ */
 async function weightOf(path: string, signal: AbortSignal): Promise<number | undefined> {
-  let names: string[];
   try {
-    names = await readdir(path);
-  } catch {
+    let bytes = 0;
+    for await (const { name } of await opendir(path)) {
+      signal.throwIfAborted();
+      bytes += await stat(join(path, name)).then(
+        ({ size }) => size,
+        () => 0,
+      );
+    }
+    return bytes;
+  } catch (error) {
+    if (isAbort(error)) throw error;
     return undefined;
   }
-  let bytes = 0;
-  while (names.length > 0 && !signal.aborted) {
-    const sizes = names.splice(0, FILES_AT_ONCE).map(async (name) => {
-      try {
-        return (await stat(join(path, name))).size;
-      } catch {
-        return 0;
-      }
-    });
-    for (const size of await Promise.all(sizes)) bytes += size;
-  }
-  return bytes;
 }

@@ -61,7 +61,7 @@ export class WorkerRegistry {
   #busy: ReadonlyMap<string, readonly Held[]> = new Map();
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
-  #beating: Promise<undefined> | undefined;
+  #beating: Promise<unknown> | undefined;
 
   constructor(options: WorkerOptions, dependencies: WorkerDependencies) {
     this.#options = options;
@@ -74,14 +74,17 @@ export class WorkerRegistry {
     await this.#look();
   }
 
-  /** Begins to show that this process lives. */
+  /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
   start(): void {
-    const beat = async (): Promise<undefined> => {
+    const repeat = (action: () => Promise<void>): Promise<undefined> => {
+      const act = async (): Promise<undefined> => void (await action());
+      return this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
+    };
+    const beat = async (): Promise<void> => {
       await this.#beat();
       await this.#look();
-      await this.#releaseSilent();
     };
-    this.#beating = this.#database.watch<never>(beat, BEAT_EVERY_MS, this.#closing.signal);
+    this.#beating = Promise.all([repeat(beat), repeat(() => this.#releaseSilent())]);
   }
 
   /** All workers in the table, as of the last beat. */

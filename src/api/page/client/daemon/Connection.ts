@@ -1,4 +1,5 @@
 import { openEvents } from './eventFeed.js';
+import { fromRoot } from './root.js';
 import { ownHeaders } from './token.js';
 import type { NewestBlock, Refusal, Status, View } from '../types.js';
 
@@ -66,7 +67,7 @@ export class Connection {
     this.#askedAtMs = performance.now();
     let pauseMs = POLL_MS;
     try {
-      this.#arrived(await readJson<Status>('/status'));
+      this.#arrived(await readJson<Status>('status'));
     } catch (error) {
       pauseMs = this.#failed(error);
     }
@@ -144,10 +145,10 @@ export class RefusedError extends Error {
   }
 }
 
-/** One GET of the daemon. Expected errors: RefusedError; those of `fetch`. */
+/** One GET of the daemon, at a path from its root. Expected errors: RefusedError; those of `fetch`. */
 export async function readJson<T>(path: string): Promise<T> {
   const signal = AbortSignal.timeout(ANSWER_LIMIT_MS);
-  const answer = await fetch(path, { cache: 'no-store', headers: ownHeaders(), signal });
+  const answer = await fetch(fromRoot(path), { cache: 'no-store', headers: ownHeaders(), signal });
   const body = (await answer.json()) as T | Refusal;
   if (answer.ok) return body as T;
   const retryAfterMs = 1_000 * Number(answer.headers.get('retry-after') ?? 0);

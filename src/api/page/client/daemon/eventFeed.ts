@@ -1,3 +1,4 @@
+import { fromRoot } from './root.js';
 import { ownHeaders } from './token.js';
 
 /** Calls back with the name and data of each event of `/events`, and once at the end. `close` ends it. */
@@ -8,7 +9,7 @@ export function openEvents(
   // The browser's own EventSource cannot send a token.
   const cut = new AbortController();
   const read = async (): Promise<void> => {
-    const { body, ok } = await fetch('/events', { headers: ownHeaders(), signal: cut.signal });
+    const { body, ok } = await fetch(fromRoot('events'), { headers: ownHeaders(), signal: cut.signal });
     if (!ok || body === null) return;
     const reader = body.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';

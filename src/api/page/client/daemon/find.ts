@@ -31,14 +31,14 @@ export interface Found {
 
 /** Explains a height or an id, and fetches its document. Expected errors: those of `readJson`. */
 export async function find(key: string): Promise<Found> {
-  const explanation = await readJson<Explanation>(`/explain/${encodeURIComponent(key)}`);
+  const explanation = await readJson<Explanation>(`explain/${encodeURIComponent(key)}`);
   return { key, explanation, document: await documentOf(key, explanation) };
 }
 
 async function documentOf(key: string, { kind, stage }: Explanation): Promise<Found['document']> {
   if (kind === 'unknown' || stage !== 'indexed')
     return { why: 'There is no document while it is not indexed.' };
-  const path = `/lookup/${kind === 'height' ? 'block' : kind}/${encodeURIComponent(key)}`;
+  const path = `lookup/${kind === 'height' ? 'block' : kind}/${encodeURIComponent(key)}`;
   try {
     return { path, body: await readJson<unknown>(path) };
   } catch (error) {

@@ -1,5 +1,7 @@
-/** Key in the tab's storage, which is lost with the tab. */
-const KEPT_AS = 'flow-collection-indexer.token';
+import { fromRoot } from './root.js';
+
+/** Key in the tab's storage, which is lost with the tab. Another daemon behind the same proxy has another one. */
+const KEPT_AS = `flow-collection-indexer.token ${fromRoot('')}`;
 
 export function keepToken(token: string): void {
   sessionStorage.setItem(KEPT_AS, token);

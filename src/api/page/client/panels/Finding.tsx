@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { findHref } from '../daemon/find.js';
 import type { Found } from '../daemon/find.js';
+import { fromRoot } from '../daemon/root.js';
 import { age, count, many } from '../format.js';
 import { Facts } from '../parts/Panel.js';
 import { sentence } from '../sentence.js';
@@ -50,8 +51,8 @@ export function Finding({ found: { explanation, document } }: { readonly found: 
       ) : (
         <>
           <p>
-            <a class="long" href={document.path}>
-              {document.path}
+            <a class="long" href={fromRoot(document.path)}>
+              /{document.path}
             </a>
           </p>
           <pre tabIndex={0} role="region" aria-label="Document as JSON">
