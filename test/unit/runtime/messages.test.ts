@@ -61,7 +61,11 @@ describe('what is put before an operator', () => {
       expect(message).toContain('/***');
       expect(message.at(-1)).toBe(text.at(-1));
     }
-    for (const text of [`http://127.0.0.1:7180/${TOKEN}`, `node:443/${TOKEN}`, `https://n.example/${TOKEN}`]) {
+    for (const text of [
+      `http://127.0.0.1:7180/${TOKEN}`,
+      `node:443/${TOKEN}`,
+      `https://n.example/${TOKEN}`,
+    ]) {
       expect(quoted(text)).not.toContain(TOKEN);
       expect(named(text)).not.toContain(TOKEN);
     }
