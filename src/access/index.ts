@@ -1,3 +1,4 @@
+export { proxyFor } from './transport/channel/proxy.js';
 export { openRpcChannel } from './transport/channel/rpcChannel.js';
 export { CallFailure } from './transport/channel/CallFailure.js';
 export type {

@@ -119,10 +119,7 @@ export interface AccessNode {
    * iterator throws `UpstreamError` when the stream fails and returns when the node ends it.
    */
   subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock>;
-  subscribeBlockDigests(options: {
-    readonly signal: AbortSignal;
-    readonly sealed: boolean;
-  }): AsyncIterable<BlockDigest>;
+  subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest>;
   /** Falls back to the deprecated `SubscribeExecutionData` on nodes that support only that one. */
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
   /** The collections of each block, as another indexer has them stored. */

@@ -1,4 +1,5 @@
 import { statfs } from 'node:fs/promises';
+import { parseEndpoint, proxyFor } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { formatSize } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
@@ -57,6 +58,7 @@ export async function firstContact(
   const nodes = accessNodes.map(maskedEndpoint);
   const peers = config.peers.map(maskedEndpoint);
   const feedNodes = edi.enabled ? edi.nodes.map(maskedEndpoint) : [];
+  const proxy = proxyInWords(config);
   const meta = store.meta();
   const continuesAt = meta === undefined ? undefined : store.latestIndexedHeight() + 1;
   const database = config.store === undefined ? undefined : maskedEndpoint(config.store);
@@ -65,6 +67,7 @@ export async function firstContact(
     `network  ${network} (${chainId})`,
     `nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`,
     ...(peers.length === 0 ? [] : [`peers    ${some(peers)}; collections from them too`]),
+    ...(proxy === undefined ? [] : [`proxy    ${proxy}`]),
     `heights  ${heightsInWords(config, store)}${stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`}`,
     `data     ${dataInWords(config, database, freeBytes)}`,
     `ports    ${portsInWords(addresses, config.api.tls.certificateFile !== undefined)}`,
@@ -72,6 +75,7 @@ export async function firstContact(
   const fields = {
     ...{ network, chainId, nodes, executionDataNodes: feedNodes },
     ...(peers.length === 0 ? {} : { peers }),
+    ...(proxy === undefined ? {} : { proxy }),
     ...(meta === undefined
       ? { startHeight: config.startHeight }
       : { firstHeight: meta.firstHeight, continuesAt }),
@@ -91,6 +95,23 @@ function feedInWords({ ediOnly }: DaemonConfig, nodes: readonly string[], feed: 
   if (feed.length === 0) return 'collections by request, no execution data';
   const from = feed.join() === nodes.join() ? 'the same' : some(feed);
   return `${ediOnly ? 'execution data alone' : 'execution data too'}, from ${from}`;
+}
+
+/** Which nodes are called through the proxy of the environment, which may have been meant for something else. */
+function proxyInWords({ accessNodes, edi, peers }: DaemonConfig): string | undefined {
+  const named = new Map(
+    [...accessNodes, ...(edi.enabled ? edi.nodes : []), ...peers]
+      .map(parseEndpoint)
+      .map((each) => [each.name, each]),
+  );
+  const behind = [...named.values()].filter((endpoint) => proxyFor(endpoint) !== undefined);
+  const proxy = behind[0] && proxyFor(behind[0]);
+  if (proxy === undefined) return undefined;
+  const { address, isUsed, variable } = proxy;
+  const names = some(behind.map(({ name }) => name));
+  return isUsed
+    ? `${address} (${variable}), for ${names}; no_proxy names those to call directly`
+    : `not used: ${variable} names ${address}, and only http:// proxies can be used`;
 }
 
 function heightsInWords({ startHeight }: DaemonConfig, store: IndexStore): string {

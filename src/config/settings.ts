@@ -215,7 +215,7 @@ export const daemonSettings = {
     doc: 'Connections at once to each port of the read API, HTTP and gRPC. The HTTP port closes further ones; on the gRPC port they replace idle ones, if there are any. Each needs an open file (docs/operations.md, Files that may be open). When it is lowered, open connections stay.',
     isReloadable: true,
   }),
-  'api.keepAliveMs': setting(integer(1_000, 3_600_000), 75_000, {
+  'api.keepAliveMs': setting(milliseconds(1_000, 3_600_000), 75_000, {
     doc: 'How long an HTTP connection of a caller may stay open between two requests, in milliseconds. Keep it above the idle time of a balancer in front, which may otherwise send a request just as the daemon hangs up (docs/operations.md, Behind a proxy or balancer).',
   }),
   'api.tls.certificateFile': optional(file, {

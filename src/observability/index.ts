@@ -9,7 +9,7 @@ export { createLogger, errorFields, silentLogger } from './logs/createLogger.js'
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
 export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
 export { HealthMonitor } from './health/HealthMonitor.js';
-export { allReadinessCodes, readinessCodes } from './health/readiness.js';
+export { allReadinessCodes, consistent, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { ProgressMeter } from './progress/ProgressMeter.js';
 export type { ProgressSource, ProgressState } from './progress/ProgressMeter.js';

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
+import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
+import { lastingPort } from '../support/lastingPort.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -128,5 +130,34 @@ describe('a node that is gone', () => {
     expect(sources.edi.state).not.toBe('following');
     expect(await told('status', daemon)).toContain('lag unknown');
     expect((await daemon.scrape()).series('lag_heights')).toEqual([]);
+  });
+});
+
+describe('a node that is back with another chain', () => {
+  it('is named as that alone, for as long as it answers', async () => {
+    const port = await lastingPort();
+    const before = await startDevnet({ ...chain, port });
+    const daemon = await daemonOn(before);
+    await daemon.reaches(HEAD);
+    await before.kill();
+    await devnetForTest({
+      ...chain,
+      port,
+      seed: 22,
+      paused: false,
+      profile: { base: 'mixed', blockTimeMs: 200 },
+    });
+    await reasonOf(daemon, 'chain_replaced');
+    // Longer than any cause may stay unnamed, right or wrong.
+    const untilMs = Date.now() + 12_000;
+    const seen = new Set<string>();
+    await eventually(async () => {
+      const { reasons } = (await daemon.health('/readyz')).body as Readiness;
+      for (const { code } of reasons) seen.add(code);
+      return Date.now() > untilMs || undefined;
+    });
+    expect([...seen]).toEqual(['chain_replaced']);
+    const warned = daemon.program.logs().filter(({ msg }) => msg === 'not ready');
+    expect(warned.map(({ code }) => code).at(-1)).toBe('chain_replaced');
   });
 });

@@ -172,10 +172,7 @@ export class GrpcAccessNode implements PooledNode {
     );
   }
 
-  subscribeBlockDigests(options: {
-    readonly signal: AbortSignal;
-    readonly sealed: boolean;
-  }): AsyncIterable<BlockDigest> {
+  subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest> {
     const method = 'SubscribeBlockDigestsFromLatest';
     return this.#caller.stream(
       {

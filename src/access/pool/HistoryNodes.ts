@@ -121,10 +121,7 @@ class HistoryNode implements AccessNode {
     return this.#node.subscribeBlocks(startHeight, { ...options, ...HISTORY });
   }
 
-  subscribeBlockDigests(options: {
-    readonly signal: AbortSignal;
-    readonly sealed: boolean;
-  }): AsyncIterable<BlockDigest> {
+  subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest> {
     return this.#node.subscribeBlockDigests(options);
   }
 

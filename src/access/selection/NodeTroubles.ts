@@ -28,9 +28,14 @@ export interface NodeTrouble {
   readonly sinceMs: number;
 }
 
+/** After this many silences in a row, whichever call, a node is silent, whatever another call said before. */
+const SILENCES_IN_A_ROW = 2;
+
 /** How a node failed, by call: the latest of each. */
 interface Failures {
   count: number;
+  /** How often in a row it did not answer at all. */
+  silences: number;
   readonly sinceMs: number;
   readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
 }
@@ -74,10 +79,12 @@ export class NodeTroubles {
     this.#open.delete(node);
     let failures = this.#failures.get(node);
     if (failures === undefined) {
-      failures = { count: 0, sinceMs: this.#clock.monotonic(), last: new Map() };
+      failures = { count: 0, silences: 0, sinceMs: this.#clock.monotonic(), last: new Map() };
       this.#failures.set(node, failures);
     }
     failures.count += 1;
+    failures.silences = kind === 'unreachable' ? failures.silences + 1 : 0;
+    if (failures.silences >= SILENCES_IN_A_ROW) failures.last.clear();
     failures.last.delete(method);
     failures.last.set(method, { method, kind, said });
   }

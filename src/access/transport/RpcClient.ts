@@ -5,6 +5,7 @@ import { asError } from '../../runtime/index.js';
 import { CallFailure } from './channel/CallFailure.js';
 import { openRpcChannel } from './channel/rpcChannel.js';
 import { NodeConnections } from './channel/NodeConnections.js';
+import { proxyFor, wordsOf } from './channel/proxy.js';
 import type { OpenChannel, StreamCall } from './channel/rpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
@@ -284,7 +285,10 @@ export class RpcClient {
 
   #ofStatus(callStatus: CallStatus, method: AccessMethod): UpstreamError {
     const { credentials } = this.#dependencies;
-    return upstreamError(callStatus, { node: this.#name, method }, credentials?.mend());
+    const { endpoint } = this.#options;
+    const proxy = proxyFor(endpoint);
+    const causes = { mend: credentials?.mend(), proxy: proxy && wordsOf(proxy, endpoint) };
+    return upstreamError(callStatus, { node: this.#name, method }, causes);
   }
 
   /** The error of a call that is not sent, and why. */

@@ -58,21 +58,72 @@ const MAX_DETAILS_LENGTH = 1_000;
 /** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
 
-/** The text of grpc-js for a connection that a proxy refused; only then is the last error undefined. */
-const THROUGH_PROXY = /Last error: undefined\b/;
+/** The text of grpc-js for a response that is not gRPC but plain HTTP. */
+const HTTP_STATUS = /^Received HTTP status code (\d{3})$/;
+/** The length of a message, of which grpc-js took the first five bytes of something else. */
+const CLAIMED_BYTES = /message larger than max \((\d+) vs/;
 
-/** What to do about a failed connection, if its text reveals the cause. */
-function mendOfConnection(details: string, node: string): string | undefined {
-  if (THROUGH_PROXY.test(details)) {
-    return `the proxy that grpc_proxy, https_proxy or http_proxy names does not let it through; no_proxy=${node.replace(/:\d+$/, '')} goes around it`;
-  }
-  if (/wrong version number|packet length too long/i.test(details))
-    return `it speaks no TLS: write grpc://${node}`;
-  if (/certificate has expired/i.test(details)) return 'its operator has to renew it, or this clock is wrong';
-  if (/self.signed certificate|unable to (?:verify|get)[^.]* certificate/i.test(details)) {
-    return 'its authority is not trusted here: name it in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH';
-  }
-  return undefined;
+/** What to do about a failed call, if its text reveals the cause. */
+const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string])[] = [
+  [/wrong version number|packet length too long/i, (node) => `it speaks no TLS: write grpc://${node}`],
+  [
+    /no application protocol/i,
+    () => 'it speaks TLS but no gRPC, like a web server: name the gRPC port of the node',
+  ],
+  [/certificate has expired/i, () => 'its operator has to renew it, or this clock is wrong'],
+  [
+    /certificate is not yet valid/i,
+    () => 'this clock is wrong, or its operator made the certificate too early',
+  ],
+  [
+    /ALTNAME_INVALID|does not match certificate/i,
+    () => 'its certificate is for other names: use one of those, or ask its operator for another certificate',
+  ],
+  [
+    /self.signed certificate|unable to (?:verify|get)[^.]* certificate/i,
+    () => 'its authority is not trusted here: name it in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH',
+  ],
+  [
+    /Last error: Protocol error/i,
+    () => 'what answers there is no gRPC server but perhaps a web server: check the port',
+  ],
+  [
+    /Last error: Failed to connect/i,
+    (node) =>
+      `it hung up at once: if it speaks TLS, write grpcs://${node}; else nothing may run behind what listens there`,
+  ],
+  [
+    /Name resolution failed/i,
+    () => 'no address is known for this name: check it, and the DNS of this machine',
+  ],
+  [
+    /Waiting for LB pick/i,
+    () => 'no connection came about: a firewall drops it, or something other than a node listens there',
+  ],
+];
+
+/** What to do about a call that something other than a node answered: a proxy, a balancer, a web server. */
+function adviceOnHttp(code: number): string {
+  const who = `what answered is not the node but a web server or proxy (HTTP ${code})`;
+  if (code === 502 || code === 503 || code === 504) return `${who}: it reaches no node behind it`;
+  if (code === 401 || code === 403 || code === 407 || code === 429) return who;
+  return `${who}: check address and port`;
+}
+
+function adviceOn(details: string, node: string): string | undefined {
+  const http = HTTP_STATUS.exec(details)?.[1];
+  if (http !== undefined) return adviceOnHttp(Number(http));
+  if (isText(Number(CLAIMED_BYTES.exec(details)?.[1])))
+    return 'that is no length but text: what answered is not the node but a web server or proxy';
+  return ADVICE.find(([sign]) => sign.test(details))?.[1](node);
+}
+
+/** True for a length whose four bytes are printable: nobody sends a message of half a gigabyte. */
+function isText(length: number): boolean {
+  return [24, 16, 8, 0].every((bits) => {
+    const byte = Math.floor(length / 2 ** bits) % 256;
+    return byte >= 0x20 && byte < 0x7f;
+  });
 }
 
 /** The kind of upstream error of a status. Every status is expected; OK is never passed in. */
@@ -95,32 +146,43 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
     // CANCELLED comes from the node (it shuts down): our own cancellation never arrives this way.
     case status.CANCELLED:
     case status.UNAVAILABLE:
-      return 'unavailable';
+      // Proxies limit rates by HTTP's own status.
+      return HTTP_STATUS.exec(details)?.[1] === '429' ? 'rate_limited' : 'unavailable';
     case status.UNAUTHENTICATED:
+    case status.PERMISSION_DENIED:
       return 'unauthenticated';
-    // For any other status, ABORTED and PERMISSION_DENIED included, the node has answered.
+    // For any other status, ABORTED included, the node has answered.
     default:
       return UNPACKABLE.test(details) ? 'malformed' : 'internal';
   }
 }
 
-/** The typed error of a call that ended with this status. `mend`: what to do if the node requires credentials. */
+/** What is known about a node besides its answer. */
+export interface KnownCauses {
+  /** What to do if the node refuses our credentials, or requires some. */
+  readonly mend?: string | undefined;
+  /** What to say if the node is not reached. */
+  readonly proxy?: string | undefined;
+}
+
+/** The typed error of a call that ended with this status. */
 export function upstreamError(
   callStatus: CallStatus,
   where: { readonly node: string; readonly method: AccessMethod },
-  mend?: string,
+  { mend, proxy }: KnownCauses = {},
 ): UpstreamError {
   const { code } = callStatus;
   const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);
   const kind = kindOfStatus({ code, details });
   const lowestHeight = kind === 'below_root' ? namedRoot(details)?.height : undefined;
-  const known = kind === 'unavailable' ? mendOfConnection(details, where.node) : undefined;
-  const advice = kind === 'unauthenticated' ? mend : known;
-  const next = advice === undefined ? '' : `; ${advice}`;
+  const isUnreached = kind === 'unavailable' || kind === 'deadline';
+  const words = [
+    details.replace(EMPTY_NOTE, ''),
+    adviceOn(details, where.node),
+    kind === 'unauthenticated' ? mend : undefined,
+    isUnreached ? proxy : undefined,
+  ].filter((each) => each !== undefined);
   const name = code in status ? status[code] : `status ${code}`;
-  return new UpstreamError(
-    kind,
-    { ...where, lowestHeight },
-    `${where.method} at ${where.node}: ${name}: ${details.replace(EMPTY_NOTE, '')}${next}`,
-  );
+  const message = `${where.method} at ${where.node}: ${name}: ${words.join('; ')}`;
+  return new UpstreamError(kind, { ...where, lowestHeight }, message);
 }

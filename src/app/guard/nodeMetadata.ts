@@ -93,7 +93,8 @@ function parsedLine(
   if (place === '') return refuse(`is in another form; ${FORM}`);
   const node = nodeOf(place) ?? refuse(`does not begin with a node; ${FORM}`);
   const name = header.toLowerCase();
-  if (!NAME.test(name)) return refuse('has a name with other characters than letters, digits and -_.');
+  if (!NAME.test(name))
+    return refuse('has a name with other characters than letters, digits, dots, dashes and underscores');
   if (name.endsWith('-bin'))
     return refuse('has a name that ends with -bin: binary metadata is not supported');
   if (TAKEN.test(name)) return refuse('has a name that HTTP or gRPC sets itself; leave the line out');

@@ -90,6 +90,7 @@ function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void 
   const listening = [
     ...onMoved.map((listener) => ends.onMoved(listener)),
     listener.onAnswerAgain(() => blocks.wake()),
+    listener.onTold(() => blocks.told()),
     network.onAnswering(() => blocks.wake()),
   ];
   return () => {

@@ -2,7 +2,7 @@ import { AccessNetwork } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
-import { FinalizationListener } from '../../finality/index.js';
+import { FinalizationListener, HeadWitnesses } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { SoleLeadership } from '../../ranges/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
@@ -145,6 +145,11 @@ export async function runIndexing(
   lifecycle.supervise(buildAccounts(config, parts, published));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
+  const witnesses = new HeadWitnesses({
+    ...{ nodes: network, clock: parts.clock, source: () => listener.source() },
+    onHead: (head) => listener.tell(head),
+  });
+  lifecycle.supervise(witnesses.run(signal));
   await network.whenIdentified(signal);
   let isFilling = false;
   const fill = (): void => {

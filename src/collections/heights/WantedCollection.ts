@@ -9,6 +9,8 @@ export interface NodeRecord extends NodeFailures {
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
+  /** It also said that it is about to have it. */
+  readonly isPromised: boolean;
   /** The way by which it denied the collection last. */
   readonly deniedBy: CollectionWay | undefined;
   /** When it last said so: milliseconds after the block was known. */

@@ -12,6 +12,8 @@ export interface RequestFailure extends Fault {
    * never existed.
    */
   readonly isNotFound: boolean;
+  /** The node knows that there is such a collection, and is about to fetch it. */
+  readonly isPromised: boolean;
   /** There was no answer in time. */
   readonly isSilence: boolean;
   readonly kind: TroubleKind;
@@ -29,7 +31,7 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
       fault: 'lied',
       kind: 'invalid',
       method: undefined,
-      ...{ isNodeBusy: false, isNotFound: false, isSilence: false },
+      ...{ isNodeBusy: false, isNotFound: false, isPromised: false, isSilence: false },
     };
   }
   if (error instanceof UpstreamError) {
@@ -42,6 +44,7 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
       fault: isRefusal(error.kind) ? 'failing' : faultOf(error.kind),
       isNodeBusy: error.kind === 'rate_limited',
       isNotFound: kind === 'denied',
+      isPromised: error.kind === 'not_yet',
       isSilence: error.kind === 'deadline',
       method: error.method,
     };

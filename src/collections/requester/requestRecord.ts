@@ -17,7 +17,7 @@ export interface Question {
 
 /** Records a failure: for `explain`, and for choosing what to try next. */
 export function remember({ wanted, node, way }: Question, failure: RequestFailure): void {
-  const { kind, text, isNotFound, isSilence } = failure;
+  const { kind, text, isNotFound, isPromised, isSilence } = failure;
   if (isNotFound) wanted.notFound += 1;
   if (isSilence) wanted.silences += 1;
   wanted.lastError = text;
@@ -25,7 +25,7 @@ export function remember({ wanted, node, way }: Question, failure: RequestFailur
   const before = failures.get(node.name);
   const lackedMs = isNotFound ? wanted.sentAtMs - (wanted.newSinceMs ?? wanted.sentAtMs) : 0;
   failures.set(node.name, {
-    ...{ kind, method: failure.method ?? way, lastError: text, isDenial: isNotFound },
+    ...{ kind, method: failure.method ?? way, lastError: text, isDenial: isNotFound, isPromised },
     count: (before?.count ?? 0) + 1,
     lastAt: wanted.lastAskedAt ?? 0,
     sinceMs: before?.sinceMs ?? wanted.sentAtMs,

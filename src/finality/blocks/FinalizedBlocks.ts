@@ -40,7 +40,7 @@ export interface FinalizedBlocksDependencies {
   /** The finalized head. */
   readonly head: () => number;
   /** The last report of a head at this height (see `TipCheck`). Default: none. */
-  readonly toldHead?: (height: number) => ToldHead | undefined;
+  readonly toldHead?: (height: number, besides?: string) => ToldHead | undefined;
   /** The highest height that may be worked on now. */
   readonly upperBound: () => number;
   /** Notified whenever a height became available: wakes the consumer. */
@@ -159,6 +159,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   notify(): void {
     this.#linked.prune();
     this.#reader.notify();
+  }
+
+  /** A node reported a head, which may confirm the last block. */
+  told(): void {
+    this.#tipCheck.told();
   }
 
   /** A node answers again: ends the current pause. */

@@ -2,7 +2,7 @@ import { UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
-import { Pause } from '../../runtime/index.js';
+import { childOf, isAbort, Pause, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 import { faultOf } from '../../access/index.js';
@@ -13,6 +13,8 @@ import type { ToldHead } from '../ports.js';
 const PATIENCE_MS = 1_000;
 /** Pause before asking a witness that does not have the block yet again. */
 const NOT_YET_MS = 200;
+/** How long a node that reports its heads may take to report this one before it is asked. */
+const REPORTED_WITHIN_MS = 100;
 /** How many other nodes it takes to refute a block whose giver does not answer. */
 const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
@@ -22,8 +24,8 @@ export interface TipCheckDependencies {
   readonly nodes: AccessNodes;
   readonly poll: BlockPoll;
   readonly clock: Clock;
-  /** The last report of a head at this height, from any node. */
-  readonly toldHead: (height: number) => ToldHead | undefined;
+  /** The last report of a head at this height, from any node, or from any but this one. */
+  readonly toldHead: (height: number, besides?: string) => ToldHead | undefined;
   /** True while no block has followed or replaced this one. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
@@ -44,7 +46,8 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
  * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. A
- * head that another node reported confirms the block at no cost; otherwise the best other node is asked once. If there is
+ * head that another node reported confirms the block at no cost, as soon as it is reported; a node that does not report its
+ * heads, or not in time, is asked. If there is
  * no other node, the giver is believed unless the head that it reports contradicts the block. A node that does not answer
  * delays the block by at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block;
  * one call at a time, and one to each node when they disagree.
@@ -56,6 +59,8 @@ export class TipCheck {
   /** Nodes that did not have the previous block in time: the check does not wait for them again. */
   readonly #late = new Set<string>();
   #check: Check | undefined;
+  /** Ends the questions about the check in hand. */
+  #asking = new AbortController();
 
   constructor(dependencies: TipCheckDependencies) {
     this.#deps = dependencies;
@@ -76,8 +81,18 @@ export class TipCheck {
     const witness = this.#witnessFor(answer);
     if (witness === undefined) return;
     this.#check = { answer, sinceMs: this.#deps.clock.monotonic(), doubts: 0, witness: witness.name };
+    this.#asking.abort();
     this.#begun.notify();
     this.#pause.wake();
+  }
+
+  /** A node reported a head. */
+  told(): void {
+    const check = this.#current();
+    if (check === undefined || this.#witnessFor(check.answer) !== undefined) return;
+    this.#check = undefined;
+    this.#asking.abort();
+    this.#deps.onTrue();
   }
 
   /** True while the last block must not be handed out before its child is known. */
@@ -103,7 +118,17 @@ export class TipCheck {
   }
 
   async #look(check: Check, signal: AbortSignal): Promise<void> {
-    const verdict = await this.#verdict(check, signal);
+    this.#asking = childOf(signal);
+    let verdict: Verdict;
+    try {
+      if (this.#isReported(check)) await sleep(this.#deps.clock, REPORTED_WITHIN_MS, this.#asking.signal);
+      verdict = await this.#verdict(check, this.#asking.signal);
+    } catch (error) {
+      if (signal.aborted || !isAbort(error)) throw error;
+      return;
+    } finally {
+      this.#asking.abort();
+    }
     if (this.#current() !== check) return;
     switch (verdict) {
       case 'true':
@@ -120,6 +145,13 @@ export class TipCheck {
         check.doubts += 1;
         return this.#pause.sleep(AGAIN_MS, signal);
     }
+  }
+
+  /** True at first, if another node that reports its heads has reported the one below. */
+  #isReported({ answer: { block, node }, sinceMs }: Check): boolean {
+    const told = this.#deps.toldHead(block.height - 1, node.name);
+    const isReporting = told !== undefined && told.node !== node.name && !this.#late.has(told.node);
+    return isReporting && this.#deps.clock.monotonic() - sinceMs < REPORTED_WITHIN_MS;
   }
 
   async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
@@ -159,8 +191,9 @@ export class TipCheck {
       .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
     const others = able.filter((each) => each.name !== node.name && each.healthOf(BLOCK_CALL) === 'healthy');
     const other = others.find(({ name }) => !this.#late.has(name)) ?? others[0];
+    const reported = toldHead(block.height, node.name);
+    if (reported?.id === block.id && reported.node !== node.name) return undefined;
     const told = toldHead(block.height);
-    if (told?.id === block.id && told.node !== node.name) return undefined;
     if (other !== undefined || told === undefined || told.id === block.id) return other;
     // Ask the giver itself: its single call has a status.
     return able.find(({ name }) => name === node.name);

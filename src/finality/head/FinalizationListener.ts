@@ -27,7 +27,9 @@ export class FinalizationListener {
   readonly #headListeners = new Listeners<number>();
   readonly #sealedListeners = new Listeners();
   readonly #answerListeners = new Listeners();
-  readonly #told = new Map<number, ToldHead>();
+  readonly #toldListeners = new Listeners();
+  /** By height, then by node, the latest report last. */
+  readonly #told = new Map<number, Map<string, ToldHead>>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
   #answeredAtMs: number | undefined;
@@ -47,10 +49,7 @@ export class FinalizationListener {
           this.#answeredAtMs = this.#clock.monotonic();
           onAnswer(how);
         },
-        onHead: (head) => {
-          this.#remember(head);
-          this.#onFinalized(head.height);
-        },
+        onHead: (head) => this.tell(head),
       },
     );
     this.#sealed = new HeadSubscription(
@@ -85,9 +84,26 @@ export class FinalizationListener {
     return this.#finalizedHeight;
   }
 
-  /** The last report of a finalized head at this height, among the most recent ones. */
-  toldHead(height: number): ToldHead | undefined {
-    return this.#told.get(height);
+  /** The last report of a finalized head at this height, among the most recent ones; `besides`: not by this node. */
+  toldHead(height: number, besides?: string): ToldHead | undefined {
+    return [...(this.#told.get(height)?.values() ?? [])].findLast(({ node }) => node !== besides);
+  }
+
+  /** The node whose finalized head is followed now. */
+  source(): string | undefined {
+    return this.#finalized.source();
+  }
+
+  /** A node reported a finalized head. */
+  tell(head: ToldHead): void {
+    this.#remember(head);
+    this.#onFinalized(head.height);
+    this.#toldListeners.tell();
+  }
+
+  /** Calls back each time any node reports a finalized head. Returns a function that unsubscribes. */
+  onTold(callback: () => void): () => void {
+    return this.#toldListeners.add(callback);
   }
 
   /** The latest sealed height; `undefined` until one is known. */
@@ -147,8 +163,11 @@ export class FinalizationListener {
   }
 
   #remember(head: ToldHead): void {
+    const told = this.#told.get(head.height) ?? new Map<string, ToldHead>();
+    told.delete(head.node);
+    told.set(head.node, head);
     this.#told.delete(head.height);
-    this.#told.set(head.height, head);
+    this.#told.set(head.height, told);
     const [oldest = head.height] = this.#told.keys();
     if (this.#told.size > TOLD_HEADS) this.#told.delete(oldest);
   }

@@ -79,6 +79,11 @@ export class HeadSubscription {
     return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
   }
 
+  /** The node that the head is taken from now. */
+  source(): string | undefined {
+    return this.#source?.node.name;
+  }
+
   /** A node answers again: ends the current pause. */
   wake(): void {
     this.#pause.wake();

@@ -5,6 +5,8 @@ interface CodeInfo {
   readonly severity: Severity;
   readonly cause: string;
   readonly mend: string;
+  /** The codes that cannot be true beside it. They are not told while it is. */
+  readonly excludes?: readonly string[];
 }
 
 /**
@@ -30,14 +32,17 @@ export const readinessCodes = {
   },
   upstream_refusing: {
     severity: 'trouble',
-    cause: 'Nodes answer what is needed next with errors or rate limits.',
-    mend: 'The message quotes the node: ask its operator, or name another `--access-node`.',
+    cause:
+      'Nodes answer what is needed next with errors or rate limits, or refuse the metadata that calls to them carry.',
+    mend: 'The message quotes the node: ask its operator, correct `--access-metadata-file`, or name another `--access-node`.',
+    excludes: ['upstream_unreachable'],
   },
   upstream_invalid: {
     severity: 'trouble',
     cause:
       'Nodes send wrong data: it does not hash to its id, is not what was requested, or cannot be decoded.',
     mend: 'Wrong data is never stored. Name another `--access-node`, and tell the operator of the node in the message.',
+    excludes: ['upstream_unreachable'],
   },
   edi_unavailable: {
     severity: 'trouble',
@@ -61,11 +66,17 @@ export const readinessCodes = {
     severity: 'trouble',
     cause: 'At indexed heights, the nodes serve a chain that differs from the stored one.',
     mend: 'Name nodes of the right chain, start over with another `--data-dir`, or `rewind` to where the chains diverge.',
+    // Those that answer are asked for nothing more, so what they would say of our chain is not known.
+    excludes: [
+      ...['upstream_unreachable', 'parent_mismatch', 'not_vouched', 'edi_unavailable'],
+      ...['behind', 'head_behind', 'head_stale', 'start_height_ahead'],
+    ],
   },
   head_behind: {
     severity: 'trouble',
     cause: "The nodes' head is far below the indexed heights: they are being restored, or lag.",
     mend: 'Wait for the nodes to catch up, or name others.',
+    excludes: ['behind', 'head_stale'],
   },
   head_stale: {
     severity: 'trouble',
@@ -76,6 +87,7 @@ export const readinessCodes = {
     severity: 'trouble',
     cause: "The store is empty, and its first height is above the chain's head.",
     mend: 'Wait for the chain to get there, or use a lower `--start-height` and an empty `--data-dir`.',
+    excludes: ['behind'],
   },
   unresolvable: {
     severity: 'trouble',
@@ -92,6 +104,7 @@ export const readinessCodes = {
     cause:
       'The database that holds the index (`store`), or a pooler before it, does not answer, answers with an error, or takes no writes.',
     mend: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
+    excludes: ['store_stalled', 'leader_lost'],
   },
   leader_lost: {
     severity: 'trouble',
@@ -115,6 +128,18 @@ export const readinessCodes = {
 export type ReadinessCode = keyof typeof readinessCodes;
 
 export const allReadinessCodes = Object.keys(readinessCodes) as readonly ReadinessCode[];
+
+/** The findings without those that another one excludes; at most one for each code, the first. */
+export function consistent(findings: readonly Finding[]): readonly Finding[] {
+  const byCode = new Map(findings.toReversed().map((finding) => [finding.code, finding]));
+  const excluded = new Set(
+    [...byCode.keys()].flatMap((code): readonly string[] => {
+      const info: CodeInfo = readinessCodes[code];
+      return info.excludes ?? [];
+    }),
+  );
+  return findings.filter((finding) => byCode.get(finding.code) === finding && !excluded.has(finding.code));
+}
 
 /** One reason why the daemon is not ready. */
 export interface ReadinessReason {

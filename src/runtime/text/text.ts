@@ -26,7 +26,9 @@ export function quoted(text: string): string {
 
 /** Like `quoted`, but ordinary words get no quotes. */
 export function named(text: string): string {
-  return text.length <= MAX_QUOTED && PLAIN.test(text) && withoutUrlPaths(text) === text ? text : quoted(text);
+  return text.length <= MAX_QUOTED && PLAIN.test(text) && withoutUrlPaths(text) === text
+    ? text
+    : quoted(text);
 }
 
 /** Makes a message fit a terminal and a log line: one line, and a long one loses its middle. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseEndpoint } from '../../../src/access/index.js';
+import { parseEndpoint, proxyFor } from '../../../src/access/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 
 describe('parseEndpoint', () => {
@@ -71,5 +71,47 @@ describe('parseEndpoint', () => {
         }
       }),
     );
+  });
+});
+
+describe('the proxy of the environment', () => {
+  const proxy = 'http://me:secret@corp.example:3128/';
+  const through = (text: string, environment: Record<string, string>): boolean =>
+    proxyFor(parseEndpoint(text), environment) !== undefined;
+
+  it('is used for nodes elsewhere, and shown without credentials', () => {
+    for (const variable of ['grpc_proxy', 'https_proxy', 'http_proxy'])
+      expect(proxyFor(parseEndpoint('node.example:9000'), { [variable]: proxy })).toEqual({
+        ...{ variable, address: 'http://***@corp.example:3128/', isUsed: true },
+      });
+    expect(proxyFor(parseEndpoint('node.example:9000'), {})).toBeUndefined();
+    expect(proxyFor(parseEndpoint('a:1'), { https_proxy: 'socks5://p:1' })).toMatchObject({ isUsed: false });
+  });
+
+  it('is never used for this machine', () => {
+    for (const text of ['localhost:1', '127.0.0.1:1', '127.9.9.9:1', '[::1]:1'])
+      expect(through(text, { http_proxy: proxy }), text).toBe(false);
+  });
+
+  it.each([
+    ['*', 'a.example:1', true],
+    ['a.example', 'a.example:1', true],
+    ['b.example, a.example', 'a.example:1', true],
+    ['.example', 'a.example:1', true],
+    ['*.example', 'a.example:1', true],
+    ['example', 'a.example:1', true],
+    ['A.EXAMPLE:1', 'a.example:1', true],
+    ['a.example:2', 'a.example:1', false],
+    ['a.example', 'ba.example:1', false],
+    ['', 'a.example:1', false],
+    ['b.example,', 'a.example:1', false],
+    ['10.0.0.7', '10.0.0.7:1', true],
+    ['10.0.0.0/8', '10.0.0.7:1', true],
+    ['10.0.0.0/8', '11.0.0.7:1', false],
+    ['fd00::/8', '[fd00::7]:1', true],
+    ['fd00::/999', '[fd00::7]:1', false],
+  ])('no_proxy=%s and the node %s', (list, text, isExcepted) => {
+    for (const variable of ['no_proxy', 'no_grpc_proxy', 'NO_PROXY'])
+      expect(through(text, { https_proxy: proxy, [variable]: list })).toBe(!isExcepted);
   });
 });

@@ -27,7 +27,9 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   [status.CANCELLED, 'context canceled', 'unavailable'],
   // Answers of a node that is there.
   [status.ABORTED, '', 'internal'],
-  [status.PERMISSION_DENIED, '', 'internal'],
+  [status.PERMISSION_DENIED, '', 'unauthenticated'],
+  [status.UNAVAILABLE, 'Received HTTP status code 502', 'unavailable'],
+  [status.UNAVAILABLE, 'Received HTTP status code 429', 'rate_limited'],
   [status.UNAUTHENTICATED, '', 'unauthenticated'],
   [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
   [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
@@ -90,11 +92,18 @@ describe('upstream errors', () => {
       'Error: 803C82:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../ssl.c:350:',
       'it speaks no TLS: write grpc://node:9000',
     ],
-    [
-      'undefined',
-      'the proxy that grpc_proxy, https_proxy or http_proxy names does not let it through; no_proxy=node',
-    ],
     ['Error: certificate has expired', 'its operator has to renew it'],
+    ['Error: certificate is not yet valid', 'this clock is wrong'],
+    [
+      "Error [ERR_TLS_CERT_ALTNAME_INVALID]: Hostname/IP does not match certificate's altnames",
+      'for other names',
+    ],
+    [
+      'Error: 80:error:0A000460:SSL routines::tlsv1 alert no application protocol',
+      'the gRPC port of the node',
+    ],
+    ['Protocol error (2026-01-01T00:00:00.000Z)', 'perhaps a web server'],
+    ['Failed to connect (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000'],
     ['Error: self-signed certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
     ['Error: unable to verify the first certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
   ])('says what to do about a connection that fails with "%s"', (last, advice) => {
@@ -102,6 +111,40 @@ describe('upstream errors', () => {
     const { message } = upstreamError({ code: status.UNAVAILABLE, details }, where);
     expect(message).toContain(`Last error: ${last}`);
     expect(message).toContain(advice);
+  });
+
+  it.each([
+    [
+      status.UNAVAILABLE,
+      'Received HTTP status code 502',
+      'a web server or proxy (HTTP 502): it reaches no node',
+    ],
+    [status.PERMISSION_DENIED, 'Received HTTP status code 403', 'a web server or proxy (HTTP 403)'],
+    [status.UNKNOWN, 'Received HTTP status code 301', '(HTTP 301): check address and port'],
+    // The length of a message is "html".
+    [
+      status.RESOURCE_EXHAUSTED,
+      'Received message larger than max (1752460652 vs 1000000)',
+      'no length but text',
+    ],
+    [status.UNAVAILABLE, 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
+    [
+      status.DEADLINE_EXCEEDED,
+      'Deadline exceeded after 3.001s,Waiting for LB pick',
+      'no connection came about',
+    ],
+  ])('says who answered, if it was no node: %i "%s"', (code, details, advice) => {
+    expect(upstreamError({ code, details }, where).message).toContain(advice);
+  });
+
+  it('names the proxy of a node that is not reached, and what mends refused credentials', () => {
+    const causes = { mend: 'put a valid one there', proxy: 'it is reached through a proxy' };
+    const of = (code: status): string => upstreamError({ code, details: 'why' }, where, causes).message;
+    for (const code of [status.UNAVAILABLE, status.DEADLINE_EXCEEDED])
+      expect(of(code)).toMatch(/why; it is reached through a proxy$/);
+    for (const code of [status.UNAUTHENTICATED, status.PERMISSION_DENIED])
+      expect(of(code)).toMatch(/why; put a valid one there$/);
+    expect(of(status.INTERNAL)).toMatch(/why$/);
   });
 
   it('has a kind for every status there is', () => {

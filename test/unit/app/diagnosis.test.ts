@@ -1,7 +1,10 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NodeTrouble } from '../../../src/access/index.js';
 import { Diagnosis, heldUpBy } from '../../../src/app/index.js';
 import type { DiagnosisOptions, HeldUpFacts, Symptoms } from '../../../src/app/index.js';
+import { readinessCodes } from '../../../src/observability/index.js';
+import type { ReadinessCode } from '../../../src/observability/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const ID = 'ab'.repeat(32);
@@ -394,6 +397,134 @@ describe('the head', () => {
         message: 'waiting for the chain to reach height 5000, the first of this store; its head is 1000',
       },
     ]);
+  });
+});
+
+describe('findings', () => {
+  const excludedBy = (code: string): readonly string[] => {
+    const info = readinessCodes[code as ReadinessCode];
+    return 'excludes' in info ? info.excludes : [];
+  };
+
+  it('exclude known codes, never themselves, and no two each other', () => {
+    for (const code of Object.keys(readinessCodes))
+      for (const other of excludedBy(code)) {
+        expect(readinessCodes, code).toHaveProperty(other);
+        expect(excludedBy(other), `${code} and ${other}`).not.toContain(code);
+      }
+  });
+
+  it('name the other chain alone where the node that serves it answers, for as long as it does', async () => {
+    const { after, state } = healthyDaemon({ maxHeadAgeMs: 30_000 });
+    state.head = 1_200;
+    state.answered = 0;
+    state.headTroubles = [trouble({ kind: 'unreachable', said: 'the stream ended' })];
+    state.facts = { block: { height: 1_001, troubles: [], isUnserved: true } };
+    state.change = {
+      chainReplaced: () => ({ message: 'another chain' }),
+      parentMismatch: () => ({ height: 1_001, message: 'rewind to 990' }),
+    };
+    for (let second = 1; second < 60; second += 1)
+      expect(await after(1_000), `after ${second} s`).toMatchObject([
+        { code: 'chain_replaced', message: 'another chain' },
+      ]);
+    // Another node is silent, and a third refuses us: the one is told beside, the other has its own code.
+    state.identity = [
+      trouble({ node: 'b:1', kind: 'unreachable', said: 'GetNetworkParameters at b:1: UNAVAILABLE' }),
+    ];
+    expect(await after(1_000)).toMatchObject([
+      {
+        code: 'chain_replaced',
+        message: expect.stringContaining('another chain (not heard: GetNetw') as string,
+      },
+    ]);
+    state.identity = [trouble({ node: 'c:1', said: 'UNAUTHENTICATED' })];
+    const both = await after(1_000);
+    expect(both.map(({ code }) => code)).toEqual(['upstream_refusing', 'chain_replaced']);
+    expect(both[0]?.message).not.toContain('can be reached');
+    state.change = {};
+    state.identity = [];
+    expect((await after(1_000)).map(({ code }) => code)).toContain('upstream_unreachable');
+  });
+
+  it('do not say that a head stands still that nobody reports', async () => {
+    const { codes, state } = healthyDaemon({ maxHeadAgeMs: 20_000 });
+    state.answered = 0;
+    expect(await codes(60_000)).toEqual(['upstream_unreachable']);
+    state.answered = true;
+    expect(await codes()).toEqual(['head_stale']);
+    state.change = { headBehind: () => ({ head: 232, watermark: 540 }) };
+    expect(await codes()).toEqual(['head_behind']);
+  });
+
+  it('blame no node for a height that is complete', async () => {
+    const { after, state } = healthyDaemon();
+    state.head = 1_010;
+    state.facts = { stage: 'committing' };
+    expect(await after(9_000)).toMatchObject([
+      { code: 'store_stalled', message: 'writing height 1001: nothing has come for 9 s' },
+    ]);
+  });
+
+  it('never contradict each other, whatever is the matter', () => {
+    const told = { height: 1_001, message: 'so' };
+    const kinds = fc.constantFrom('unreachable', 'denied', 'refused', 'rate_limited', 'invalid' as const);
+    const troubles = fc.array(
+      kinds.map((kind) => trouble({ kind } as Partial<NodeTrouble>)),
+      { maxLength: 3 },
+    );
+    const maybe = <T>(value: T): fc.Arbitrary<T | undefined> =>
+      fc.option(fc.constant(value), { nil: undefined });
+    const stages = fc.constantFrom('queued', 'collecting', 'committing' as const);
+    const situations = fc.record({
+      phase: fc.constantFrom('starting', 'running' as const),
+      answered: fc.constantFrom<number | boolean>(true, false, 0),
+      head: fc.constantFrom(undefined, 900, 1_000, 1_010, 2_000),
+      first: fc.constantFrom(1, 5_000),
+      ediOnly: fc.boolean(),
+      ...{
+        identity: troubles,
+        headTroubles: troubles,
+        blockTroubles: troubles,
+        collectionTroubles: troubles,
+      },
+      stage: stages,
+      isCommitting: fc.boolean(),
+      changes: fc.record({
+        chainReplaced: maybe({ message: 'another chain' }),
+        headBehind: maybe({ head: 232, watermark: 540 }),
+        ...{ parentMismatch: maybe(told), missingSporkEnd: maybe(told), undecidedSpork: maybe(told) },
+        ...{ unresolvable: maybe(told), leaderLost: maybe(told), readerDown: maybe(told) },
+        database: fc.constantFrom(undefined, { trouble: undefined }, { trouble: 'it is gone' }),
+        paused: maybe(told),
+        disk: maybe({ freeBytes: 1, sizeBytes: 1_000_000_000 }),
+      }),
+    });
+    const check = async (given: Awaited<ReturnType<typeof valueOf>>): Promise<void> => {
+      const { answered, changes, ediOnly, first, head, headTroubles, identity, phase } = given;
+      const { clock, codes, state } = healthyDaemon({ ediOnly, maxHeadAgeMs: 5_000 });
+      Object.assign(state, { answered, first, head, headTroubles, identity, phase });
+      const { blockTroubles, collectionTroubles, isCommitting, stage } = given;
+      const database = changes.database;
+      state.facts = {
+        ...{ stage, database, paused: changes.paused?.message },
+        commitStartedAtMs: isCommitting ? clock.monotonic() : undefined,
+        block: { height: 1_001, troubles: blockTroubles, isUnserved: false },
+        collections: { missing: 1, of: 2, troubles: collectionTroubles, heldBack: [], dispute: undefined },
+      };
+      state.change = Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, () => value]));
+      for (let second = 0; second < 20; second += 1) {
+        const found: readonly ReadinessCode[] = await codes(1_000);
+        expect(new Set(found).size).toBe(found.length);
+        for (const code of found) for (const other of excludedBy(code)) expect(found).not.toContain(other);
+        // A head that stands still was reported; a node that answers is not unreachable.
+        if (found.includes('head_stale'))
+          expect(answered === true || (answered === 0 && second < 8)).toBe(true);
+        if (changes.chainReplaced !== undefined) expect(found).not.toContain('upstream_unreachable');
+      }
+    };
+    const valueOf = async () => Promise.resolve(fc.sample(situations, 1)[0]!);
+    return fc.assert(fc.asyncProperty(situations, check), { numRuns: 300, seed: 8 });
   });
 });
 

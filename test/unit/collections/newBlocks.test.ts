@@ -109,6 +109,38 @@ describe('the collections of a new block', () => {
     await requests.stop();
   });
 
+  it.each([30_000, 50_000])(
+    'are there soon after their node has them, though it had said for %d ms that it has yet to fetch them',
+    async (outageMs) => {
+      a.unsupported.add('GetCollectionByID');
+      const requests = asking(a);
+      const hasThemAtMs = clock.monotonic() + outageMs;
+      let awaited = 0;
+      const lateMs: number[] = [];
+      sink.onReceived = ({ receivedAtMs }) => lateMs.push(receivedAtMs - hasThemAtMs);
+      for (; clock.monotonic() < hasThemAtMs; awaited += 1) {
+        newBlock(requests, { 'a:9000': Math.max(0, hasThemAtMs - clock.monotonic()) });
+        await clock.advance(BLOCK_MS);
+      }
+      // Each is asked for a few times at once, and once a second while it is the lowest.
+      const early = awaited * 14;
+      expect(a.calls.length).toBeLessThan(early + outageMs / 1_000 + awaited * 8);
+      sink.onReceived = ({ receivedAtMs }) => lateMs.push(receivedAtMs - hasThemAtMs);
+      for (let block = 0; block < 4; block += 1) {
+        newBlock(requests, { 'a:9000': 0 });
+        await clock.advance(BLOCK_MS);
+      }
+      expect(lateMs).toHaveLength(awaited + 4);
+      expect(
+        at(
+          lateMs.slice(0, awaited).sort((one, other) => one - other),
+          1,
+        ),
+      ).toBeLessThanOrEqual(1_500);
+      await requests.stop();
+    },
+  );
+
   it('have their node held against nothing, however often it says that it has yet to fetch them', async () => {
     const nodes = new RecordedNodes(clock, a);
     const requests = asking(a);

@@ -1,6 +1,7 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import type { ChannelCredentials, ClientOptions } from '@grpc/grpc-js';
 import { messageOf, OperatorError } from '../../../runtime/index.js';
+import { proxyFor } from './proxy.js';
 import { grpcTarget } from '../endpoint.js';
 import type { Endpoint } from '../endpoint.js';
 
@@ -33,6 +34,7 @@ export function openClient(options: {
     // Callers decide on retries; no extra DNS lookup for a service configuration.
     'grpc.enable_retries': 0,
     'grpc.service_config_disable_resolution': 1,
+    'grpc.enable_http_proxy': proxyFor(endpoint) === undefined ? 0 : 1,
   };
   const secrecy = endpoint.tls ? tlsCredentials() : credentials.createInsecure();
   return new Client(grpcTarget(endpoint), secrecy, clientOptions);

@@ -1,3 +1,4 @@
+import { consistent } from '../../../observability/index.js';
 import type { Finding } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { HeldUp } from './heldUp.js';
@@ -72,7 +73,7 @@ export class Diagnosis {
     return heldUp && { ...heldUp, sinceMs: this.#progress.atMs };
   }
 
-  /** At most one for each code. Call it about every second. */
+  /** At most one for each code, and none that contradicts another. Call it about every second. */
   findings(): readonly Finding[] {
     this.noteProgress();
     const phase = this.#symptoms.phase();
@@ -87,12 +88,10 @@ export class Diagnosis {
       this.#database(),
       leaderLost && { code: 'leader_lost', ...leaderLost },
     ];
-    const byCode = new Map<string, Finding>();
-    for (const finding of found) {
-      if (finding === undefined || byCode.has(finding.code)) continue;
-      byCode.set(finding.code, { ...finding, logged: finding.logged ?? withoutIds(finding.message) });
-    }
-    return [...byCode.values()];
+    return consistent(found.filter((finding) => finding !== undefined)).map((finding) => ({
+      ...finding,
+      logged: finding.logged ?? withoutIds(finding.message),
+    }));
   }
 
   /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
@@ -114,7 +113,7 @@ export class Diagnosis {
       this.#headStale(head),
       this.#storeStalled(),
       // Those have their own codes.
-      mismatch === undefined && unvouched === undefined ? this.#heldUp() : undefined,
+      (mismatch ?? unvouched ?? this.#symptoms.chainReplaced()) === undefined ? this.#heldUp() : undefined,
       unresolvable && { code: 'unresolvable', ...unresolvable },
     ];
   }
@@ -147,6 +146,8 @@ export class Diagnosis {
     const { maxHeadAgeMs } = this.#options;
     const ageMs = this.#symptoms.headAgeMs();
     if (maxHeadAgeMs === undefined || ageMs === undefined || ageMs < maxHeadAgeMs) return undefined;
+    // Nobody says that it stands still: nobody says anything.
+    if (!this.isHeadConfirmed()) return undefined;
     return {
       code: 'head_stale',
       height: head,
@@ -171,10 +172,13 @@ export class Diagnosis {
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const heldUp = this.#symptoms.heldUp();
     if (heldUp === undefined || STORE_CODES.includes(heldUp.code ?? '')) return undefined;
+    // Nodes that do not answer serve nothing: that has its own finding.
+    if (heldUp.because === 'unserved' && !this.isHeadConfirmed()) return undefined;
     const { height, message } = heldUp;
     if (heldUp.code !== undefined) return { code: heldUp.code, height, message };
     if (stillMs < SILENT_FOR_MS) return undefined;
-    const code = this.#options.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
+    const ofNodes = this.#options.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
+    const code = heldUp.because === 'complete' ? 'store_stalled' : ofNodes;
     return { code, height, message: `${message}: nothing has come for ${Math.floor(stillMs / 1000)} s` };
   }
 

@@ -54,16 +54,18 @@ export class UpstreamFindings {
   #upstream(): Finding | undefined {
     const silentMs = this.#symptoms.headAnswerAgeMs();
     const waitedMs = silentMs ?? this.#clock.monotonic() - this.#startedAtMs;
-    const troubles = this.#upstreamTroubles();
+    const isReplaced = this.#symptoms.chainReplaced() !== undefined;
+    // Nodes of another chain are not asked for their head: what they said of it before is old.
+    const troubles = isReplaced ? this.#symptoms.identityTroubles() : this.#upstreamTroubles();
     const limitMs =
       silentMs === undefined && troubles.length > 0 ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
     if (waitedMs < limitMs) return undefined;
+    const code = codeOf(troubles);
+    if (isReplaced && code === 'upstream_unreachable') return undefined;
     const words = describeTroubles(troubles, this.#clock);
-    const seconds = Math.floor(waitedMs / 1000);
-    return {
-      code: codeOf(troubles),
-      message: `no access node has reported its head for ${seconds} s${words === '' ? '' : `: ${words}`}; check that accessNodes names nodes that run and can be reached from here`,
-    };
+    const what = `no access node has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
+    const advice = '; check that accessNodes names nodes that run and can be reached from here';
+    return { code, message: code === 'upstream_unreachable' ? what + advice : what };
   }
 
   /** The head is known, but the start still waits for the nodes to say where their chain begins. */
@@ -86,7 +88,11 @@ export class UpstreamFindings {
 
   #chain(): Finding | undefined {
     const replaced = this.#symptoms.chainReplaced();
-    if (replaced !== undefined) return { code: 'chain_replaced', message: replaced.message };
+    if (replaced !== undefined) {
+      const silent = this.#symptoms.identityTroubles().filter(({ kind }) => kind === 'unreachable');
+      const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, this.#clock)})`;
+      return { code: 'chain_replaced', message: replaced.message + words };
+    }
     const behind = this.#symptoms.headBehind();
     const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
     // No node has reported a head since it rose: what is known is old.

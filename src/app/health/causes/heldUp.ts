@@ -13,6 +13,8 @@ export interface HeldUp {
   readonly message: string;
   /** `undefined` while no fault is known: it may just be early. */
   readonly code: ReadinessCode | undefined;
+  /** `complete`: nothing is missing, and only the store is waited for. `unserved`: there is no node to ask. */
+  readonly because?: 'complete' | 'unserved';
 }
 
 /** What the parts of the indexing line know about the lowest missing height. */
@@ -62,7 +64,7 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   if (block.isUnserved) {
     const none = `${what}: no access node serves that height`;
     const { message, code = 'upstream_refusing' } = because(none, block.troubles, clock);
-    return { height, message, code };
+    return { height, message, code, because: 'unserved' };
   }
   return { height, ...because(what, block.troubles, clock) };
 }
@@ -77,7 +79,7 @@ function heldUpByStore({ height, commitStartedAtMs, database, paused }: HeldUpFa
   if (commitStartedAtMs === undefined && paused !== undefined)
     return { height, message: `height ${height} is complete, and ${paused}`, code: 'disk_low' };
   if (commitStartedAtMs === undefined)
-    return { height, message: `writing height ${height}`, code: undefined };
+    return { height, message: `writing height ${height}`, code: undefined, because: 'complete' };
   const seconds = Math.floor((clock.monotonic() - commitStartedAtMs) / 1000);
   const message = `the ${database === undefined ? 'disk' : 'database'} has been writing one batch for ${seconds} s; height ${height} waits for it`;
   return { height, message, code: 'store_stalled' };

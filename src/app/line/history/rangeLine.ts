@@ -135,7 +135,8 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   return {
     finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
     sealedHeight: () => listener.sealedHeight(),
-    toldHead: (height) => listener.toldHead(height),
+    toldHead: (height, besides) => listener.toldHead(height, besides),
+    onTold: () => () => undefined,
     onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
   };
 }

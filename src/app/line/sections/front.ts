@@ -31,7 +31,7 @@ export function buildFront(
       watermark: store,
       // The chain's head, which may be above the stop height.
       head: () => listener.finalizedHeight() ?? 0,
-      toldHead: (height) => listener.toldHead(height),
+      toldHead: (height, besides) => listener.toldHead(height, besides),
       upperBound: () => ends.upperBound(),
       onReplaced: (block, giver) => processor.onForked(block, giver),
       storedBlock: async (height) => (await store.blockByHeight(height))?.block,

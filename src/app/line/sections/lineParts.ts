@@ -9,7 +9,7 @@ import type { Lifecycle } from '../../lifecycle/Lifecycle.js';
 /** The head of the chain for a line: a FinalizationListener, or the end of a range. */
 export type ChainHead = Pick<
   FinalizationListener,
-  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onAnswerAgain'
+  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onTold' | 'onAnswerAgain'
 >;
 
 /** What a line is built from. */

@@ -8,6 +8,8 @@ const MIN_SAMPLES = 5;
 const GUESS_MS = 50;
 /** The share of collections that should be there when they are first requested. */
 const SHARE = 0.55;
+/** What took longer was an outage, or was requested late: it says nothing about how long the next will take. */
+const USUAL_MAX_MS = 2_000;
 /** Bisection steps: finer than a tenth of a millisecond is pointless. */
 const HALVINGS = 20;
 
@@ -74,6 +76,7 @@ export class ArrivalTimes {
   }
 
   came(node: string, arrival: Arrival): void {
+    if (arrival.hadMs > USUAL_MAX_MS) return;
     let arrivals = this.#nodes.get(node);
     if (arrivals === undefined) {
       arrivals = new NodeArrivals();

@@ -21,6 +21,12 @@ export class KeyedHeap<K> {
     return this.#priorities[0] ?? Infinity;
   }
 
+  /** Infinity for a key that is not in the heap. */
+  priorityOf(key: K): number {
+    const place = this.#places.get(key);
+    return place === undefined ? Infinity : this.#priority(place);
+  }
+
   has(key: K): boolean {
     return this.#places.has(key);
   }

@@ -16,8 +16,10 @@ import type { RequestOrder } from './RequestOrder.js';
 const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
 /** The longest pause until every node was asked in both ways: one of them may be the only honest one. */
 const UNTRIED_MAX_MS = 2_000;
-/** A pause ends early only after this time: wake-ups may come many times a second. */
+/** No pause ends sooner after the failure than this: reasons to end one may come many times a second. */
 const WAKE_AFTER_MS = 1_000;
+/** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
+const MAX_AWAITED_WOKEN = 32;
 
 export interface RetryPausesOptions {
   /** A pause doubles from here … */
@@ -43,6 +45,8 @@ export class RetryPauses {
   readonly #dependencies: RetryPausesDependencies;
   /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
   readonly #failing = new Set<string>();
+  /** The lowest height pauses for collections that their node is expected to fetch. */
+  #awaitsFetched = false;
   #headHeight = 0;
 
   constructor(options: RetryPausesOptions, dependencies: RetryPausesDependencies) {
@@ -55,9 +59,9 @@ export class RetryPauses {
     return this.#headHeight;
   }
 
-  /** A new head would end pauses: some node failed, and has delivered nothing since. */
+  /** A new head would end pauses: some node failed, and has delivered nothing since, or has yet to fetch something. */
   get awaitsHead(): boolean {
-    return this.#failing.size > 0;
+    return this.#failing.size > 0 || this.#awaitsFetched;
   }
 
   /** The attempt failed, and the id pauses. `isUntried`: some node was not asked in every way. */
@@ -66,12 +70,16 @@ export class RetryPauses {
     wanted.failedAtMs = clock.monotonic();
     due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));
     if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
+    if (isAwaited(wanted)) this.#awaitsFetched = true;
   }
 
   /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
-  gave({ heights }: WantedCollection, { name }: AccessNode): void {
+  gave(given: WantedCollection, { name }: AccessNode): void {
     const { mcq, order } = this.#dependencies;
-    for (const { height } of heights) this.#wake(order.wantedAt(height));
+    for (const { height } of given.heights) this.#wake(order.wantedAt(height));
+    // What the node could not fetch for long, it now can.
+    if (isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
+      this.#wakeAwaited([...mcq.allWanted()].filter(({ lastNode }) => lastNode === name));
     if (!this.#failing.delete(name)) return;
     this.#wake(
       mcq.allWanted(),
@@ -79,7 +87,10 @@ export class RetryPauses {
     );
   }
 
-  /** A moving head is a sign of life: what holds up the watermark is requested again, unless it was denied. */
+  /**
+   * A moving head is a sign of life: what holds up the watermark is requested again. Of what was denied, that is what the
+   * node is expected to fetch, a few at a time: once one is there, it ends the pauses of the others.
+   */
   sawHead(headHeight: number): void {
     if (headHeight <= this.#headHeight) return;
     this.#headHeight = headHeight;
@@ -89,6 +100,24 @@ export class RetryPauses {
     this.#wake(order.wantedAt(lowest), ({ lastNode = '', failures }) => {
       return failures?.get(lastNode)?.isDenial === false;
     });
+    this.#awaitsFetched = this.#wakeAwaited([...order.wantedAt(lowest)]);
+  }
+
+  /**
+   * Ends the pauses of collections that their node is expected to fetch, lowest height first, and of those that have just
+   * been denied as soon as it may: there may be no further sign. False if none pauses.
+   */
+  #wakeAwaited(several: readonly WantedCollection[]): boolean {
+    const { clock, due } = this.#dependencies;
+    const heightOf = ({ heights: [record] }: WantedCollection): number => record?.height ?? 0;
+    const awaited = several
+      .filter((wanted) => due.has(wanted) && isAwaited(wanted))
+      .sort((a, b) => heightOf(a) - heightOf(b) || a.failedAtMs - b.failedAtMs)
+      .slice(0, MAX_AWAITED_WOKEN);
+    this.#wake(awaited);
+    const nowMs = clock.monotonic();
+    for (const wanted of awaited) due.hasten(wanted, wanted.failedAtMs + WAKE_AFTER_MS - nowMs);
+    return awaited.length > 0;
   }
 
   /** "Not yet" for a new block is not a failure: it is requested again soon, a few times. */
@@ -125,4 +154,10 @@ export class RetryPauses {
       order.makeAskable(wanted);
     }
   }
+}
+
+/** The node that was asked last is expected to fetch it: it says so, or the block was new when it was asked first. */
+function isAwaited({ attempts, failures, lastNode = '', newSinceMs }: WantedCollection): boolean {
+  const last = failures?.get(lastNode);
+  return attempts > 0 && last?.isDenial === true && (last.isPromised || newSinceMs !== undefined);
 }

@@ -29,6 +29,12 @@ export class TimerQueue<K> {
     this.#arm();
   }
 
+  /** Shortens the key's delay to this, if it has a longer one. */
+  hasten(key: K, delayMs: number): void {
+    if (this.#due.has(key) && this.#due.priorityOf(key) > this.#clock.monotonic() + delayMs)
+      this.set(key, delayMs);
+  }
+
   /** Nothing is delayed. */
   get isEmpty(): boolean {
     return this.#due.size === 0;

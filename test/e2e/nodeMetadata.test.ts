@@ -1,0 +1,312 @@
+import { chmodSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
+import type { ServiceError } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { runCommand } from '../support/commandLine.js';
+import { HostedNode } from '../support/hostedNode.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { RestNode } from '../support/restNode.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { certificateOf } from '../support/secretFiles.js';
+import { WsClient } from '../support/wsClient.js';
+
+const ROOT = 1_000;
+const TOP = 1_030;
+const FIRST = 'f1rst-0123456789abcdef';
+const SECOND = 's3cond-0123456789abcdef';
+const trusting = { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: certificateOf('localhost') };
+
+function nodeAt(top: number): Promise<DevnetHandle> {
+  return devnetForTest({ seed: 5, rootHeight: ROOT, startHead: top, paused: true, sealedLag: 0 });
+}
+
+function metadataFile(text: string, mode = 0o600): string {
+  const file = join(scratchDirectory(), 'metadata');
+  writeFileSync(file, text, { mode });
+  return file;
+}
+
+interface Reason {
+  readonly code: string;
+  readonly message: string;
+}
+
+async function reasonsOf(daemon: RunningDaemon): Promise<readonly Reason[]> {
+  return ((await daemon.health('/readyz')).body as { readonly reasons: readonly Reason[] }).reasons;
+}
+
+const asItIs = (bytes: Buffer): Buffer => bytes;
+
+/** A call of the read API that only a node can answer. */
+function forwardedCall(
+  daemon: RunningDaemon,
+  metadata: Readonly<Record<string, string>>,
+): Promise<ServiceError | Buffer | undefined> {
+  const client = new Client(daemon.grpcAddress, credentials.createInsecure());
+  const sent = new Metadata();
+  for (const [name, value] of Object.entries(metadata)) sent.set(name, value);
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(
+      '/flow.access.AccessAPI/GetEventsForHeightRange',
+      asItIs,
+      asItIs,
+      Buffer.alloc(0),
+      sent,
+      (error, answer) => {
+        client.close();
+        resolve(error ?? answer);
+      },
+    );
+  });
+}
+
+describe('hosted access nodes that want metadata with every call', () => {
+  it('get their own, and nobody gets that of another, whatever is called and forwarded', async () => {
+    const devnet = await nodeAt(TOP);
+    const [first, second] = [await HostedNode.before(devnet), await HostedNode.before(devnet)];
+    first.wants = { 'x-token': FIRST };
+    second.wants = { authorization: `Bearer ${SECOND}`, api_key: 'second-customer' };
+    const file = metadataFile(
+      [
+        '\uFEFF# Our two providers.',
+        '',
+        `${first.name}   X-Token: ${FIRST}  `,
+        `grpcs://${second.name} authorization: Bearer ${SECOND}`,
+        `${second.name}\tapi_key : second-customer`,
+        'elsewhere.example:443 x-token: unused-0123456789',
+      ].join('\r\n'),
+    );
+    const flags = ['--access-metadata-file', file, '--start-height', 'root', '--api-forward'];
+    const named = ['--access-node', second.address, '--edi-node', second.address];
+    const args = startArguments(first, scratchDirectory(), ...flags, ...named);
+    const daemon = await startDaemon(args, trusting);
+    await daemon.reaches(TOP);
+
+    const unknown = daemon.program
+      .logs()
+      .find(({ msg }) => msg === 'access.metadataFile names nodes that are not called');
+    expect(unknown).toMatchObject({ level: 'warn', nodes: 'elsewhere.example:443' });
+    // A caller's own metadata neither replaces what the node wants, nor is it kept from it.
+    await forwardedCall(daemon, { 'x-token': 'of the caller', 'x-mine': 'yes' });
+    const forwarded = [...first.calls, ...second.calls].filter(({ path }) => path.includes('GetEvents'));
+    expect(forwarded.map(({ headers }) => headers['x-mine'])).toEqual(['yes']);
+
+    const paths = [...first.calls, ...second.calls].map(({ path }) => path);
+    for (const method of ['GetNetworkParameters', 'GetBlockByHeight', 'SubscribeBlockDigestsFromLatest'])
+      expect(paths).toContain(`/flow.access.AccessAPI/${method}`);
+    expect(second.calls.some(({ path }) => path.includes('SubscribeExecutionData'))).toBe(true);
+    for (const { headers } of first.calls) {
+      expect(headers['x-token']).toBe(FIRST);
+      expect([headers.authorization, headers['api_key']]).toEqual([undefined, undefined]);
+    }
+    for (const { headers } of second.calls) {
+      expect([headers.authorization, headers['api_key']]).toEqual([`Bearer ${SECOND}`, 'second-customer']);
+      expect(headers['x-token']).not.toBe(FIRST);
+    }
+    // Of what the daemon shows, nothing holds a value.
+    const pages = ['/status', '/', '/openapi.json', `/explain/${TOP}`].map((path) =>
+      fetch(daemon.apiUrl + path),
+    );
+    const metrics = await fetch(`${daemon.metricsUrl}/metrics`);
+    const shown = await Promise.all([...pages, metrics].map(async (page) => (await page).text()));
+    const doctor = await runProgram(['doctor', ...args.slice(1)], trusting);
+    const printed = await runCommand(['config', 'print', ...args.slice(1)]);
+    await daemon.program.stop();
+    const all = [...shown, daemon.program.stdout, daemon.program.stderr, doctor.stdout, printed.stdout].join(
+      '\n',
+    );
+    for (const secret of [FIRST, SECOND, 'second-customer', 'unused-0123456789'])
+      expect(all).not.toContain(secret);
+    expect(doctor.stdout).toContain(`Node ${first.name}`);
+    expect(doctor.stdout).not.toContain('refuses us');
+    expect(doctor.stdout).toContain('has a line for elsewhere.example:443, which no setting names');
+  });
+
+  it('name what is wrong with it, and are served again once the file is right, after a restart as well', async () => {
+    const devnet = await nodeAt(TOP);
+    const node = await HostedNode.before(devnet);
+    node.wants = { 'x-token': SECOND };
+    const file = metadataFile(`${node.name} x-token: ${FIRST}\n`);
+    const flags = ['--access-metadata-file', file, '--start-height', 'root', '--api-forward'];
+    const daemon = await startDaemon(startArguments(node, scratchDirectory(), ...flags), trusting);
+    const refusal = await eventually(async () =>
+      (await reasonsOf(daemon)).find(({ code }) => code === 'upstream_refusing'),
+    );
+    expect(refusal.message).toContain('UNAUTHENTICATED: no such customer: x-token ***');
+    expect(refusal.message).toContain(`it does not accept what ${file} (access.metadataFile) has for it`);
+    expect(refusal.message).not.toContain('can be reached from here');
+    const doctor = await runProgram(
+      ['doctor', ...startArguments(node, scratchDirectory(), ...flags).slice(1)],
+      trusting,
+    );
+    expect(doctor.stdout).toContain(`Node ${node.name} refuses us`);
+
+    writeFileSync(file, `${node.name} x-token: ${SECOND}\n`);
+    const metrics = await daemon.reaches(TOP);
+    expect(metrics.value('secret_reloads_total', { secret: 'node_metadata', outcome: 'changed' })).toBe(1);
+
+    // Another one that cannot be used changes nothing.
+    writeFileSync(file, `${node.name} x-token\n`);
+    await daemon.scrapeUntil(
+      (now) => now.value('secret_reloads_total', { secret: 'node_metadata', outcome: 'refused' }) >= 2,
+    );
+    expect(daemon.program.logs()).toContainEqual(
+      expect.objectContaining({
+        secret: 'node_metadata',
+        why: expect.stringContaining('line 1 is in another form') as unknown,
+      }),
+    );
+    await node.stop();
+    await node.start();
+    node.calls.length = 0;
+    devnet.node.head.advance(5);
+    await daemon.reaches(TOP + 5);
+    for (const { headers } of node.calls) expect(headers['x-token']).toBe(SECOND);
+
+    // A node that stops accepting it is no matter of those whose calls are forwarded.
+    node.wants = { 'x-token': 'changed' };
+    const refused = (await forwardedCall(daemon, { 'x-token': 'of the caller' })) as ServiceError;
+    expect(refused.details).toContain('the access node refuses what this indexer identifies itself with');
+    await daemon.program.stop();
+    for (const secret of [FIRST, SECOND]) {
+      expect(doctor.stdout + daemon.program.stdout + daemon.program.stderr).not.toContain(secret);
+      expect(JSON.stringify(refused)).not.toContain(secret);
+    }
+  });
+
+  it('say that there is no line for them', async () => {
+    const devnet = await nodeAt(TOP);
+    const node = await HostedNode.before(devnet);
+    node.wants = { 'x-token': FIRST };
+    const file = metadataFile('other.example:443 x-token: something\n');
+    const refusalWith = async (...flags: string[]): Promise<Reason> => {
+      const daemon = await startDaemon(startArguments(node, scratchDirectory(), ...flags), trusting);
+      const found = await eventually(async () =>
+        (await reasonsOf(daemon)).find(({ code }) => code === 'upstream_refusing'),
+      );
+      await daemon.program.stop();
+      return found;
+    };
+    expect((await refusalWith('--access-metadata-file', file)).message).toContain(
+      `has no line for ${node.name}`,
+    );
+    expect((await refusalWith()).message).toContain('--access-metadata-file FILE');
+  });
+});
+
+describe('a REST address that wants headers', () => {
+  it('gets them with every forwarded request and socket, in the clear only where that is allowed', async () => {
+    const rest = await RestNode.start();
+    const devnet = await nodeAt(TOP);
+    const name = rest.url.replace('http://', '');
+    const file = metadataFile(`${rest.url} x-token: ${FIRST}\n${devnet.address} x-token: ${SECOND}\n`);
+    const base = ['--api-forward-rest', `${rest.url}/base-${SECOND}`, '--access-metadata-file', file];
+    const args = startArguments(devnet, scratchDirectory(), ...base, '--start-height', 'root');
+    const refused = await runProgram(args);
+    expect(refused.code).toBe(78);
+    expect(refused.stderr).toContain(`line 1 is for ${name}, which is not called over TLS`);
+    expect(refused.stderr).not.toContain(FIRST);
+
+    const daemon = await startDaemon([...args, '--access-metadata-without-tls']);
+    await daemon.reaches(TOP);
+    rest.reply = (_request, response, { headers }) => {
+      response.writeHead(200, { 'x-echo': String(headers['x-token']) });
+      // Even in two pieces.
+      response.write(`you sent ${String(headers['x-token']).slice(0, 7)}`);
+      setImmediate(() => response.end(`${String(headers['x-token']).slice(7)}, thank you`));
+    };
+    const asked = async (): Promise<Response> =>
+      fetch(`${daemon.apiUrl}/v1/accounts/f8d6e0586b0a20c7`, { headers: { 'X-Token': 'of the caller' } });
+    const answer = await asked();
+    const stars = '*'.repeat(FIRST.length);
+    expect([answer.headers.get('x-echo'), await answer.text()]).toEqual([
+      stars,
+      `you sent ${stars}, thank you`,
+    ]);
+    expect(rest.seen.at(-1)?.headers['x-token']).toBe(FIRST);
+
+    rest.speak(`/base-${SECOND}/v1/ws`, (socket, headers) =>
+      socket.on('message', () =>
+        socket.send(JSON.stringify({ subscription_id: 'x', topic: 'events', payload: headers['x-token'] })),
+      ),
+    );
+    const client = await WsClient.open(daemon.apiUrl);
+    client.send({ action: 'subscribe', subscription_id: 'x', topic: 'events', arguments: {} });
+    expect(await client.next()).toMatchObject({ payload: stars });
+
+    rest.reply = (_request, response) => response.writeHead(401).end(`unknown: ${FIRST}`);
+    const refusal = await asked();
+    expect(refusal.status).toBe(503);
+    expect(await refusal.json()).toMatchObject({ reason: 'upstream_refusing' });
+    const printed = await runCommand(['config', 'print', ...args.slice(1)]);
+    expect(printed.stdout).toContain(`${rest.url}/***`);
+    const status = ((await daemon.api('/status')).body as StatusDocument).network;
+    expect(status).toBe('devnet');
+    await daemon.program.stop();
+    for (const secret of [FIRST, SECOND])
+      expect(printed.stdout + daemon.program.stdout + daemon.program.stderr).not.toContain(secret);
+  });
+});
+
+describe('a file of metadata that cannot be used', () => {
+  const SECRET = 'sesame-0123456789';
+  it.each<readonly [string, text: string | Buffer | undefined, words: string]>([
+    ['is missing', undefined, 'ENOENT'],
+    ['is empty', '', 'it has no line that counts'],
+    ['has only comments', '# nothing\r\n\r\n', 'it has no line that counts'],
+    ['is UTF-16', Buffer.from(`\uFEFFn:1 a: ${SECRET}`, 'utf16le'), 'it is not text in UTF-8'],
+    ['has no name', `n:1 ${SECRET}\n`, 'line 1 is in another form'],
+    ['has the name first', `\n\nx-token: ${SECRET} n:1`, 'line 3 is in another form'],
+    ['has a path in the node', `https://n/${SECRET} x-token: v`, 'line 1 does not begin with a node'],
+    ['has a node without port', `n x-token: ${SECRET}`, 'line 1 does not begin with a node'],
+    ['has a binary name', `# first\nn:1 token-bin: ${SECRET}`, 'line 2 has a name that ends with -bin'],
+    ['has a name with odd characters', `n:1 to(ken): ${SECRET}`, 'line 1 has a name with other characters'],
+    ['has a name of HTTP itself', `n:1 Content-Type: ${SECRET}`, 'line 1 has a name that HTTP or gRPC sets'],
+    ['has a name of gRPC itself', `n:1 grpc-timeout: ${SECRET}`, 'line 1 has a name that HTTP or gRPC sets'],
+    ['has no value', 'n:1 x-token:   \n', 'line 1 has no value'],
+    ['has a value beyond ASCII', `n:1 x-token: ${SECRET}ß`, 'line 1 has a value with other characters'],
+    ['has a control character', `n:1 x-token: ${SECRET}\u0007x`, 'line 1 has a value with other characters'],
+    [
+      'has a value without end',
+      `n:1 x-token: ${SECRET.repeat(300)}`,
+      'line 1 has a value of 5100 characters',
+    ],
+    [
+      'has a name twice',
+      `n:1 a: ${SECRET}\nm:1 a: b\nN:1 A: c\n`,
+      'line 3 sets a name that an earlier line sets',
+    ],
+    ['has too many lines', `n:1 a: b\n${manyLines()}`, 'line 257 is one too many'],
+  ])('%s: is named with the line, and never quoted', async (_, text, words) => {
+    const file = join(scratchDirectory(), 'metadata');
+    if (text !== undefined) writeFileSync(file, text, { mode: 0o600 });
+    const { stdout, stderr } = await runCommand([
+      ...['doctor', '--network', 'devnet', '--data-dir', scratchDirectory()],
+      ...['--access-metadata-file', file],
+    ]);
+    expect(stdout).toContain(`Cannot use ${file} (access.metadataFile)`);
+    expect(stdout).toContain(words);
+    expect(stdout + stderr).not.toContain(SECRET);
+  });
+
+  it('may be changed by everyone: is refused; read by everyone: doctor says so', async () => {
+    const file = metadataFile('127.0.0.1:1 a: b\n');
+    const args = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--access-metadata-file', file];
+    chmodSync(file, 0o666);
+    const { code, stderr } = await runProgram(['start', ...args]);
+    expect([code, stderr]).toEqual([78, expect.stringContaining('every user of this machine may change it')]);
+    chmodSync(file, 0o644);
+    expect((await runCommand(['doctor', ...args])).stdout).toContain(
+      'is open to other users of this machine (mode 644)',
+    );
+  });
+});
+
+/** One for each name, so that none is there twice. */
+function manyLines(): string {
+  return Array.from({ length: 256 }, (_, index) => `n:1 name-${index}: value\n`).join('');
+}
