@@ -70,8 +70,8 @@ flag, and what is allowed. Exit code 64: a flag; 78: anything else.
 ## What surroundings set
 
 Every variable that begins with \`FCI_\` is a setting, so a misspelt one is refused. One kind is not: for a Service called \`fci…\`,
-Kubernetes sets \`FCI_PORT=tcp://…\`, \`FCI_SERVICE_HOST\` and others in each pod, even \`FCI_API_PORT=tcp://…\`, and Docker does so for
-linked containers. They are told by their shape, ignored, and named in one warning on standard error. To be rid of them, set
+Kubernetes sets \`FCI…_PORT=tcp://…\`, \`FCI…_SERVICE_HOST\` and others in each pod, even \`FCI_API_PORT=tcp://…\`, and Docker does so
+for linked containers. They are told by their shape, ignored, and named in one warning on standard error. To be rid of them, set
 \`enableServiceLinks: false\` in the pod, as the manifests here do, or choose another name.
 
 | variable | effect |
