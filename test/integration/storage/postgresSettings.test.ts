@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { loadQueue, migrateStore, storedSource } from '../../../src/ranges/index.js';
+import { loadQueue, migrateStore } from '../../../src/ranges/index.js';
 import { seededRandom, systemClock } from '../../../src/runtime/index.js';
 import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
 import type { IndexStore } from '../../../src/storage/index.js';
@@ -162,7 +162,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     const copy = await home(HOSTILE);
     const target = await postgres.open(copy.its);
     const { signal } = new AbortController();
-    await migrateStore({ source: storedSource(store), target, signal, onProgress: () => undefined });
+    await migrateStore({ source: store, target, signal, onProgress: () => undefined });
     expect(await digest(copy.url)).toEqual(rows);
   });
 
