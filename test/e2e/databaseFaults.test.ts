@@ -1,0 +1,281 @@
+import { writeFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../support/cleanup.js';
+import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../support/poolers.js';
+import type { Pooler } from '../support/poolers.js';
+import { asAdmin } from '../support/postgresServer.js';
+import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { devnetForTest, listening, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { usePostgres } from '../support/storeKinds.js';
+import { TcpFaults } from '../support/tcpFaults.js';
+
+const HEAD = 20;
+/** How long a start waits for a database, and what a busy machine may add. */
+const START_WAIT_MS = 30_000 + 30_000;
+
+/** The commands that touch a store, with what they need besides its place. */
+const COMMANDS: readonly (readonly string[])[] = [
+  ['get', 'block', '5'],
+  ['explain', '5'],
+  ['export', '--from', '0', '--to', '5', '--format', 'ndjson'],
+  ['verify'],
+  ['repair'],
+  ['repair', '--yes'],
+  ['rewind', '--to', '5', '--yes'],
+  ['backfill', 'status'],
+  ['backfill', 'plan', '--from', '0', '--to', '3'],
+  ['backfill', 'redrive'],
+  ['workers'],
+];
+
+describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
+  const postgres = usePostgres();
+
+  const begin = async () => {
+    const devnet = await devnetForTest({ seed: 7, startHead: HEAD, paused: true, sealedLag: 0 });
+    const { url } = await postgres.home();
+    const faults = await TcpFaults.before(url);
+    atEnd(() => faults.close());
+    const start = (...flags: string[]): string[] =>
+      startArguments(devnet, scratchDirectory(), '--start-height', '0', ...flags);
+    return { devnet, faults, start, url };
+  };
+
+  const reasonsOf = async (daemon: RunningDaemon): Promise<string> =>
+    JSON.stringify((await daemon.health('/readyz')).body);
+
+  const names = (daemon: RunningDaemon, ...words: readonly string[]) =>
+    eventually(async () => {
+      const reasons = await reasonsOf(daemon);
+      return [...words, 'database_unreachable'].every((each) => reasons.includes(each)) ? true : undefined;
+    });
+
+  const isReady = (daemon: RunningDaemon) =>
+    eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined));
+
+  it('ends neither the process that leads nor one that follows, and readers are told to come again', async () => {
+    const { devnet, faults, start } = await begin();
+    const daemons = [
+      await startDaemon(start('--store', faults.url)),
+      await startDaemon(start('--store', faults.url)),
+    ];
+    for (const daemon of daemons) await daemon.reaches(HEAD);
+    let head = HEAD;
+    for (const code of [
+      'XX000',
+      'F0000',
+      '0A000',
+      '26000',
+      'P0001',
+      '25P02',
+      '28P01',
+      '42501',
+      '3D000',
+      '23505',
+      'QQ123',
+    ]) {
+      faults.script = ({ kind }) =>
+        kind === 'statements' ? { code, message: `this is ${code}` } : undefined;
+      for (const daemon of daemons) {
+        await names(daemon, `this is ${code} [SQLSTATE ${code}]`);
+        const answer = await daemon.api('/v1/blocks?height=10');
+        expect([answer.status, answer.body]).toMatchObject([503, { reason: 'storage' }]);
+        expect((await daemon.health('/livez')).status).toBe(200);
+      }
+      devnet.node.head.advance(1);
+      head += 1;
+      faults.script = () => undefined;
+      for (const daemon of daemons) await daemon.reaches(head);
+    }
+    for (const daemon of daemons) {
+      await isReady(daemon);
+      expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
+      expect(await daemon.program.stop()).toBe(0);
+    }
+  });
+
+  it(
+    'is waited for at the start, and then quoted',
+    async () => {
+      const { faults, start } = await begin();
+      faults.script = ({ kind }) =>
+        kind === 'startup' ? { code: 'F0000', message: 'come back later' } : undefined;
+      const inVain = startProgram(start('--store', faults.url));
+      const patient = startProgram(start('--store', faults.url));
+      await patient.sees(/come back later \[SQLSTATE F0000\]/);
+      expect(await inVain.exited).toBe(74);
+      expect(inVain.stderr).toMatch(
+        /come back later \[SQLSTATE F0000\]\)\. The log of the server, .* says more\.\n$/,
+      );
+      expect(inVain.stderr).not.toMatch(/fault of the program|tries again/);
+    },
+    START_WAIT_MS + 60_000,
+  );
+
+  it('is waited for at the start, and then used', async () => {
+    const { faults, start } = await begin();
+    faults.script = ({ text }) =>
+      text.includes('flow_jobs') ? { code: '42704', message: 'not here' } : undefined;
+    const program = startProgram(start('--store', faults.url));
+    await program.sees(/not here \[SQLSTATE 42704\]/);
+    faults.script = () => undefined;
+    const daemon = await listening(program);
+    await daemon.reaches(HEAD);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('is quoted by every command, which ends with 74', async () => {
+    const { faults, start, url } = await begin();
+    expect((await runProgram([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
+    const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', faults.url];
+    const migrate = ['migrate', '--network', 'devnet', '--from', faults.url, '--to', scratchDirectory()];
+    const commands = [...COMMANDS.map((command) => [...command, ...where]), migrate];
+    const doctor = ['doctor', ...start('--store', faults.url).slice(1)];
+    for (const code of ['XX000', 'P0001', '54000']) {
+      for (const kind of ['startup', 'statements']) {
+        faults.script = (request) => (request.kind === kind ? { code, message: 'not today' } : undefined);
+        const ran = await Promise.all([...commands, doctor].map((command) => runProgram(command)));
+        for (const [index, { code: exit, stderr, stdout }] of ran.entries()) {
+          const said = [stdout, stderr].join('');
+          expect([exit, said], commands[index]?.join(' ')).toEqual([
+            74,
+            expect.stringContaining(`not today [SQLSTATE ${code}]`),
+          ]);
+          expect(said).not.toMatch(/fault of the program|tries again|\n {4}at /);
+        }
+      }
+    }
+  });
+
+  it('is not the same as a bug or a fence: what a commit expects keeps its meaning', async () => {
+    const { devnet, faults, start, url } = await begin();
+    const daemon = await startDaemon(start('--store', faults.url));
+    await daemon.reaches(HEAD);
+    await asAdmin(
+      url,
+      `INSERT INTO flow_store.block SELECT ${HEAD + 1}, id, parent_id, time, collections, transactions, record
+        FROM flow_store.block WHERE height = ${HEAD}`,
+    );
+    devnet.node.head.advance(1);
+    expect(await daemon.program.exited).toBe(74);
+    expect(daemon.program.stderr).toMatch(/duplicate key .*Run "verify"/);
+  });
+
+  it('as silence, on connections that nobody has closed, is noticed within 15 s, and named as such', async () => {
+    const { devnet, faults, start } = await begin();
+    const daemon = await startDaemon(start('--store', faults.url));
+    await daemon.reaches(HEAD);
+    await isReady(daemon);
+    faults.silence();
+    let silentAtMs = performance.now();
+    devnet.node.head.advance(1);
+    await daemon.reaches(HEAD + 1);
+    expect(performance.now() - silentAtMs).toBeLessThan(15_000);
+    await isReady(daemon);
+    faults.freeze();
+    silentAtMs = performance.now();
+    devnet.node.head.advance(1);
+    await names(daemon, 'the database has not answered for');
+    expect(performance.now() - silentAtMs).toBeLessThan(15_000);
+    expect(await reasonsOf(daemon)).not.toContain('pg_stat_activity');
+    expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
+    faults.thaw();
+    await daemon.reaches(HEAD + 2);
+    await isReady(daemon);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('because the password has changed, is asked again with that of the file', async () => {
+    const { devnet, start, url } = await begin();
+    if (postgres.server().machine === undefined) {
+      // Somebody else's server keeps its rules.
+      expect(process.env['PGURL']).toBeDefined();
+      return;
+    }
+    const { rows } = await asAdmin(url, 'SHOW hba_file');
+    const { hba_file: rules } = rows[0] as { hba_file: string };
+    const before = await readFile(rules, 'utf8');
+    await asAdmin(url, `CREATE ROLE rotated LOGIN PASSWORD 'old-one' SUPERUSER`);
+    await writeFile(rules, `host all rotated 127.0.0.1/32 scram-sha-256\n${before}`);
+    await asAdmin(url, 'SELECT pg_reload_conf()');
+    atEnd(async () => {
+      await writeFile(rules, before);
+      await asAdmin(url, 'SELECT pg_reload_conf()');
+    });
+    const { host, hostname, port, pathname } = new URL(url);
+    const file = join(scratchDirectory(), 'pgpass');
+    const hold = (password: string): void =>
+      writeFileSync(file, `${hostname}:${port}:*:rotated:${password}\n`, { mode: 0o600 });
+    hold('old-one');
+    const store = ['--store', `postgres://rotated@${host}${pathname}`];
+    const daemon = await startDaemon(start(...store), { PGPASSFILE: file });
+    await daemon.reaches(HEAD);
+    await asAdmin(
+      url,
+      `ALTER ROLE rotated PASSWORD 'new-one';
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`,
+    );
+    devnet.node.head.advance(1);
+    await names(daemon, 'password authentication failed', '28P01', 'PGPASSFILE');
+    for (let at = 0; at < 5; at += 1) expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
+    hold('new-one');
+    await daemon.reaches(HEAD + 1);
+    await isReady(daemon);
+    expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
+    expect(await daemon.program.stop()).toBe(0);
+    expect(daemon.program.stdout + daemon.program.stderr).not.toMatch(/old-one|new-one/);
+  });
+
+  describe('behind a pooler', () => {
+    const poolers: readonly (readonly [string, (url: string) => Promise<Pooler>])[] = [
+      ['that shares its sessions out', (url) => startSharingPooler(url, { sessions: 2, choice: 'first' })],
+      ...(hasPgBouncer
+        ? [
+            [
+              'such as PgBouncer in transaction mode',
+              (url: string) => startPgBouncer(url, { pool_mode: 'transaction' }),
+            ] as const,
+          ]
+        : []),
+    ];
+
+    it.each(poolers)('%s, is refused by name', async (_, open) => {
+      const { start, url } = await begin();
+      const pooler = await open(url);
+      atEnd(() => pooler.close());
+      const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', pooler.url];
+      const doctor = ['doctor', ...start('--store', pooler.url).slice(1)];
+      for (const command of [
+        start('--store', pooler.url),
+        doctor,
+        ['get', 'block', '5', ...where],
+        ['workers', ...where],
+      ]) {
+        const { code, stderr, stdout } = await runProgram(command);
+        expect([code, stdout + stderr], command[0]).toEqual([
+          78,
+          expect.stringMatching(/There is a pooler .*pool_mode = session/),
+        ]);
+      }
+    });
+
+    it.runIf(hasPgBouncer)('PgBouncer as it is shipped, is all that is needed', async () => {
+      const { devnet, start, url } = await begin();
+      const pooler = await startPgBouncer(url);
+      atEnd(() => pooler.close());
+      const daemon = await startDaemon(start('--store', pooler.url));
+      await daemon.reaches(HEAD);
+      devnet.node.head.advance(3);
+      await daemon.reaches(HEAD + 3);
+      expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
+      await isReady(daemon);
+      const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', pooler.url];
+      expect((await runProgram(['workers', ...where])).code).toBe(0);
+      expect((await runProgram(['verify', ...where])).stdout).toContain('no damage');
+      expect(await daemon.program.stop()).toBe(0);
+    });
+  });
+});
