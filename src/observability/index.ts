@@ -2,6 +2,7 @@ export { createMetrics, endpointStates } from './metrics/createMetrics.js';
 export type { Metrics, ScrapedValues } from './metrics/createMetrics.js';
 export { createReaderMetrics } from './metrics/createReaderMetrics.js';
 export type { ReaderMetrics } from './metrics/createReaderMetrics.js';
+export type { ConnectionMetrics } from './metrics/metricMakers.js';
 export { mergedPage, MirroredMetrics } from './metrics/MirroredMetrics.js';
 export type { MetricsSnapshot } from './metrics/MirroredMetrics.js';
 export { createLogger, errorFields, silentLogger } from './logs/createLogger.js';

@@ -1,6 +1,7 @@
-import type { Server as TcpServer } from 'node:net';
+import type { Server as TcpServer, Socket } from 'node:net';
 import { Server, ServerCredentials, status } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
+import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { ApiSecrets } from '../guard/tls.js';
@@ -15,8 +16,7 @@ import type { ServerLifecycleDependencies } from '../server/ServerLifecycle.js';
 import { stopping } from '../view/ApiError.js';
 import type { GrpcCalls } from './calls/calls.js';
 import { GrpcAdmission, MAX_REQUEST_BYTES } from './admission/GrpcAdmission.js';
-import { GrpcConnections, MAX_CONNECTIONS } from './admission/GrpcConnections.js';
-import type { ConnectionMetrics } from './admission/GrpcConnections.js';
+import { GrpcConnections } from './admission/GrpcConnections.js';
 import { GrpcGuard } from './admission/GrpcGuard.js';
 import { GrpcForwarding, isStream, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
 import {
@@ -29,7 +29,7 @@ import {
 import type { CallHost } from './handlers.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
-import { boundHandshakes, tcpListener } from './tcpListener.js';
+import { tcpListener } from './tcpListener.js';
 
 /** Concurrent calls per connection; further ones wait with the caller. */
 const MAX_STREAMS_PER_CONNECTION = 100;
@@ -67,16 +67,15 @@ export class GrpcServer {
   readonly #limiter: AddressLimiter;
   readonly #forwarding: GrpcForwarding | undefined;
   readonly #guard: GrpcGuard;
-  readonly #tcp: TcpServer;
 
   constructor(
     options: GrpcServerOptions,
     dependencies: GrpcServerDependencies & { readonly calls: GrpcCalls },
   ) {
     const { clock, calls, forwarder, metrics } = dependencies;
-    const { host, port, ratePerSecondPerAddress: ratePerSecond = 0 } = options;
-    const { maxConnections = MAX_CONNECTIONS } = options;
-    this.#connections = new GrpcConnections({ maxConnections }, { clock, metrics });
+    const { host, port, ratePerSecondPerAddress: ratePerSecond = 0, maxConnections, secrets } = options;
+    const server = tcpListener(secrets?.tls);
+    this.#connections = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
     this.#held = new HeldBytes(options);
     this.#limiter = new AddressLimiter({ ratePerSecond }, { clock });
     const explain = (error: unknown): CallRefusal => this.#explain(error);
@@ -107,21 +106,19 @@ export class GrpcServer {
     });
     // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
-    const tcp = tcpListener(options.secrets?.tls, (socket) => {
-      if (this.#connections.add(socket)) injector.injectConnection(socket);
+    server.on(secrets?.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+      if (!socket.destroyed) injector.injectConnection(socket);
     });
-    this.#tcp = tcp;
-    boundHandshakes(tcp, maxConnections);
     const hooks = {
-      socket: tcp,
+      socket: server,
+      connections: this.#connections,
       listen: async () => {
         await new Promise<void>((resolve, reject) => {
-          tcp.once('error', reject).listen(port, host, resolve);
+          server.once('error', reject).listen(port, host, resolve);
         });
-        tcp.removeAllListeners('error').on('error', dependencies.fail);
-        this.#connections.start();
+        server.removeAllListeners('error').on('error', dependencies.fail);
       },
-      stop: () => this.#stop(tcp),
+      stop: () => this.#stop(server),
       cut: async () => {
         this.#connections.refuseAll(stopping());
         // Let the final statuses leave first.
@@ -129,7 +126,6 @@ export class GrpcServer {
       },
     };
     const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
-    const { secrets } = options;
     this.#lifecycle = new ServerLifecycle(
       { host, port, name: 'grpc', ...flags, secrets },
       { ...dependencies, hooks },
@@ -150,7 +146,6 @@ export class GrpcServer {
   /** Changes limits while it runs. */
   setLimits(limits: { readonly maxConnections: number; readonly ratePerSecondPerAddress: number }): void {
     this.#connections.setLimit(limits.maxConnections);
-    boundHandshakes(this.#tcp, limits.maxConnections);
     this.#limiter.setRate(limits.ratePerSecondPerAddress);
   }
 
@@ -165,10 +160,9 @@ export class GrpcServer {
     return this.#lifecycle.close();
   }
 
-  async #stop(tcp: TcpServer): Promise<void> {
-    this.#connections.close();
+  async #stop(server: TcpServer): Promise<void> {
     this.#forwarding?.close();
-    const closed = new Promise<void>((resolve) => tcp.close(() => resolve()));
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     this.#connections.destroyWhenEnded();
     // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
     this.#grpc.tryShutdown(() => undefined);

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ConnectionMetrics } from '../../observability/index.js';
 import type { ApiSecrets } from '../guard/tls.js';
 import type { GuardOptions } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
@@ -57,8 +58,8 @@ export type HttpLimits = Required<
 >;
 
 export interface HttpServerDependencies extends ServerLifecycleDependencies {
-  /** Absent: requests are not counted. */
-  readonly metrics?: ApiMetrics | undefined;
+  /** Absent: nothing is counted. */
+  readonly metrics?: (ConnectionMetrics & Partial<ApiMetrics>) | undefined;
 }
 
 /**
@@ -98,7 +99,11 @@ export class HttpServer {
       reply.raw.writeHead(refusal.code, headers).end(JSON.stringify(refusal.body()));
     });
     this.#app = app;
-    this.#connections = new HttpConnections({ ...options, server: app.server }, dependencies);
+    const { maxConnections } = options;
+    this.#connections = new HttpConnections(
+      { server: app.server, name: settings, maxConnections },
+      dependencies,
+    );
     const [connections, limiter, guard] = [this.#connections, this.#limiter, this.#guard];
     this.#admission = new HttpAdmission(
       { corsOrigins: () => this.#corsOrigins },
@@ -106,12 +111,11 @@ export class HttpServer {
     );
     const hooks = {
       socket: app.server,
+      connections,
       listen: async () => {
         await app.listen({ host, port });
-        this.#connections.start();
       },
       stop: async () => {
-        this.#connections.close();
         await app.close();
         forwarding?.close();
       },
@@ -219,6 +223,8 @@ export class HttpServer {
             const isPrivate = this.#guard.covers(costOf(route));
             return this.#writer.write(response, request, reply, { isPrivate });
           }
+          const busy = request.method === 'HEAD' ? undefined : this.#connections.hold(request.socket);
+          if (busy !== undefined) throw busy;
           beginStream(response, request, reply, (reason) => this.#explain(reason));
           return undefined;
         };
@@ -233,6 +239,7 @@ export class HttpServer {
       try {
         route.accept(socket, request.raw, {
           unauthorized: this.#guard.check(request, 'expensive'),
+          busy: this.#connections.hold(request.socket)?.message,
           explain: (error) => this.#explain(error),
           waitSeconds: () => this.#limiter.waitSeconds(address),
         });

@@ -93,6 +93,8 @@ export interface WebSocketContext {
   readonly explain: (error: unknown) => ApiError;
   /** Why this connection is refused, if its credentials are not enough. */
   readonly unauthorized: ApiError | undefined;
+  /** Why there is no room for it, if there is none. */
+  readonly busy: string | undefined;
   /** Counts a request of this address: 0 when it may pass, else the seconds until the next one may. */
   readonly waitSeconds: () => number;
 }

@@ -7,19 +7,19 @@ export type ApiMetrics = Pick<ReaderMetrics, 'apiRequests' | 'apiLatency'>;
 export class ApiRequests {
   readonly #interface: 'http' | 'grpc';
   readonly #clock: Clock;
-  readonly #metrics: ApiMetrics | undefined;
+  readonly #metrics: Partial<ApiMetrics>;
 
   constructor(
     options: { readonly interface: 'http' | 'grpc' },
     dependencies: {
       readonly clock: Clock;
-      /** Absent: nothing is counted. */
-      readonly metrics?: ApiMetrics | undefined;
+      /** What is absent is not counted. */
+      readonly metrics?: Partial<ApiMetrics> | undefined;
     },
   ) {
     this.#interface = options.interface;
     this.#clock = dependencies.clock;
-    this.#metrics = dependencies.metrics;
+    this.#metrics = dependencies.metrics ?? {};
   }
 
   /**
@@ -27,16 +27,15 @@ export class ApiRequests {
    * `route` is one of a bounded number of names. A lasting request, such as a stream, has no meaningful duration.
    */
   begin(route: string, { isLasting }: { readonly isLasting: boolean }): (status: string) => void {
-    const metrics = this.#metrics;
-    if (metrics === undefined) return () => undefined;
+    const { apiLatency, apiRequests } = this.#metrics;
     const beganAtMs = this.#clock.monotonic();
     let isOver = false;
     return (status) => {
       if (isOver) return;
       isOver = true;
       const labels = { interface: this.#interface, route, status };
-      metrics.apiRequests.inc(labels);
-      if (!isLasting) metrics.apiLatency.observe(labels, (this.#clock.monotonic() - beganAtMs) / 1_000);
+      apiRequests?.inc(labels);
+      if (!isLasting) apiLatency?.observe(labels, (this.#clock.monotonic() - beganAtMs) / 1_000);
     };
   }
 }

@@ -1,3 +1,4 @@
+import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import { TokenGuard } from '../guard/TokenGuard.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
@@ -27,6 +28,8 @@ import { flowRoutes } from './routes/flowRoutes.js';
 export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
   /** Base address of a node's REST interface, for requests that the index cannot serve. Default: they are refused. */
   readonly forwardRest?: string | undefined;
+  /** Like `RestNode.maxSockets`. */
+  readonly forwardSockets?: number | undefined;
   readonly chainId: string;
   /** Version of the program. */
   readonly version: string;
@@ -37,7 +40,7 @@ export interface ApiServerDependencies
   /** Its owner ends its streams before the server is closed. */
   readonly feed: ChangeFeed;
   /** Absent: nothing is counted. */
-  readonly metrics?: (ForwardMetrics & ApiMetrics) | undefined;
+  readonly metrics?: (ForwardMetrics & ApiMetrics & ConnectionMetrics) | undefined;
   /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
   readonly forwardingOff?: (() => string | undefined) | undefined;
   /** The headers that this node wants. Default: none. */
@@ -47,9 +50,10 @@ export interface ApiServerDependencies
 /** The read side over HTTP. It serves from the first second on, even while nothing is indexed. */
 export class ApiServer extends HttpServer {
   constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
-    const { forwardRest, version } = options;
+    const { forwardRest, forwardSockets: maxSockets, version } = options;
     const { restMetadata = () => ({}) } = dependencies;
-    const restNode = forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata };
+    const restNode =
+      forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata, maxSockets };
     const events = new EventStreams(dependencies);
     const files = new PageFiles();
     const guard = new TokenGuard(options);

@@ -6,8 +6,8 @@ import { StorageError } from '../../storage/index.js';
 import { missingOf, renew } from '../guard/tls.js';
 import type { ApiSecrets } from '../guard/tls.js';
 import { ApiError, storageRefusal } from '../view/ApiError.js';
+import type { Connections } from './Connections.js';
 import { isLoopback, listenError } from './listenError.js';
-import { SocketSet } from './SocketSet.js';
 
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
@@ -34,6 +34,8 @@ export interface ServerLifecycleDependencies {
 /** How a server listens and ends. */
 export interface ServerHooks {
   readonly socket: Server;
+  /** Checked while it listens. */
+  readonly connections: Pick<Connections, 'start' | 'close' | 'destroyAll'>;
   /** Rejects with the error of Node.js. */
   listen(): Promise<void>;
   /** Stops listening. Resolves when the last connection is gone, however long its response takes. */
@@ -47,7 +49,6 @@ export class ServerLifecycle {
   readonly #options: ServerLifecycleOptions;
   readonly #dependencies: ServerLifecycleDependencies;
   readonly #hooks: ServerHooks;
-  readonly #sockets: SocketSet;
   #inProgress = 0;
   #onIdle: (() => void) | undefined;
   /** The last damage logged, so that a repeated request does not fill the log. */
@@ -62,7 +63,6 @@ export class ServerLifecycle {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#hooks = hooks;
-    this.#sockets = new SocketSet({ server: hooks.socket });
   }
 
   /** Handlers in progress, even if their callers have hung up. */
@@ -78,6 +78,7 @@ export class ServerLifecycle {
   async start(): Promise<void> {
     try {
       await this.#hooks.listen();
+      this.#hooks.connections.start();
     } catch (error) {
       throw listenError(error, this.#options);
     }
@@ -143,12 +144,13 @@ export class ServerLifecycle {
     const graceIsOver = new Promise<void>((resolve) => {
       timer = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
         void Promise.resolve(this.#hooks.cut()).then(() => {
-          this.#sockets.destroyAll();
+          this.#hooks.connections.destroyAll();
           resolve();
         });
       });
     });
     try {
+      this.#hooks.connections.close();
       await this.#hooks.stop();
       if (this.#inProgress > 0) {
         await Promise.race([graceIsOver, new Promise<void>((resolve) => (this.#onIdle = resolve))]);

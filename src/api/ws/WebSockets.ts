@@ -36,6 +36,7 @@ export interface WebSocketsDependencies {
 export class WebSockets implements WebSocketRoute {
   readonly path = '/v1/ws';
   readonly maxMessageBytes: number;
+  readonly #maxConnections: number;
   readonly #restNode: RestNode | undefined;
   readonly #dependencies: WebSocketsDependencies;
   readonly #forwarded: ForwardingMetrics;
@@ -47,6 +48,11 @@ export class WebSockets implements WebSocketRoute {
 
   constructor(options: { readonly restNode: RestNode | undefined }, dependencies: WebSocketsDependencies) {
     this.#restNode = options.restNode;
+    // Each may open a connection to the node.
+    this.#maxConnections = Math.min(
+      MAX_CONNECTIONS,
+      Math.ceil((options.restNode?.maxSockets ?? Infinity) / 2),
+    );
     this.#dependencies = dependencies;
     this.#forwarded = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
     this.maxMessageBytes = options.restNode === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
@@ -93,7 +99,9 @@ export class WebSockets implements WebSocketRoute {
 
   #refusal(context: WebSocketContext): string | undefined {
     if (this.#isClosed) return 'the daemon is stopping';
-    if (this.#clients.size >= MAX_CONNECTIONS) return `at most ${MAX_CONNECTIONS} connections at once`;
+    if (this.#clients.size >= this.#maxConnections)
+      return `at most ${this.#maxConnections} connections at once`;
+    if (context.busy !== undefined) return context.busy;
     const waitSeconds = context.waitSeconds();
     return waitSeconds === 0 ? undefined : `too many requests of one address; wait ${waitSeconds} s`;
   }

@@ -1,5 +1,5 @@
 import { Gauge, Registry } from 'prom-client';
-import { latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
+import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
 import { registerProcessMetrics } from './processMetrics.js';
 import { allReadinessCodes } from '../health/readiness.js';
 
@@ -365,6 +365,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['endpoint'],
     ),
     upstreamRequests: upstreamRequests(makers),
+    ...connectionMetrics(makers),
     upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
       'endpoint',
       'method',

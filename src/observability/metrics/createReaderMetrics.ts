@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { Gauge, Registry } from 'prom-client';
-import { latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
+import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
 import type { MetricsSnapshot } from './MirroredMetrics.js';
 
 /** Each kind has its own limit on how many are forwarded at once. */
@@ -70,12 +70,7 @@ export function createReaderMetrics() {
       'protocol',
       'kind',
     ]),
-    grpcConnections: gauge('grpc_connections', 'Open connections of callers to the gRPC port.'),
-    grpcConnectionsCut: counter(
-      'grpc_connections_cut_total',
-      'Connections to the gRPC port that the daemon cut, by reason: make_room (all were taken, and this one was idle or stuck), no_room (a new one, while all others were busy), overdue (a call or an answer did not end), talkative (it sent more than its calls account for).',
-      ['reason'],
-    ),
+    ...connectionMetrics(makers),
     feedFollowers: gauge('feed_followers', 'Open streams of the change feed, by interface.', ['kind']),
     feedEvents: counter('feed_events_total', 'Events of the change feed that callers took.', ['kind']),
     feedFollowersCut: counter(

@@ -24,6 +24,24 @@ export function metricMakers(registry: Registry) {
   };
 }
 
+/** Both threads have ports. */
+export function connectionMetrics({ counter, gauge }: ReturnType<typeof metricMakers>) {
+  return {
+    connections: gauge('connections', 'Open connections of callers, by port (api, grpc, metrics).', ['port']),
+    connectionsLimit: gauge(
+      'connections_limit',
+      'How many connections a port may have: api.maxConnections, or its share of the files that the process may open.',
+      ['port'],
+    ),
+    connectionsCut: counter(
+      'connections_cut_total',
+      'Connections that the daemon cut, by reason: make_room (all were taken, and this one was idle or stuck), no_room (a new one, while all others were busy), unread (its caller did not take an answer), overdue (a call or an answer did not end), talkative (it sent more than its calls account for).',
+      ['port', 'reason'],
+    ),
+  };
+}
+export type ConnectionMetrics = ReturnType<typeof connectionMetrics>;
+
 /** Both threads call access nodes, so both have this metric. */
 export function upstreamRequests({ counter }: Pick<ReturnType<typeof metricMakers>, 'counter'>) {
   return counter('upstream_requests_total', 'Calls sent to access nodes.', ['endpoint', 'method']);

@@ -1,14 +1,19 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ApiServer, MetricsServer, workOfStore } from '../../../src/api/index.js';
 import type { ApiServerOptions } from '../../../src/api/index.js';
+import { createReaderMetrics } from '../../../src/observability/index.js';
+import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const open: { close(): Promise<void> }[] = [];
@@ -20,21 +25,31 @@ afterEach(async () => {
   expect(failures.splice(0)).toEqual([]);
 });
 
-async function apiServer(options: Partial<ApiServerOptions> = {}, clock: Clock = systemClock) {
+interface Ground {
+  readonly clock?: Clock;
+  readonly metrics?: ReaderMetrics;
+  readonly logger?: RecordingLogger;
+  /** Resolves when `/status` may be answered. */
+  readonly asked?: () => Promise<void>;
+}
+
+async function apiServer(
+  options: Partial<ApiServerOptions> = {},
+  { clock = systemClock, metrics, logger = new RecordingLogger(), asked }: Ground = {},
+) {
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
   const reader = new MemoryIndexStore();
-  const status = { range: () => range, status: () => ({ ...range }) as never };
+  const status = {
+    range: () => range,
+    status: async () => {
+      await asked?.();
+      return { ...range } as never;
+    },
+  };
   const server = new ApiServer(
     { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
     {
-      ...{
-        clock,
-        fail,
-        reader,
-        status,
-        work: workOfStore(reader, () => range),
-        logger: new RecordingLogger(),
-      },
+      ...{ clock, fail, reader, status, metrics, logger, work: workOfStore(reader, () => range) },
       feed: feedOver({ reader, status, clock }),
     },
   );
@@ -126,22 +141,83 @@ describe('callers that send slowly', () => {
     // Others are served all the time.
     expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
   });
+});
 
-  it('cannot hold more connections than the server has for all', async () => {
-    const port = await apiServer();
-    const sockets = await Promise.all(Array.from({ length: 512 }, () => opened(port)));
-    const [first] = sockets;
-    const oneMore = await opened(port);
-    await closed(oneMore);
-    const freed = closed(first!);
-    first!.destroy();
-    await freed;
-    // The place is free once the server has noticed.
-    for (;;) {
-      const answer = await sendRaw(port, request('GET /status')).catch(() => '');
-      if (answer.startsWith('HTTP/1.1 200 ')) break;
+describe('when all connections that a port may have are taken', () => {
+  const MAX = 8;
+  const kept = 'GET /status HTTP/1.1\r\nHost: x\r\n\r\n';
+
+  it('the one that has been without a request longest makes room, and no caller waits', async () => {
+    const metrics = createReaderMetrics();
+    const logger = new RecordingLogger();
+    const port = await apiServer({ maxConnections: MAX }, { metrics, logger });
+    const silent = await opened(port);
+    const half = await opened(port);
+    half.write('GET /sta');
+    const used = await opened(port);
+    const answered = once(used, 'data');
+    used.write(kept);
+    await answered;
+    const order = [silent, half];
+    while (order.length < MAX - 1) order.push(await opened(port));
+    // The one with a request goes last: it was used after the others had come.
+    const again = once(used, 'data');
+    used.write(kept);
+    await again;
+    for (const next of [...order, used]) {
+      const makesRoom = closed(next.resume());
+      expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
+      // The connection of that request has closed: fill its place.
+      await opened(port);
+      await makesRoom;
     }
-    for (const socket of sockets) socket.destroy();
+    const scraped = new ScrapedMetrics(await metrics.registry.metrics());
+    expect(scraped.value('connections_cut_total', { port: 'api', reason: 'make_room' })).toBe(MAX);
+    expect(scraped.value('connections_limit', { port: 'api' })).toBe(MAX);
+    expect(scraped.value('connections', { port: 'api' })).toBe(MAX);
+    const warnings = logger.records.filter(({ level }) => level === 'warn');
+    expect(warnings).toMatchObject([{ fields: { server: 'api', maxConnections: MAX } }]);
+  });
+
+  it('a new one is turned away while all have a request, and three quarters of them may last', async () => {
+    const metrics = createReaderMetrics();
+    let asking = 0;
+    let answer = (): void => undefined;
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    const asked = (): Promise<void> => {
+      asking += 1;
+      return answered;
+    };
+    const port = await apiServer({ maxConnections: MAX }, { metrics, asked });
+    const streams: Socket[] = [];
+    for (let count = 0; count < 0.75 * MAX; count += 1) {
+      const stream = await opened(port);
+      const begins = once(stream, 'data');
+      stream.write('GET /events HTTP/1.1\r\nHost: x\r\n\r\n');
+      expect(String(await begins)).toMatch(/^HTTP\/1\.1 200 /);
+      streams.push(stream);
+    }
+    const oneMore = await sendRaw(port, 'GET /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    expect(oneMore).toMatch(/^HTTP\/1\.1 503 /);
+    expect(oneMore).toContain('at most 6 streams and WebSockets may be open at once');
+    // Requests that wait for an answer take the rest.
+    for (const each of [await opened(port), await opened(port)]) each.write(kept);
+    await eventually(() => Promise.resolve(asking === 2 || undefined));
+    const turnedAway = await opened(port);
+    await closed(turnedAway.resume());
+    const scraped = new ScrapedMetrics(await metrics.registry.metrics());
+    expect(scraped.value('connections_cut_total', { port: 'api', reason: 'no_room' })).toBe(1);
+    expect(streams.filter(({ destroyed }) => destroyed)).toEqual([]);
+    answer();
+    // A stream that ends gives its place back.
+    const ends = closed(streams[0]!);
+    streams[0]!.destroy();
+    await ends;
+    await eventually(async () => {
+      const answer = await fetch(`http://127.0.0.1:${port}/events`).catch(() => undefined);
+      await answer?.body?.cancel();
+      return answer?.status === 200 || undefined;
+    });
   });
 });
 
@@ -286,7 +362,7 @@ describe('a rate per address', () => {
 
   it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
     const clock = new VirtualClock();
-    const port = await apiServer({ ratePerSecondPerAddress: 3 }, clock);
+    const port = await apiServer({ ratePerSecondPerAddress: 3 }, { clock });
     const ask = (localAddress = '127.0.0.1') =>
       new Promise<string>((resolve, reject) => {
         let text = '';
@@ -309,7 +385,7 @@ describe('a rate per address', () => {
   });
 
   it('does not keep a browser from loading the status page, whose files lie in memory', async () => {
-    const port = await apiServer({ ratePerSecondPerAddress: 1 }, new VirtualClock());
+    const port = await apiServer({ ratePerSecondPerAddress: 1 }, { clock: new VirtualClock() });
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => sendRaw(port, request('GET /page/page.js'))),
     );

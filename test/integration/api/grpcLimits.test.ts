@@ -337,8 +337,8 @@ describe('bounds', () => {
       expect(second!.destroyed).toBe(false);
       await pinged(busy);
       const scrape = await metrics.registry.metrics();
-      expect(scrape).toContain(`flow_collection_indexer_grpc_connections ${MAX_CONNECTIONS}\n`);
-      expect(scrape).toContain('grpc_connections_cut_total{reason="make_room"} 1\n');
+      expect(scrape).toContain(`flow_collection_indexer_connections{port="grpc"} ${MAX_CONNECTIONS}\n`);
+      expect(scrape).toContain('connections_cut_total{port="grpc",reason="make_room"} 1\n');
     });
 
     it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
@@ -358,7 +358,7 @@ describe('bounds', () => {
       await silentEnds;
       expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
       const scrape = await metrics.registry.metrics();
-      expect(scrape).toContain('grpc_connections_cut_total{reason="no_room"} 1\n');
+      expect(scrape).toContain('connections_cut_total{port="grpc",reason="no_room"} 1\n');
     });
 
     // Node.js stops to read where a rule of HTTP/2 was broken, and so never learns that the caller has hung up.

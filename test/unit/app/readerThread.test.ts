@@ -254,7 +254,7 @@ describe('a thread that ends', () => {
       told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
       told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
       told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
-      told.grpcConnections.set(5);
+      told.feedFollowers.set({ kind: 'events' }, 5);
       last().say({ kind: 'metrics', metrics: await told.snapshot() });
     };
     const scraped = async (): Promise<ScrapedMetrics> => {
@@ -268,13 +268,13 @@ describe('a thread that ends', () => {
     await clock.advance(1);
     const between = await scraped();
     expect(between.sum('api_requests_total')).toBe(3);
-    expect(between.series('grpc_connections')).toEqual([]);
+    expect(between.series('feed_followers')).toEqual([]);
     await tell(4);
     const after = await scraped();
     expect(after.sum('api_requests_total')).toBe(7);
     expect(after.sum('api_request_seconds_count')).toBe(2);
     expect(after.sum('upstream_requests_total')).toBe(4);
-    expect(after.value('grpc_connections')).toBe(5);
+    expect(after.value('feed_followers', { kind: 'events' })).toBe(5);
   });
 });
 

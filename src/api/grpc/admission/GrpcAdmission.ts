@@ -5,7 +5,8 @@ import type { ApiRequests } from '../../limits/ApiRequests.js';
 import { ApiError, stopping } from '../../view/ApiError.js';
 import { MAX_FORWARDED_REQUEST_BYTES } from '../forwarding/GrpcForwarding.js';
 import { refusalOf } from '../refusals.js';
-import type { GrpcConnections, Peer } from './GrpcConnections.js';
+import type { Peer } from '../../server/Connections.js';
+import type { GrpcConnections } from './GrpcConnections.js';
 import type { GrpcGuard } from './GrpcGuard.js';
 
 /** No request needs more than a few ids. */

@@ -1,20 +1,19 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Server as TlsServer } from 'node:tls';
-import { every } from '../../../runtime/index.js';
-import type { Clock, Timer } from '../../../runtime/index.js';
+import { Connections } from '../../server/Connections.js';
+import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../../server/Connections.js';
 import { ApiError } from '../../view/ApiError.js';
 
-/** Default limit. */
-const MAX_CONNECTIONS = 512;
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;
 /** How long written data may wait for the caller. It also bounds how long a caller may take to read one response. */
 const UNREAD_LIMIT_MS = 60_000;
+/** The share of the connections that may last: the others are for requests that are answered at once. */
+const MAX_LASTING_SHARE = 0.75;
 /** Interval of the check of all connections. */
 const LOOK_EVERY_MS = 10_000;
 
-interface Connection {
+interface HttpConnection extends Connection {
   /** Requests behind the current one. */
   waiting: number;
   sentBytes: number;
@@ -23,51 +22,42 @@ interface Connection {
 }
 
 /**
- * The open connections. Cuts those whose callers do not take their responses, or take them a few bytes at a time: each
- * holds a response in memory, and Node.js itself cuts only those on which nothing moves at all.
+ * The connections of an HTTP port. Cuts those whose callers do not take their responses, or take them a few bytes at a time:
+ * each holds a response in memory, and Node.js itself cuts only those on which nothing moves at all.
  */
-export class HttpConnections {
-  readonly #clock: Clock;
-  readonly #server: Server;
-  readonly #connections = new Map<Socket, Connection>();
-  #timer: Timer | undefined;
+export class HttpConnections extends Connections<HttpConnection> {
+  #lasting = 0;
 
-  constructor(
-    options: { readonly server: Server; readonly maxConnections?: number | undefined },
-    dependencies: { readonly clock: Clock },
-  ) {
-    this.#clock = dependencies.clock;
-    this.#server = options.server;
-    this.setLimit(options.maxConnections ?? MAX_CONNECTIONS);
-    // With TLS, connections after their handshake; the others are few and short-lived.
-    const event = options.server instanceof TlsServer ? 'secureConnection' : 'connection';
-    options.server.on(event, (socket: Socket) => {
-      // A connection whose upgrade is ignored is announced twice.
-      if (this.#connections.has(socket)) return;
-      this.#connections.set(socket, { waiting: 0, sentBytes: 0, movedAtMs: this.#clock.monotonic() });
+  constructor(options: Omit<ConnectionsOptions, 'lookEveryMs'>, dependencies: ConnectionsDependencies) {
+    super({ ...options, lookEveryMs: LOOK_EVERY_MS }, dependencies);
+    options.server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
       // Each response that waits may listen for the end of its connection.
       socket.setMaxListeners(2 * MAX_PIPELINED);
-      socket.once('close', () => this.#connections.delete(socket));
+      const connection = this.of(socket);
+      if (connection !== undefined) response.once('close', this.begun(connection));
     });
   }
 
-  /** Further connections are closed; open ones stay. */
-  setLimit(maxConnections: number): void {
-    this.#server.maxConnections = maxConnections;
-  }
-
-  /** Starts checking. */
-  start(): void {
-    this.#timer = every(this.#clock, LOOK_EVERY_MS, () => this.#look());
-  }
-
-  close(): void {
-    this.#timer?.cancel();
+  /** A stream or a WebSocket begins, with which the connection ends. Returns its refusal when too many last already. */
+  hold(socket: Socket): ApiError | undefined {
+    const maxLasting = Math.ceil(this.limit * MAX_LASTING_SHARE);
+    if (this.#lasting >= maxLasting)
+      return new ApiError(
+        503,
+        'busy',
+        `at most ${maxLasting} streams and WebSockets may be open at once; retry`,
+      );
+    const connection = this.of(socket);
+    if (connection === undefined) return undefined;
+    this.begun(connection);
+    this.#lasting += 1;
+    connection.tcp.once('close', () => (this.#lasting -= 1));
+    return undefined;
   }
 
   /** The refusal of a request when too many wait behind another on its connection. */
   refusalOf(socket: Socket, response: ServerResponse): ApiError | undefined {
-    const connection = this.#connections.get(socket);
+    const connection = this.of(socket);
     // Node.js gives the connection only to the first of several responses.
     if (response.socket !== null || connection === undefined) return undefined;
     if (connection.waiting >= MAX_PIPELINED) {
@@ -79,17 +69,19 @@ export class HttpConnections {
     return undefined;
   }
 
-  #look(): void {
-    const nowMs = this.#clock.monotonic();
-    for (const [socket, connection] of this.#connections) {
-      // A chunk counts as sent once the kernel has taken all of it.
-      const sentBytes = socket.bytesWritten - socket.writableLength;
-      if (socket.writableLength === 0 || sentBytes !== connection.sentBytes) {
-        connection.sentBytes = sentBytes;
-        connection.movedAtMs = nowMs;
-      } else if (nowMs - connection.movedAtMs >= UNREAD_LIMIT_MS) {
-        socket.destroy();
-      }
+  protected override recordOf(connection: Connection): HttpConnection {
+    return { ...connection, waiting: 0, sentBytes: 0, movedAtMs: this.clock.monotonic() };
+  }
+
+  protected override look(connection: HttpConnection, nowMs: number): void {
+    // A chunk counts as sent once the kernel has taken all of it.
+    const { bytesWritten, writableLength } = connection.socket;
+    const sentBytes = bytesWritten - writableLength;
+    if (writableLength === 0 || sentBytes !== connection.sentBytes) {
+      connection.sentBytes = sentBytes;
+      connection.movedAtMs = nowMs;
+    } else if (nowMs - connection.movedAtMs >= UNREAD_LIMIT_MS) {
+      this.cut(connection, 'unread');
     }
   }
 }

@@ -32,6 +32,8 @@ export interface RestNode {
   readonly to: string;
   /** The headers of each request to it, in lower case, whatever its caller sent. Read for each request. */
   readonly metadata: () => NodeMetadata;
+  /** Connections to it at once: half are for requests, half for WebSockets. Default: the bounds on those. */
+  readonly maxSockets?: number | undefined;
 }
 
 export interface RestForwardingDependencies {
@@ -47,6 +49,7 @@ export class RestForwarding implements RequestForwarding {
   readonly #base: URL;
   readonly #metadata: RestNode['metadata'];
   readonly #agent: Agent;
+  readonly #maxRequests: number;
   readonly #dependencies: RestForwardingDependencies;
   readonly #counts: ForwardingMetrics;
   readonly #exchanges = new Set<UpstreamExchange>();
@@ -56,6 +59,7 @@ export class RestForwarding implements RequestForwarding {
     this.#metadata = node.metadata;
     this.#dependencies = dependencies;
     this.#counts = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
+    this.#maxRequests = Math.min(MAX_REQUESTS, Math.ceil((node.maxSockets ?? Infinity) / 2));
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
     this.#agent = this.#isSecure ? new TlsAgent(keeping) : new Agent(keeping);
   }
@@ -76,9 +80,9 @@ export class RestForwarding implements RequestForwarding {
   ): void {
     const method = nameOf(request);
     const off = this.#dependencies.forwardingOff?.();
-    if (off !== undefined || this.#exchanges.size >= MAX_REQUESTS) {
+    if (off !== undefined || this.#exchanges.size >= this.#maxRequests) {
       this.#counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
-      const why = off ?? `at most ${MAX_REQUESTS} requests are forwarded at once; retry`;
+      const why = off ?? `at most ${this.#maxRequests} requests are forwarded at once; retry`;
       const refusal = own ?? new ApiError(503, 'busy', why);
       if (!response.writableEnded) writeRefusal(response, refusal, { isBodyUnread: !request.complete });
       return;
