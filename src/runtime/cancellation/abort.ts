@@ -47,3 +47,13 @@ export async function runTogether(
   child.abort();
   if (errors.length > 0) throw errors[0];
 }
+
+/** Waits for work, but not once the signal has aborted. Expected errors: the signal's abort reason. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(abortReason(signal));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

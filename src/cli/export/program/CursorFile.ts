@@ -1,7 +1,6 @@
 import { open, readFile } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { named, OperatorError } from '../../../runtime/index.js';
-import { outputError } from '../../output/output.js';
+import { named, OperatorError, outputError } from '../../../runtime/index.js';
 import { objectOf } from '../source/blockLine.js';
 import { lockFile } from '../source/exportLock.js';
 import { replaceFile, unlessMissing } from '../source/replaceFile.js';
