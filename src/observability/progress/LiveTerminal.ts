@@ -37,11 +37,11 @@ export class LiveTerminal {
     this.#stream.write(`${CLEAR_LINE}${whole}${this.#line}`);
   }
 
-  /** Replaces the live line; `undefined` removes it. Left out while the terminal is behind: the next one is newer. */
+  /** Replaces the live line, unless the terminal is behind: the next one will be newer. `undefined` removes it. */
   setLine(line: string | undefined): void {
     if (line === this.#line) return;
     this.#line = line;
-    if (this.#stream.isBehind === true) return;
+    if (line !== undefined && this.#stream.isBehind === true) return;
     this.#stream.write(`${CLEAR_LINE}${line ?? ''}`);
   }
 }
