@@ -80,7 +80,7 @@ const subFloors = {
     ['types.ts', 'JobNotReadableError.ts'],
   ],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
-  runtime: [['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
+  runtime: [['output'], ['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
   ranges: [
     ['local', 'pgboss', 'migration'],
     ['plans.ts', 'backfillState.ts'],

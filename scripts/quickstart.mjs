@@ -3,7 +3,17 @@
 // `-- --once` ends after catching up. `-- --cluster`: two daemons share one PostgreSQL server; one of them follows the tip,
 // both fill in the history.
 import { spawn, spawnSync } from 'node:child_process';
-import { accessSync, constants, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  fstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
@@ -40,7 +50,25 @@ function isWritable(folder) {
   }
 }
 
-const say = (line = '') => process.stdout.write(`\r\x1b[K${line}\n`);
+/** Standard output, never waited for: this process has others to stop, whether or not anybody reads what it says. */
+const output = openOutput();
+function say(line = '') {
+  try {
+    writeSync(output, `\r\x1b[K${line}\n`);
+  } catch {
+    // A terminal that stands still, or a reader that has gone.
+  }
+}
+
+function openOutput() {
+  if (fstatSync(1).isFile()) return 1;
+  // Not for a socket, which Node.js makes non-blocking when it makes a stream of it.
+  try {
+    return openSync('/proc/self/fd/1', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch {
+    return process.stdout.fd;
+  }
+}
 
 await import('./ensure-installed.mjs');
 say('Building …');

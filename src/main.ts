@@ -1,6 +1,8 @@
 #!/usr/bin/env node
+import { closeSync } from 'node:fs';
+import { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
-import { outputError, runCommandLine, writeAll } from './cli/index.js';
+import { runCommandLine } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
 import {
   AbortError,
@@ -8,8 +10,12 @@ import {
   isAbort,
   messageOf,
   OperatorError,
+  openSink,
+  Output,
+  outputError,
   withoutCredentials,
 } from './runtime/index.js';
+import type { ExitReason } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
@@ -17,21 +23,29 @@ type StopSignal = keyof typeof signalCodes;
 
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
 const LINGER_LIMIT_MS = 1_500;
+/** The bits of a umask that keep out others than the owner. */
+const OTHERS = 0o077;
+/** How long the end waits for an output that takes nothing. */
+const LAST_WORDS_MS = 1_000;
 
 /** What SIGHUP asks for where a command can do it. */
 const reloadListeners: (() => void)[] = [];
+/** Told of a bug before it ends the process: the log's last line is to name it. */
+const bugListeners: ((error: unknown) => void)[] = [];
 const terminals = [0, 1, 2].filter((descriptor) => isatty(descriptor));
 
-/** True when the terminal is gone: then SIGHUP means that nobody is there any more. */
-function hasHungUp(): boolean {
-  return terminals.some((descriptor) => !isatty(descriptor));
+/** Those that are gone: then SIGHUP means that nobody is there any more. */
+function goneTerminals(): readonly number[] {
+  return terminals.filter((descriptor) => !isatty(descriptor));
 }
 
 const stop = new AbortController();
 let stoppedBy: StopSignal | undefined;
+/** Why the process ends, whatever the command says then. */
+let ending: ExitReason | undefined;
 for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
-    if (signal === 'SIGHUP' && reloadListeners.length > 0 && !hasHungUp()) {
+    if (signal === 'SIGHUP' && reloadListeners.length > 0 && goneTerminals().length === 0) {
       for (const reload of reloadListeners) reload();
       return;
     }
@@ -41,46 +55,89 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   });
 }
 
-/** The bits of a umask that keep out others than the owner. */
-const OTHERS = 0o077;
-const STDOUT = 1;
-const STDOUT_NAME = 'to standard output';
-
-// A reader that went away (`… | head`) is no fault of ours, nor is a full disk; everything else nobody caught is a bug.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // Nobody is there to read: the SIGHUP that comes with it ends the command in good order.
-  if (hasHungUp()) return;
-  if (error.code === 'EPIPE') process.exit(0);
-  const known = outputError(error, STDOUT_NAME);
-  if (!(known instanceof OperatorError)) throw error;
-  process.stderr.write(`${known.message}\n`);
-  process.exit(exitCodeOf(known.exit));
+const stdout = new Output({ name: 'standard output' }, { sink: openSink(1), onRefused });
+const stderr = new Output({ name: 'standard error' }, { sink: openSink(2) });
+// A command waits for whoever reads its result, but not for whoever reads its remarks.
+stderr.neverWait();
+const { stdout: screen, stderr: errScreen } = process;
+for (const [name, output, stream] of [
+  ['stdout', stdout, screen],
+  ['stderr', stderr, errScreen],
+] as const) {
+  // The size of a terminal that is gone cannot be read.
+  stream.on('error', () => undefined);
+  Object.defineProperty(process, name, { value: passingOnTo(output), configurable: true });
+}
+process.on('exit', () => {
+  if (ending !== undefined) process.exitCode = exitCodeOf(ending);
 });
-process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-  if (!hasHungUp()) throw error;
-});
-process.on('uncaughtException', (error) => dieOfBug(error));
-process.on('unhandledRejection', (error) => dieOfBug(error));
+process.on('uncaughtException', dieOfBug);
+process.on('unhandledRejection', dieOfBug);
 
-/** Told of a bug before it ends the process: the log's last line is to name it. */
-const bugListeners: ((error: unknown) => void)[] = [];
 const isLive = process.env['TERM'] !== 'dumb';
-
+const errTerminal = {
+  write: (text: string) => stderr.write(text),
+  get columns() {
+    return errScreen.columns;
+  },
+  get isBehind() {
+    return stderr.isBehind;
+  },
+};
 const terminal: Terminal = {
-  out: (text) => void process.stdout.write(text),
-  err: (text) => void process.stderr.write(text),
+  out: (text) => stdout.write(text),
+  err: (text) => stderr.write(text),
+  write,
+  outputs: [stdout, stderr],
   environment: process.env,
-  write: (bytes) => writeAll(STDOUT, bytes, STDOUT_NAME),
-  isTerminal: process.stdout.isTTY,
-  isLive: process.stdout.isTTY && isLive,
-  columns: () => process.stdout.columns,
-  rows: () => process.stdout.rows,
-  errTerminal: process.stderr.isTTY && isLive ? process.stderr : undefined,
+  isTerminal: screen.isTTY,
+  isLive: screen.isTTY && isLive,
+  columns: () => screen.columns,
+  rows: () => screen.rows,
+  errTerminal: errScreen.isTTY && isLive ? errTerminal : undefined,
   onKey,
   onBug: (listener) => void bugListeners.push(listener),
   onReload: (listener) => void reloadListeners.push(listener),
   signal: stop.signal,
 };
+
+/** For libraries that print. */
+function passingOnTo(output: Output): Writable {
+  return new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      output.write(chunk.toString('utf8'));
+      done();
+    },
+  });
+}
+
+/** Resolves a moment after the process was told to end: no reader is waited for any longer. */
+const givenUp = new Promise<void>((resolve) => {
+  stop.signal.addEventListener('abort', () => setTimeout(resolve, LAST_WORDS_MS).unref(), { once: true });
+});
+
+async function write(bytes: Uint8Array): Promise<boolean> {
+  try {
+    await Promise.race([stdout.put(bytes), givenUp.then(() => stop.signal.throwIfAborted())]);
+    return true;
+  } catch (error) {
+    if (isReaderGone(error)) return false;
+    throw outputError(error, `to ${stdout.name}`);
+  }
+}
+
+function isReaderGone(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE';
+}
+
+/** A reader that went away (`… | head`) is no fault of ours, nor is a full disk. */
+function onRefused(error: NodeJS.ErrnoException): void {
+  // Nobody is there to read: the SIGHUP that comes with it ends the command in good order.
+  if (goneTerminals().length > 0) return;
+  if (isReaderGone(error)) exit(0);
+  stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
+  void endWith('storage');
+}
 
 function onKey(listener: (key: string) => void): () => void {
   const { stdin } = process;
@@ -95,11 +152,11 @@ function onKey(listener: (key: string) => void): () => void {
   };
 }
 
-function dieOfBug(error: unknown): never {
-  for (const tell of bugListeners) tell(error);
+function dieOfBug(error: unknown): void {
+  for (const tell of bugListeners.splice(0)) tell(error);
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  process.stderr.write(`This is a fault of the program. Please report it:\n${withoutCredentials(trace)}\n`);
-  process.exit(exitCodeOf('bug'));
+  stderr.write(`This is a fault of the program. Please report it:\n${withoutCredentials(trace)}\n`);
+  void endWith('bug');
 }
 
 try {
@@ -108,13 +165,17 @@ try {
 } catch (error) {
   // A command that was stopped before it was done: whoever started it is to know.
   if (stoppedBy !== undefined && isAbort(error)) endBy(stoppedBy);
-  if (!(error instanceof OperatorError)) dieOfBug(error);
-  process.stderr.write(`${withoutCredentials(error.message)}\n`);
-  process.exitCode = exitCodeOf(error.exit);
+  if (error instanceof OperatorError) {
+    stderr.write(`${withoutCredentials(error.message)}\n`);
+    process.exitCode = exitCodeOf(error.exit);
+  } else {
+    dieOfBug(error);
+  }
 }
-// Node.js aborts at its end where it cannot give the terminal back.
-if (hasHungUp()) endBy('SIGHUP');
+if (stoppedBy === 'SIGHUP' && goneTerminals().length > 0) endBy('SIGHUP');
 endDespiteLeftovers();
+await lastWords();
+leaveTerminals();
 
 /** Directories that are created may always be entered. Expected errors: OperatorError (`storage`): there is no current directory. */
 function checkSurroundings(): void {
@@ -129,18 +190,49 @@ function checkSurroundings(): void {
   }
 }
 
-/** The timer does not hold the process itself: it fires only when something else does. A slow reader is waited for. */
+/** The timer does not hold the process itself: it fires only when something else does. */
 function endDespiteLeftovers(): void {
   setTimeout(() => {
-    if (process.stdout.writableLength > 0) {
+    // A slow reader is waited for.
+    if (stdout.isBehind && !stdout.isBounded && !stop.signal.aborted) {
       endDespiteLeftovers();
       return;
     }
     const held = process.getActiveResourcesInfo().join(', ') || 'a read or a write of the disk';
-    process.stderr.write(`Ended although these were still open: ${held}.\n`);
+    stderr.write(`Ended although these were still open: ${held}.\n`);
     if (stop.signal.aborted) endBy(stoppedBy ?? 'SIGTERM');
-    process.exit();
+    exit();
   }, LINGER_LIMIT_MS).unref();
+}
+
+/** Waits for the outputs: for the reader of a result until a signal ends that, else for a moment. */
+async function lastWords(): Promise<void> {
+  const aMoment = new Promise<void>((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref());
+  const written = stdout.put().catch(() => undefined);
+  await Promise.all([
+    Promise.race([written, stdout.isBounded ? aMoment : givenUp]),
+    Promise.race([stderr.put(), aMoment]),
+  ]);
+  stdout.close();
+  stderr.close();
+}
+
+async function endWith(reason: ExitReason): Promise<void> {
+  ending ??= reason;
+  await lastWords();
+  exit();
+}
+
+function exit(code?: number): never {
+  leaveTerminals();
+  // No process exits while one of its threads waits for the system.
+  if (stdout.isWriting || stderr.isWriting) endBy(stoppedBy ?? 'SIGTERM');
+  process.exit(code);
+}
+
+/** Node.js gives terminals back at its end, and aborts where one is gone. */
+function leaveTerminals(): void {
+  for (const descriptor of goneTerminals()) closeSync(descriptor);
 }
 
 /**

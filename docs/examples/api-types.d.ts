@@ -757,6 +757,15 @@ export interface components {
           to: number;
         }[];
       };
+      /** @description Standard output or standard error, while it does not take the lines of the log; empty otherwise. */
+      log: {
+        output: string;
+        /** @description Why, and what to do. */
+        reason: string;
+        /** @description 0: they still wait, in memory. */
+        lostLines: number;
+        ageSeconds: number;
+      }[];
       ready: boolean;
       reasons: {
         /** @enum {string} */

@@ -1,9 +1,9 @@
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { createMetrics } from '../observability/index.js';
-import type { createLogger, LiveTerminal, ProgramLogger } from '../observability/index.js';
+import type { createLogger, LiveTerminal, Metrics, ProgramLogger } from '../observability/index.js';
 import type { KillMode } from '../ranges/index.js';
 import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
+import type { Output } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { ConfigReload } from './ConfigReload.js';
@@ -38,6 +38,8 @@ interface RunDependencies {
   readonly ports: DaemonPorts;
   readonly lifecycle: Lifecycle;
   readonly logger: ProgramLogger;
+  readonly metrics: Metrics;
+  readonly outputs: readonly Output[];
   readonly terminal: LiveTerminal | undefined;
   readonly notifier: ServiceNotifier | undefined;
   /** Writes to standard output, above the live line. */
@@ -48,11 +50,10 @@ interface RunDependencies {
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
-  { ports, lifecycle, logger, notifier, print, reloading, terminal }: RunDependencies,
+  { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal }: RunDependencies,
 ): Promise<void> {
   const reload = reloading && new ConfigReload(reloading, { logger });
   const version = programVersion();
-  const metrics = createMetrics({ version, node: process.version });
   metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
@@ -88,7 +89,7 @@ export async function indexAndServe(
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
-  const health = startHealth(config, { ...parts, diskWatch, queue, readers, replica, terminal });
+  const health = startHealth(config, { ...parts, diskWatch, outputs, queue, readers, replica, terminal });
   reload?.start({ diskWatch, health, readers, secretFiles });
   const addresses = await startServers(config, { ...parts, readers, replica, secretFiles, health });
   if (lifecycle.signal.aborted) return;

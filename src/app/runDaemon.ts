@@ -1,9 +1,16 @@
 import { redirectGrpcLog } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { createLogger, LiveTerminal, loadPrettyLine } from '../observability/index.js';
+import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import type { ProgramLogger, TerminalStream } from '../observability/index.js';
-import { abortReason, exitCodeOf, messageOf, OperatorError, systemClock } from '../runtime/index.js';
-import type { ExitReason } from '../runtime/index.js';
+import {
+  abortReason,
+  exitCodeOf,
+  messageOf,
+  OperatorError,
+  programVersion,
+  systemClock,
+} from '../runtime/index.js';
+import type { ExitReason, Loss, Output } from '../runtime/index.js';
 import type { Reloading } from './ConfigReload.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
@@ -12,7 +19,10 @@ import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 
 /** What the daemon needs from its process. */
 export interface Host {
+  /** Where the log goes. */
   readonly stdout: TerminalStream;
+  /** Standard output and standard error. The daemon outlives whoever reads them. */
+  readonly outputs?: readonly Output[];
   /** True for a terminal on which a line is to be redrawn. */
   readonly isLive: boolean;
   /** Aborted by the operator, to stop gracefully; the message of its reason is the name of the signal. */
@@ -37,8 +47,13 @@ export async function runDaemon(
   const logger = (ports.createLogger ?? createLogger)({
     level: config.log.level,
     toLine: config.log.format === 'pretty' ? await prettyLineFor(host) : undefined,
-    ...(terminal === undefined ? {} : { destination: terminal }),
+    destination: terminal ?? host.stdout,
   });
+  const metrics = createMetrics({ version: programVersion(), node: process.version });
+  const { outputs = [] } = host;
+  const onLost = (lines: number): void => metrics.logLinesLost.inc(lines);
+  for (const output of outputs) output.neverWait({ onLost });
+  outputs[0]?.neverWait({ onLost, say: (loss) => logger.warn(lossFields(loss), 'log lines were lost') });
   redirectGrpcLog({ logger });
   const lifecycle = new Lifecycle({ clock, logger });
   const print = (text: string): void => void (terminal ?? host.stdout).write(text);
@@ -59,7 +74,9 @@ export async function runDaemon(
     const { reloading } = host;
     await lifecycle.waitFor(
       'work in hand',
-      indexAndServe(config, { ports, lifecycle, logger, terminal, notifier, print, reloading }),
+      indexAndServe(config, {
+        ...{ ports, lifecycle, logger, metrics, outputs, terminal, notifier, print, reloading },
+      }),
     );
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
@@ -79,6 +96,10 @@ function logFatal(logger: ProgramLogger, error: unknown): void {
   const exit = error instanceof OperatorError ? error.exit : 'bug';
   const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
   logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
+}
+
+function lossFields({ lines, sinceMs, reason }: Loss): object {
+  return { lines, since: new Date(sinceMs).toISOString(), reason };
 }
 
 async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string> {

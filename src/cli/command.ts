@@ -1,16 +1,18 @@
 import type { Settings } from '../config/index.js';
 import type { TerminalStream } from '../observability/index.js';
-import type { ExitReason } from '../runtime/index.js';
+import type { ExitReason, Output } from '../runtime/index.js';
 
 /** The process around a command: everything it can print to or read from. */
 export interface Terminal {
   out(text: string): void;
   err(text: string): void;
   /**
-   * Writes large output to standard output. Resolves once it is written; false: the reader has gone. Do not mix
-   * with `out`. Expected errors: OperatorError (`storage`).
+   * Writes to standard output. Resolves once this, and all before it, is written; false: the reader has gone. Expected
+   * errors: OperatorError (`storage`); AbortError when a signal has ended the command and nobody reads.
    */
   write(bytes: Uint8Array): Promise<boolean>;
+  /** Standard output and standard error, for a process that must not wait for their readers. */
+  readonly outputs: readonly Output[];
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** True when standard output is a terminal. */
   readonly isTerminal: boolean;

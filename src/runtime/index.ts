@@ -2,7 +2,14 @@ export { backoffMs, doublingMs } from './time/backoff.js';
 export { sleep, systemClock } from './time/clock.js';
 export { Pause } from './time/Pause.js';
 export { every } from './time/every.js';
-export { childOf, runTogether, unlessAborted, wasAborted, whenAborted } from './cancellation/abort.js';
+export {
+  childOf,
+  orAborted,
+  runTogether,
+  unlessAborted,
+  wasAborted,
+  whenAborted,
+} from './cancellation/abort.js';
 export { AbortError, abortReason, isAbort } from './cancellation/AbortError.js';
 export type { Clock, Timer } from './time/clock.js';
 export { EndGate } from './cancellation/EndGate.js';
@@ -18,3 +25,8 @@ export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { packageRoot, programVersion } from './version.js';
 export { hasSoundHttp2 } from './hasSoundHttp2.js';
+export { MAX_WAITING_BYTES, Output } from './output/Output.js';
+export type { Loss, OutputTrouble } from './output/Output.js';
+export { openSink } from './output/openSink.js';
+export type { Sink } from './output/openSink.js';
+export { outputError } from './output/outputError.js';

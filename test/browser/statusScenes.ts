@@ -18,6 +18,9 @@ const empty: Scene = async (browser, options) => {
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('Not ready', 'start_height_ahead', 'Nothing yet', 'starts at 5,000', '1 of 1 healthy');
   await page.isFine('empty');
+  // Whoever reads the log goes away.
+  daemon.program.child.stdout?.destroy();
+  await page.says('The log cannot be written to standard output', 'Its reader has gone', /lines? lost/);
   page.neverComplained(daemon.apiUrl);
 };
 

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { readDaemonRecord } from '../../src/app/index.js';
 import { eventually } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 
@@ -101,6 +102,21 @@ describe('the quickstart', () => {
     await eventually(() => (quickstart.hasProcesses() ? undefined : true));
     expect(quickstart.output()).toMatch(/"msg":"stopped"/);
     expect(quickstart.output()).toContain('Everything is stopped.');
+  });
+
+  it('goes on when whoever read it has gone, and stops everything when it is told to', async () => {
+    const quickstart = startQuickstart('--blocks', '100');
+    await sees(quickstart, 'Building');
+    quickstart.child.stdout?.destroy();
+    const daemon = await eventually(() => readDaemonRecord(dataDir));
+    const status = `http://127.0.0.1:${daemon.api?.port}/status`;
+    await eventually(async () => {
+      const { ready } = (await (await fetch(status)).json()) as { readonly ready: boolean };
+      return ready || undefined;
+    });
+    quickstart.child.kill('SIGTERM');
+    expect(await quickstart.exited, quickstart.output()).toBe(0);
+    expect(quickstart.hasProcesses()).toBe(false);
   });
 
   it('refuses a number of blocks that is none', async () => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { atEnd } from './cleanup.js';
@@ -22,7 +23,8 @@ export class Program {
 
   /**
    * `wrapper`: a command that is given the program's own command line, and runs it. `script`: another program of this
-   * repository, with what Node.js needs to run it. `stdin`: whether anything may be typed.
+   * repository, with what Node.js needs to run it. `stdin`: whether anything may be typed. `outputs`: other places for
+   * standard output and standard error.
    */
   constructor(
     args: readonly string[],
@@ -30,6 +32,7 @@ export class Program {
     wrapper: readonly string[] = [],
     script: readonly string[] = [programPath],
     stdin: 'ignore' | 'pipe' = 'ignore',
+    outputs: readonly ['pipe' | number | Socket, 'pipe' | number | Socket] = ['pipe', 'pipe'],
   ) {
     const inherited = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
@@ -38,7 +41,7 @@ export class Program {
     this.child = spawn(command, rest, {
       cwd: root,
       env: { ...inherited, ...environment },
-      stdio: [stdin, 'pipe', 'pipe'],
+      stdio: [stdin, ...outputs],
     });
     this.child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
       this.stdout += chunk;

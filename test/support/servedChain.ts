@@ -36,6 +36,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
         { from: 161, to: 170, state: 'waiting', missing: 0, ageSeconds: null, reason: null },
       ],
     },
+    log: [{ output: 'standard output', reason: 'the disk is full', lostLines: 12, ageSeconds: 3 }],
     throughput: {
       ...{ heightsPerSecond: 197.9, collectionsPerSecond: 310, bytesPerSecond: 640_000 },
       commits: { perSecond: 12, heights: 16.5, bytes: 53_000, seconds: 0.004, usualSeconds: 0.01 },

@@ -22,6 +22,7 @@ export function recordingTerminal(change: Partial<Terminal> = {}) {
       printed.out += Buffer.from(bytes).toString('utf8');
       return Promise.resolve(true);
     },
+    outputs: [],
     environment: {},
     isTerminal: false,
     isLive: change.isTerminal ?? false,

@@ -194,6 +194,13 @@ export const processRow: Row = {
       }),
     }),
     lines({
+      title: 'Lines of the log that were lost',
+      text: 'What standard output and standard error did not take. Should stay at 0; /status says why it does not.',
+      width: 6,
+      limits: [null, 1],
+      queries: [[increase('log_lines_lost_total'), '{{instance}}']],
+    }),
+    lines({
       title: 'Open files',
       text: 'Files and connections. The store needs some 60, each caller one.',
       queries: ofNode({ process_open_fds: 'open', process_max_fds: 'limit' }),

@@ -216,6 +216,17 @@ export const statusSchema = t.named(
         missingHeights: t.note('Heights below that it has yet to index.', t.orNull(t.count)),
       }),
       backfill: t.note('History that is filled in below the live range.', backfill),
+      log: t.note(
+        'Standard output or standard error, while it does not take the lines of the log; empty otherwise.',
+        t.arrayOf(
+          t.object({
+            output: t.text,
+            reason: t.note('Why, and what to do.', t.text),
+            lostLines: t.note('0: they still wait, in memory.', t.count),
+            ageSeconds: t.amount,
+          }),
+        ),
+      ),
       ready: t.flag,
       reasons,
       uptimeSeconds: t.amount,

@@ -3,6 +3,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import { HealthMonitor, LastHour, ProgressMeter, ProgressReporter } from '../../observability/index.js';
 import type { LiveTerminal } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
+import type { Output } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
@@ -58,6 +59,7 @@ export function startHealth(
   config: DaemonConfig,
   parts: IndexingParts & {
     readonly diskWatch: StorageWatch;
+    readonly outputs: readonly Output[];
     readonly readers: ReaderThread | undefined;
     readonly replica: IndexStore | undefined;
     readonly queue: SharedQueue | undefined;
@@ -82,7 +84,10 @@ export function startHealth(
   showProgress(parts, meter);
   const lastHour = new LastHour(parts);
   lifecycle.supervise(lastHour.run(lifecycle.signal));
-  const report = new StatusReport({ instance: randomUUID() }, { state, meter, lastHour });
+  const report = new StatusReport(
+    { instance: randomUUID() },
+    { state, meter, lastHour, outputs: parts.outputs },
+  );
   const inspector = new HeightInspector({ state, report });
   return {
     report,

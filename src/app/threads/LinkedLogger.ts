@@ -53,7 +53,7 @@ export class LinkedLogger implements Logger {
     if (this.#dropped === 0) return;
     const records = this.#dropped;
     this.#dropped = 0;
-    this.warn({ records }, 'log records of the reader thread were dropped');
+    this.#post({ kind: 'logLost', records });
   }
 
   #send(level: Level, fields: object, message: string): void {

@@ -22,7 +22,7 @@ export interface ReaderThreadDependencies {
   readonly start: StartReader;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'readersReplaced'>;
+  readonly metrics: Pick<Metrics, 'logLinesLost' | 'readersReplaced'>;
 }
 
 /**
@@ -164,6 +164,13 @@ export class ReaderThread {
         break;
       case 'log':
         this.#dependencies.logger[event.level](event.fields, event.message);
+        break;
+      case 'logLost':
+        this.#dependencies.metrics.logLinesLost.inc(event.records);
+        this.#dependencies.logger.warn(
+          { records: event.records },
+          'log records of the reader thread were dropped',
+        );
         break;
     }
   }

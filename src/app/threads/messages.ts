@@ -112,7 +112,8 @@ export type FromReader =
       readonly level: Exclude<LogLevel, 'silent'>;
       readonly fields: object;
       readonly message: string;
-    };
+    }
+  | { readonly kind: 'logLost'; readonly records: number };
 
 /** One end of the channel between the two threads: a `MessagePort` or a `Worker`. */
 export interface Port {

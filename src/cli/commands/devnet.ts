@@ -36,6 +36,7 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
     nodeVersionInfo: values.nodeVersionInfo,
     ...(values.faults === null ? {} : { faults: readFaults(values.faults) }),
   });
+  for (const output of terminal.outputs) output.neverWait();
   const { rootHeight } = values;
   terminal.out(
     `simulated access node at ${devnet.url}: ${values.chainId}, seed ${values.seed}, heights ${rootHeight} to ` +

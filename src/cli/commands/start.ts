@@ -8,11 +8,16 @@ export function start(invocation: Invocation, terminal: Terminal): Promise<ExitR
   const loaded = configOf(invocation, terminal);
   checkEndpoints(loaded);
   const { config } = loaded;
+  const { outputs } = terminal;
   return runDaemon(config, {
+    outputs,
     stdout: {
       write: (text) => terminal.out(text),
       get columns() {
         return terminal.columns();
+      },
+      get isBehind() {
+        return outputs[0]?.isBehind;
       },
     },
     isLive: terminal.isLive && config.log.format === 'pretty',

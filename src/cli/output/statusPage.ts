@@ -1,6 +1,7 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
 import type { ProgressState } from '../../observability/index.js';
+import { counted } from './counted.js';
 import { backfillLine, rangeLine, rangesLine } from './backfillPage.js';
 
 const LABEL_WIDTH = 12;
@@ -104,6 +105,10 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['waiting', waiting(status)],
     ...history(status).map((text, at): [string, string] => [at === 0 ? 'history' : '', text]),
     ...accounts(status).map((text): [string, string] => ['accounts', text]),
+    ...status.log.map(({ output, reason, lostLines, ageSeconds }): [string, string] => [
+      'log',
+      `${output} takes nothing: ${reason} (for ${formatDuration(ageSeconds)}; ${counted(lostLines, 'line')} lost)`,
+    ]),
     ['ready', status.ready ? 'yes' : 'no'],
     ...status.reasons.map(({ code, message, sinceSeconds }): [string, string] => [
       '',

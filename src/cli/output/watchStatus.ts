@@ -1,7 +1,7 @@
 import type { StatusDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { formatDuration, LiveScreen } from '../../observability/index.js';
-import { abortReason, isAbort, sleep, systemClock } from '../../runtime/index.js';
+import { abortReason, isAbort, sleep, systemClock, orAborted } from '../../runtime/index.js';
 import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { Terminal } from '../command.js';
 import { renderStatus, statusLine, statusScreen } from './statusPage.js';
@@ -36,7 +36,7 @@ export async function watchStatus(
   const display = isLive ? screen(terminal) : json ? documents(terminal) : lines(terminal);
   if (terminal.signal.aborted) end();
   try {
-    await follow(loaded, display, ending.signal);
+    await follow(loaded, display, { terminal, signal: ending.signal });
   } catch (error) {
     if (!ending.signal.aborted || !isAbort(error)) throw error;
   } finally {
@@ -46,7 +46,11 @@ export async function watchStatus(
   }
 }
 
-async function follow(loaded: LoadedConfig, display: Display, signal: AbortSignal): Promise<void> {
+async function follow(
+  loaded: LoadedConfig,
+  display: Display,
+  { terminal, signal }: { readonly terminal: Terminal; readonly signal: AbortSignal },
+): Promise<void> {
   let last: StatusDocument | undefined;
   let answeredAtMs = 0;
   for (;;) {
@@ -60,6 +64,8 @@ async function follow(loaded: LoadedConfig, display: Display, signal: AbortSigna
       if (last === undefined) throw noDaemon(loaded);
       display.showAway(last, (systemClock.monotonic() - answeredAtMs) / 1000);
     }
+    // A terminal that stands still gets what is new when it goes on, and nothing in between.
+    if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return;
     await sleep(systemClock, INTERVAL_MS, signal);
   }
 }

@@ -25,17 +25,16 @@ export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
 /** `json` for machines, `pretty` for a person at a terminal. */
 export type LogFormat = 'json' | 'pretty';
 
-/** Takes finished lines, newline included. Must write at once: nothing is flushed at exit. */
+/** Takes finished lines, newline included. Must not block. */
 export interface LogDestination {
-  write(line: string): void;
+  write(line: string): unknown;
 }
 
 export interface LoggerOptions {
   readonly level: LogLevel;
   /** Turns a line of JSON into a line for people (`loadPrettyLine`). Default: JSON. */
   readonly toLine?: ((json: string) => string) | undefined;
-  /** Default: standard output, written synchronously, so that no line is lost at exit. */
-  readonly destination?: LogDestination;
+  readonly destination: LogDestination;
 }
 
 /**
@@ -43,10 +42,9 @@ export interface LoggerOptions {
  * the fields, and `msg`; an error in the field `err` or `error` is written with type, message and stack.
  */
 export function createLogger(options: LoggerOptions): ProgramLogger {
-  const out = options.destination ?? pino.destination({ dest: 1, sync: true });
   const write = (line: string): void => {
     const clean = withoutCredentials(line);
-    out.write(options.toLine?.(clean) ?? clean);
+    options.destination.write(options.toLine?.(clean) ?? clean);
   };
   const logger = pino(
     {

@@ -387,6 +387,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Changes to the files with the certificate and the tokens of the read API, and with the token for peers, by outcome: changed (the new one is in use), refused (it is unusable, so the previous one stays in use; counted at every check, each 5 s, until the file is fixed).',
       ['secret', 'outcome'],
     ),
+    logLinesLost: counter(
+      'log_lines_lost_total',
+      'Lines that standard output or standard error did not take: a full disk, a reader that is gone or does not read (/status says which, while it lasts); and log records of the reader thread that it could not hand over.',
+    ),
     readersReplaced: counter(
       'reader_replaced_total',
       'Reader threads that were replaced, by reason: died (an error of its own ended it, or it ran out of memory), hung (it did not answer, so it was ended).',

@@ -3,6 +3,8 @@ export interface TerminalStream {
   write(text: string): unknown;
   /** Width; `undefined` if unknown. */
   readonly columns?: number | undefined;
+  /** It has not shown everything yet: nobody looks. */
+  readonly isBehind?: boolean | undefined;
 }
 
 const DEFAULT_COLUMNS = 80;
@@ -35,10 +37,11 @@ export class LiveTerminal {
     this.#stream.write(`${CLEAR_LINE}${whole}${this.#line}`);
   }
 
-  /** Replaces the live line; `undefined` removes it. */
+  /** Replaces the live line, unless the terminal is behind: the next one will be newer. `undefined` removes it. */
   setLine(line: string | undefined): void {
     if (line === this.#line) return;
     this.#line = line;
+    if (line !== undefined && this.#stream.isBehind === true) return;
     this.#stream.write(`${CLEAR_LINE}${line ?? ''}`);
   }
 }

@@ -96,3 +96,12 @@ export async function runTogether(
   child.abort();
   if (errors.length > 0) throw errors[0];
 }
+
+/** Waits for work, but not once the signal has aborted. Expected errors: the signal's abort reason; those of the work. */
+export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return unlessAborted<Promise<T>>(signal, (settle) => {
+    const onEnd = (): void => settle(work);
+    work.then(onEnd, onEnd);
+    return () => undefined;
+  });
+}

@@ -17,9 +17,7 @@ export function parseJson(text: string): unknown {
   const lines = text.slice(0, positionOf(text, message)).split('\n');
   const what = message.replace(QUOTED, '').replace(POSITION, '').replace(' of JSON input', '');
   // Without `cause`, which quotes.
-  throw new SyntaxError(
-    `${what} in JSON at line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`,
-  );
+  throw new SyntaxError(`${what} in JSON at line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`);
 }
 
 function positionOf(text: string, message: string): number {

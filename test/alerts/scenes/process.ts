@@ -36,6 +36,25 @@ export const processScenes: readonly Scene[] = [
     },
   },
   {
+    name: 'log is not read',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
+      const flags = ['--start-height', '0', '--log-level', 'debug'];
+      const instance = await stage.start(devnet, scratchDirectory(), flags);
+      await ready(stage.daemon(instance));
+      await stage.provoke({
+        alerts: ['FlowIndexerLogLinesLost'],
+        fault: 'whoever reads its log, at level debug, ends',
+        strike: () => stage.daemon(instance).program.child.stdout?.destroy(),
+        mended: 'it is started again, and its log is read',
+        mend: async () => {
+          await stage.daemon(instance).program.stop();
+          await stage.restart(instance);
+        },
+      });
+    },
+  },
+  {
     name: 'reader hangs',
     play: async (stage) => {
       const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });

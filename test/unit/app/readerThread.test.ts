@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingDesk } from '../../../src/access/index.js';
-import { DOWN_AFTER_MS, HUNG_AFTER_MS, ReaderThread } from '../../../src/app/index.js';
+import {
+  DOWN_AFTER_MS,
+  HUNG_AFTER_MS,
+  MAX_RECORDS_UNDER_WAY,
+  ReaderThread,
+  serveReaders,
+} from '../../../src/app/index.js';
 import type {
   FromReader,
   ReaderHandle,
@@ -9,7 +15,7 @@ import type {
   ToReader,
 } from '../../../src/app/index.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
-import { AbortError, EndGate, OperatorError } from '../../../src/runtime/index.js';
+import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -148,6 +154,39 @@ describe('the state of the index', () => {
     await clock.advance(1_000);
     const [first] = last().states();
     expect(first?.surroundings).toMatchObject({ isReady: false });
+  });
+});
+
+describe('log records of the thread', () => {
+  it('are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
+    const posted: FromReader[] = [];
+    let receive = (_message: unknown): void => undefined;
+    const { last, logger, metrics, sources } = await serving();
+    const served = serveReaders(
+      { ...last().options, storePath: '/nowhere', gate: EndGate.forThread().memory },
+      {
+        port: {
+          postMessage: (message) => posted.push(message as FromReader),
+          on: (_event, listener) => (receive = listener),
+        },
+        clock: systemClock,
+        fail: (error) => {
+          throw error;
+        },
+        onLogger: (ofThread) => {
+          for (let record = 0; record < MAX_RECORDS_UNDER_WAY + 5; record += 1)
+            ofThread.info({ record }, 'said');
+        },
+      },
+    );
+    receive({ kind: 'state', moment: sources.moment() });
+    await served;
+    expect(posted.filter(({ kind }) => kind === 'log')).toHaveLength(MAX_RECORDS_UNDER_WAY);
+    for (const message of posted) if (message.kind === 'logLost') last().say(message);
+    expect((await metrics.logLinesLost.get()).values).toMatchObject([{ value: 5 }]);
+    expect(logger.records).toMatchObject([
+      { level: 'warn', fields: { records: 5 }, message: 'log records of the reader thread were dropped' },
+    ]);
   });
 });
 

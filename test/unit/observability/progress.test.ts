@@ -205,6 +205,19 @@ describe('LiveTerminal', () => {
     expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline', 'after'], line: '' });
   });
 
+  it('does not pile up live lines while the terminal stands still', () => {
+    const terminal = Object.assign(new FakeTerminal(), { isBehind: false });
+    const live = new LiveTerminal({ stream: terminal });
+    live.setLine('8%');
+    terminal.isBehind = true;
+    live.setLine('9%');
+    expect(terminal).toMatchObject({ scrolled: [], line: '8%' });
+    live.write('during\n');
+    expect(terminal).toMatchObject({ scrolled: ['during'], line: '9%' });
+    live.setLine(undefined);
+    expect(terminal.line).toBe('');
+  });
+
   it('keeps the last column free', () => {
     expect(new LiveTerminal({ stream: new FakeTerminal() }).columns()).toBe(79);
     expect(new LiveTerminal({ stream: { write: () => true, columns: undefined } }).columns()).toBe(79);

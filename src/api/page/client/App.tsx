@@ -6,7 +6,7 @@ import { CoveragePanel } from './panels/CoveragePanel.js';
 import { Figures } from './panels/Figures.js';
 import { duration } from './format.js';
 import { NodesPanel } from './panels/NodesPanel.js';
-import { NoAnswer, Reasons } from './panels/Reasons.js';
+import { LogTroubles, NoAnswer, Reasons } from './panels/Reasons.js';
 import { RacePanel } from './panels/RacePanel.js';
 import { fromRoot } from './daemon/root.js';
 import { Search } from './panels/Search.js';
@@ -58,6 +58,7 @@ export function App({
         {status === undefined ? null : (
           <div class={trouble === undefined ? 'content' : 'content stale'}>
             <Reasons status={status} codes={codes} elapsed={elapsed} />
+            <LogTroubles status={status} elapsed={elapsed} />
             <Figures view={view} status={status} elapsed={elapsed} />
             <CoveragePanel status={status} />
             <WindowPanel status={status} elapsed={elapsed} />

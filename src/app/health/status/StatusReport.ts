@@ -3,6 +3,7 @@ import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from 
 import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../../collections/index.js';
 import type { LastHour, ProgressMeter } from '../../../observability/index.js';
 import { programVersion } from '../../../runtime/index.js';
+import type { Output } from '../../../runtime/index.js';
 import { activityReport } from './activityReport.js';
 import type { DaemonState } from '../DaemonState.js';
 import { endpointReport } from './endpointReport.js';
@@ -14,6 +15,7 @@ export class StatusReport implements StatusSource {
   readonly #state: DaemonState;
   readonly #meter: ProgressMeter;
   readonly #lastHour: LastHour;
+  readonly #outputs: readonly Output[];
   readonly #startedAtMs: number;
   readonly #version = programVersion();
   /** Distinguishes this process from one that listens at its address later. */
@@ -25,12 +27,14 @@ export class StatusReport implements StatusSource {
       readonly state: DaemonState;
       readonly meter: ProgressMeter;
       readonly lastHour: LastHour;
+      readonly outputs: readonly Output[];
     },
   ) {
     this.instance = options.instance;
     this.#state = dependencies.state;
     this.#meter = dependencies.meter;
     this.#lastHour = dependencies.lastHour;
+    this.#outputs = dependencies.outputs;
     this.#startedAtMs = this.#state.parts.clock.monotonic();
   }
 
@@ -76,6 +80,12 @@ export class StatusReport implements StatusSource {
       cluster: this.#cluster(),
       accountIndex: this.#accountIndex(),
       backfill: parts.backfillWatch.status(),
+      log: this.#outputs.flatMap((output) => {
+        const trouble = output.trouble();
+        if (trouble === undefined) return [];
+        const { ageMs, lostLines, reason } = trouble;
+        return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
+      }),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,

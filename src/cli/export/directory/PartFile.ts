@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import type { Transform } from 'node:stream';
-import { named } from '../../../runtime/index.js';
-import { outputError, writeAll } from '../../output/output.js';
+import { named, outputError } from '../../../runtime/index.js';
+import { writeAll } from '../../output/output.js';
 import { unfinishedName } from '../source/replaceFile.js';
 
 /** A file that gets its name once it is complete and on disk. Expected errors of every method: OperatorError `storage`. */

@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { named, OperatorError } from '../../../runtime/index.js';
+import { named, OperatorError, outputError } from '../../../runtime/index.js';
 import type { Terminal } from '../../command.js';
-import { outputError, writeAll } from '../../output/output.js';
+import { writeAll } from '../../output/output.js';
 import { lockFile } from '../source/exportLock.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import { NotAnExportError } from '../source/NotAnExportError.js';

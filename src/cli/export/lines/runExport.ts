@@ -1,4 +1,4 @@
-import { abortReason, isAbort } from '../../../runtime/index.js';
+import { isAbort, orAborted } from '../../../runtime/index.js';
 import type { ExportOutput } from './exportOutput.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import { firstBlockOf } from '../source/blockLine.js';
@@ -44,22 +44,12 @@ export async function runExport(plan: ExportPlan, parts: ExportParts): Promise<b
       tally.add(lines);
       asked = ahead();
       const written = output.write(lines);
-      // With `follow` the closing line still has to be written.
-      if (!(await (plan.follow ? written : unlessAborted(written, signal)))) return false;
+      // A reader that has stalled must not hold up the end; but with `follow` the closing line still has to be written.
+      if (!(await (plan.follow ? written : orAborted(written, signal)))) return false;
       progress.at(nextHeight() - 1, plan.to, tally.whole.transactions);
     }
   } catch (error) {
     if (!plan.follow || !signal.aborted || !isAbort(error)) throw error;
   }
   return true;
-}
-
-/** A reader that has stalled must not hold up the end. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(abortReason(signal));
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import type { Codes } from '../daemon/codes.js';
-import { age, timeOf } from '../format.js';
+import { age, many, timeOf } from '../format.js';
 import { sentence } from '../sentence.js';
 import type { Status, Trouble } from '../types.js';
 
@@ -65,6 +65,29 @@ export function Reasons({ status: { ready, reasons }, codes, elapsed }: ReasonsP
               <span class="nowrap">For {age(sinceSeconds + elapsed)}.</span>
             </p>
             <p class="mend">{withCode(codes[code]?.mend ?? '')}</p>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** Outputs of the daemon that take no lines of its log. Nothing else is wrong. */
+export function LogTroubles({
+  status: { log },
+  elapsed,
+}: Pick<ReasonsProps, 'status' | 'elapsed'>): VNode | null {
+  if (log.length === 0) return null;
+  return (
+    <section class="notice busy" aria-label="The log">
+      <ul class="reasons">
+        {log.map(({ output, reason, lostLines, ageSeconds }) => (
+          <li key={output}>
+            <p>
+              <strong>The log cannot be written to {output}:</strong> {sentence(reason)}{' '}
+              {lostLines === 0 ? 'Nothing is lost yet.' : `${many(lostLines, 'line')} lost.`}{' '}
+              <span class="nowrap">For {age(ageSeconds + elapsed)}.</span>
+            </p>
           </li>
         ))}
       </ul>

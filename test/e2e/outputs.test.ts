@@ -1,0 +1,343 @@
+import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import { readDaemonRecord } from '../../src/app/index.js';
+import { MAX_WAITING_BYTES } from '../../src/runtime/index.js';
+import { unreadPipe, unreadSocket } from '../support/badOutputs.js';
+import type { OtherEnd } from '../support/badOutputs.js';
+import { atEnd } from '../support/cleanup.js';
+import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
+import { lastingPort } from '../support/lastingPort.js';
+import { devnetForTest, RunningDaemon, startArguments } from '../support/runningDaemon.js';
+import { ServedChain } from '../support/servedChain.js';
+import { smallChain } from '../support/smallChain.js';
+import { smallFileSystem } from '../support/smallFileSystem.js';
+
+const HEAD = 800;
+/** Blocks after which a fault may strike, and blocks that must come after it. */
+const SOME_BLOCKS = 20;
+const chain = { startHead: HEAD, seed: 3, blockIntervalMs: 100 } as const;
+
+type Given = OtherEnd['given'] | 'pipe';
+
+/** Starts the program with these as its standard output and standard error. */
+function programOn(
+  args: readonly string[],
+  [out, err]: readonly [Given, Given],
+  {
+    environment = {},
+    wrapper = [],
+  }: { readonly environment?: Record<string, string>; readonly wrapper?: string[] } = {},
+): Program {
+  const program = new Program(args, environment, wrapper, [programPath], 'ignore', [out, err]);
+  atEnd(async () => {
+    await program.stop('SIGKILL');
+  });
+  return program;
+}
+
+interface Scene {
+  readonly outputs: readonly [Given, Given];
+  readonly wrapper?: string[];
+  /** Once it indexes. */
+  readonly strike?: (program: Program) => unknown;
+  /** What `/status` says then. Absent: nothing is wrong. */
+  readonly says?: RegExp;
+  /** Lines are lost as soon as there are any. */
+  readonly losesAtOnce?: boolean;
+  /** Returns what gives everything that was written. */
+  readonly heal?: (program: Program) => () => string;
+  /** Where the program that was started does not tell it. */
+  readonly exitCode?: () => Promise<number>;
+}
+
+const onOne = (end: OtherEnd) => ({
+  outputs: [end.given, end.given] as const,
+  heal: () => {
+    end.read();
+    return () => end.text();
+  },
+});
+
+/** No line is shorter, and there is one for each height at least. */
+const LINE_BYTES = 150;
+/** The message of a loss. */
+const LOST = 'log lines were lost';
+/** Throws where nobody catches. */
+const BUG = { NODE_OPTIONS: '--import=data:text/javascript,setTimeout(()=>{throw%20Error(1)},4000)' };
+
+const NOBODY_READS = /^nobody reads it\. Look at/;
+
+const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>> = {
+  'a pipe that nobody reads, full from the start': () => ({
+    ...onOne(unreadPipe({ isFull: true })),
+    says: NOBODY_READS,
+  }),
+  'a pipe that is not read any more': () => {
+    const pipe = unreadPipe({ isFull: false });
+    pipe.read();
+    return {
+      ...onOne(pipe),
+      strike: async () => {
+        await eventually(() => pipe.text().includes('"msg":"listening"') || undefined);
+        pipe.pause();
+      },
+      says: NOBODY_READS,
+    };
+  },
+  'a pipe whose reader ends': () => {
+    const pipe = unreadPipe({ isFull: false });
+    const { outputs } = onOne(pipe);
+    return { outputs, strike: () => pipe.end(), says: /^its reader has gone\./, losesAtOnce: true };
+  },
+  'two pipes that nobody reads': () => {
+    const [out, err] = [unreadPipe({ isFull: true }), unreadPipe({ isFull: true })];
+    return { ...onOne(out), outputs: [out.given, err.given], says: NOBODY_READS };
+  },
+  'a device that is full': () => {
+    const full = openSync('/dev/full', 'w');
+    return { outputs: [full, full], says: /^the disk is full\./, losesAtOnce: true };
+  },
+  'a disk that is full, and then is not': () => {
+    // Root alone may make one.
+    const small = smallFileSystem(1);
+    if (small === undefined) return undefined;
+    const [ballast, log] = [join(small.path, 'ballast'), join(small.path, 'log')];
+    writeFileSync(ballast, Buffer.alloc(1_000_000));
+    const given = openSync(log, 'a');
+    return {
+      outputs: [given, given],
+      says: /^the disk is full\./,
+      losesAtOnce: true,
+      heal: () => {
+        rmSync(ballast);
+        small.remount('size=64m');
+        return () => readFileSync(log, 'utf8');
+      },
+    };
+  },
+  'closed descriptors': () => ({
+    outputs: ['pipe', 'pipe'],
+    wrapper: ['sh', '-c', 'exec "$@" >&- 2>&-', 'sh'],
+  }),
+  'a terminal that stands still': () => {
+    // Its other end is read by a program that is stopped.
+    const wrapper = ['sh', '-c', 'exec script -qec "$*" /dev/null', 'sh'];
+    return {
+      ...{ outputs: ['pipe', 'pipe'], wrapper, says: NOBODY_READS },
+      strike: ({ child }) => child.kill('SIGSTOP'),
+      heal: (program) => {
+        program.child.kill('SIGCONT');
+        return () => program.stdout;
+      },
+    };
+  },
+  'a terminal that is gone': () => {
+    // Without being the session's, so that no SIGHUP comes.
+    const code = join(scratchDirectory(), 'code');
+    const command = `exec script -qec "setsid -w sh -c '$*; echo \\$? > ${code}'" /dev/null`;
+    return {
+      ...{ outputs: ['pipe', 'pipe'], wrapper: ['sh', '-c', command, 'sh'] },
+      strike: ({ child }) => child.kill('SIGKILL'),
+      ...{ says: /^its terminal is gone/, losesAtOnce: true },
+      exitCode: () => eventually(() => (existsSync(code) ? Number(readFileSync(code, 'utf8')) : undefined)),
+    };
+  },
+  'a socket that nobody reads': async () => ({ ...onOne(await unreadSocket()), says: NOBODY_READS }),
+  'a socket whose other end is reset': async () => {
+    const socket = await unreadSocket();
+    const { outputs } = onOne(socket);
+    return { outputs, strike: () => socket.end(), says: /^its reader has gone\./, losesAtOnce: true };
+  },
+};
+
+interface LogLine {
+  readonly msg: string;
+  readonly lines?: number;
+}
+
+/** The whole lines of a log, after whatever filled the pipe before. */
+function linesOf(text: string): LogLine[] {
+  const whole = text.slice(0, text.lastIndexOf('\n'));
+  return whole
+    .split(/\r?\n/)
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as LogLine);
+}
+
+const logOf = async (daemon: RunningDaemon): Promise<StatusDocument['log']> =>
+  ((await daemon.api('/status')).body as StatusDocument).log;
+
+/** The daemon as its data directory tells of it, whatever becomes of its log. */
+async function foundIn(dataDir: string, program: Program): Promise<{ daemon: RunningDaemon; pid: number }> {
+  const { api, metrics, pid } = await eventually(() => readDaemonRecord(dataDir));
+  return { daemon: new RunningDaemon(program, { api: api?.port ?? 0, metrics: metrics.port }), pid };
+}
+
+describe('a daemon goes on, answers and stops whatever its outputs do:', () => {
+  it.each(Object.keys(scenes))('%s', async (name) => {
+    const scene = await scenes[name]?.();
+    if (scene === undefined) return;
+    const { exitCode, heal, losesAtOnce, outputs, says, strike, wrapper = [] } = scene;
+    const devnet = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
+    const program = programOn(args, outputs, { wrapper });
+    const { daemon, pid } = await foundIn(dataDir, program);
+    await strike?.(program);
+    await daemon.reaches(HEAD + SOME_BLOCKS);
+    await eventually(async () => (await daemon.health('/readyz')).status === 200 || undefined);
+    expect((await daemon.health('/livez')).status).toBe(200);
+
+    if (says === undefined) {
+      expect(await logOf(daemon)).toEqual([]);
+    } else {
+      const [trouble] = await eventually(async () => {
+        const log = await logOf(daemon);
+        return log.length > 0 ? log : undefined;
+      });
+      expect(trouble).toMatchObject({
+        output: 'standard output',
+        reason: expect.stringMatching(says) as string,
+      });
+    }
+    if (losesAtOnce === true) {
+      const lost = await daemon.scrapeUntil((metrics) => metrics.value('log_lines_lost_total') > 0);
+      expect((await logOf(daemon))[0]?.lostLines).toBeGreaterThanOrEqual(lost.value('log_lines_lost_total'));
+    }
+    const read = heal?.(program);
+    if (read !== undefined) await expectWhole(daemon, read);
+    process.kill(pid, 'SIGTERM');
+    expect(await (exitCode?.() ?? program.exited)).toBe(0);
+    if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped' || undefined);
+  });
+
+  it('a pipe that nobody reads, until lines are lost', async () => {
+    const pipe = unreadPipe({ isFull: true });
+    const devnet = await devnetForTest({ ...chain, startHead: Math.ceil(MAX_WAITING_BYTES / LINE_BYTES) });
+    const dataDir = scratchDirectory();
+    const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
+    const program = programOn(args, [pipe.given, pipe.given]);
+    const { daemon } = await foundIn(dataDir, program);
+    await daemon.scrapeUntil((metrics) => metrics.value('log_lines_lost_total') > 0);
+    expect((await logOf(daemon))[0]?.lostLines).toBeGreaterThan(0);
+    pipe.read();
+    await expectWhole(daemon, () => pipe.text());
+    expect(linesOf(pipe.text()).filter(({ msg }) => msg === LOST)).not.toEqual([]);
+    expect(await program.stop()).toBe(0);
+  });
+});
+
+/** The log goes on, and says as many lost lines as are counted. */
+async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<void> {
+  await eventually(async () => (await logOf(daemon)).length === 0 || undefined);
+  const before = linesOf(read()).length;
+  await eventually(() => linesOf(read()).length > before || undefined);
+  const lost = (await daemon.scrape()).value('log_lines_lost_total');
+  const said = linesOf(read()).filter(({ msg }) => msg === LOST);
+  expect(said.reduce((sum, { lines = 0 }) => sum + lines, 0)).toBe(lost);
+}
+
+describe('outputs that take nothing', () => {
+  const both = (): readonly [Given, Given] => {
+    const { given } = unreadPipe({ isFull: true });
+    return [given, given];
+  };
+
+  it('do not hold up what Node.js itself prints', async () => {
+    const devnet = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const program = programOn(startArguments(devnet, dataDir, '--start-height', '0'), both());
+    const { daemon } = await foundIn(dataDir, program);
+    // Node.js says where its debugger listens, or why it does not.
+    program.child.kill('SIGUSR1');
+    await daemon.reaches(HEAD);
+    expect((await daemon.health('/livez')).status).toBe(200);
+    expect(await program.stop()).toBe(0);
+  });
+
+  const nobody = { address: '127.0.0.1:1' };
+  it.each<[string, number, () => string[], Record<string, string>?]>([
+    ['a bug', 1, () => startArguments(nobody, scratchDirectory()), BUG],
+    // Not a directory.
+    ['a refusal', 74, () => startArguments(nobody, programPath)],
+    ['a wrong flag', 64, () => startArguments(nobody, scratchDirectory(), '--nonsense')],
+    ['a command that finds no daemon', 69, () => ['status', '--api-port', '1']],
+  ])('do not hold up the end by %s', async (_name, code, args, environment = {}) => {
+    expect(await programOn(args(), both(), { environment }).exited).toBe(code);
+  });
+
+  it('do not keep the simulated node from its end', async () => {
+    const port = await lastingPort();
+    const node = programOn(['devnet', '--port', String(port)], both());
+    await eventually(() => isOpen(port));
+    expect(await node.stop()).toBe(0);
+  });
+});
+
+function isOpen(port: number): Promise<true | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(undefined));
+    socket.once('connect', () => socket.destroy());
+  });
+}
+
+/** Passes requests on to a server, and counts them. */
+async function countingProxy(
+  target: string,
+): Promise<{ readonly port: number; readonly asked: () => number }> {
+  let asked = 0;
+  const server = createServer((request, response) => {
+    asked += 1;
+    void fetch(target + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { port: (server.address() as AddressInfo).port, asked: () => asked };
+}
+
+describe('a command', () => {
+  it.each([
+    ['status --watch --json', 1, 0],
+    // It asks for the next page while it writes the first.
+    ['export --follow', 2, 'SIGINT'],
+  ])('that nobody reads is ended by a signal: %s', async (command, requests, outcome) => {
+    const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
+    const proxy = await countingProxy(chain.url);
+    const { given } = unreadPipe({ isFull: true });
+    const program = programOn([...command.split(' '), '--api-port', String(proxy.port)], [given, given]);
+    await eventually(() => proxy.asked() >= requests || undefined);
+    expect(await program.stop('SIGINT')).toBe(outcome);
+  });
+
+  it.each(['help', 'version', 'config docs', 'completion bash'])(
+    'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
+    async (command) => {
+      const full = programOn(command.split(' '), [openSync('/dev/full', 'w'), 'pipe']);
+      expect(await full.exited).toBe(74);
+      expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
+
+      const pipe = unreadPipe({ isFull: false });
+      pipe.end();
+      const unread = programOn(command.split(' '), [pipe.given, 'pipe']);
+      expect(await unread.exited).toBe(0);
+      expect(unread.stderr).toBe('');
+    },
+  );
+
+  it('has its exit code although nobody can read why', async () => {
+    const pipe = unreadPipe({ isFull: false });
+    pipe.end();
+    const outputs = [pipe.given, pipe.given] as const;
+    expect(await programOn(['nonsense'], outputs).exited).toBe(64);
+    expect(await programOn(['status', '--api-port', '1'], outputs).exited).toBe(69);
+  });
+});
