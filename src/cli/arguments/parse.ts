@@ -45,10 +45,8 @@ export function parse(
   const isHelp = args[0] === 'help' && args[1] !== undefined && !args[1].startsWith('-');
   const words = isHelp ? [args[1] ?? '', '--help'] : args;
   const [name = '--help'] = words;
-  const names = commands.map((command) => command.name);
-  if (!/^-./s.test(name) && name !== 'help' && !names.includes(name)) {
-    throw usage(`Unknown command ${quoted(name)}.${suggestion(name, names)} ${seeHelp(root)}`);
-  }
+  if (!/^-./s.test(name) && name !== 'help' && !commands.some((command) => command.name === name))
+    throw unknownCommand(name, root);
   try {
     root.parse(words, { from: 'user' });
   } catch (error) {
@@ -177,9 +175,17 @@ function refuse(error: CommanderError, parser: Parser): never {
       );
     case 'commander.unknownOption':
       throw unknownFlag(flag, parser);
+    case 'commander.unknownCommand':
+      throw unknownCommand(args[0] ?? '', parser);
     default:
-      throw error;
+      if (error.exitCode === 0 || code === 'commander.help') throw error;
+      throw usage(`${message.replace(/^error: /, '')}. ${seeHelp(parser)}`);
   }
+}
+
+function unknownCommand(name: string, root: Parser): OperatorError {
+  const names = root.commands.map((command) => command.name());
+  return usage(`Unknown command ${quoted(name)}.${suggestion(name, names)} ${seeHelp(root)}`);
 }
 
 function unknownFlag(flag: string, parser: Parser): OperatorError {

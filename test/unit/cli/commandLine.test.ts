@@ -75,6 +75,8 @@ describe('wrong command lines', () => {
     [['start', '--acces-node', 'x'], /Unknown flag --acces-node for start\. Did you mean --access-node\?/],
     [['status', '--port', '1'], /Unknown flag --port for status\. Did you mean --api-port\?/],
     [['start', '--port=1'], /Did you mean --api-port, --api-grpc-port or --metrics-port\?/],
+    [['--', 'strat'], /Unknown command "strat"\. Did you mean start\? See flow-collection-indexer --help/],
+    [['--', 'status', '--json'], /status does not take the argument "--json"/],
     [['help', 'strat'], /Unknown command "strat"\. Did you mean start\?/],
     [['get', 'blok', '1'], /get does not know "blok"\. Did you mean block\?/],
     [['config', 'chek'], /Did you mean check\?/],
