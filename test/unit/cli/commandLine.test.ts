@@ -92,6 +92,8 @@ describe('wrong command lines', () => {
     [['start', '--network', 'grpc://me:secret@x'], /Wrong value for --network: "grpc:\/\/x" is not one of/],
     [['start', '--window='], /--window needs a value/],
     [['start', '--edi=true'], /--edi takes no value: write --edi or --no-edi/],
+    [['start', '--no-edi=1'], /--no-edi takes no value: write --edi or --no-edi/],
+    [['start', '-window', '5'], /Unknown flag -window for start\. Did you mean --window/],
     [['start', '--window', '0'], /Wrong value for --window: .* whole number from 1 to 4096/],
     [
       ['start', '--access-node', 'http://x:1'],
