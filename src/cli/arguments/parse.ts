@@ -29,7 +29,8 @@ export function parse(
 ): Parsed | 'done' | 'usage' {
   const long = args.find((arg) => arg.length > MAX_ARGUMENT_LENGTH);
   if (long !== undefined) {
-    throw usage(
+    throw new OperatorError(
+      'usage',
       `The argument ${quoted(long)} is too long: at most ${MAX_ARGUMENT_LENGTH} characters are allowed.`,
     );
   }
@@ -45,10 +46,8 @@ export function parse(
   const isHelp = args[0] === 'help' && args[1] !== undefined && !args[1].startsWith('-');
   const words = isHelp ? [args[1] ?? '', '--help'] : args;
   const [name = '--help'] = words;
-  const names = commands.map((command) => command.name);
-  if (!/^-./s.test(name) && name !== 'help' && !names.includes(name)) {
-    throw usage(`Unknown command ${quoted(name)}.${suggestion(name, names)} ${seeHelp(root)}`);
-  }
+  if (!/^-./s.test(name) && name !== 'help' && !commands.some((command) => command.name === name))
+    throw unknownCommand(name, root);
   try {
     root.parse(words, { from: 'user' });
   } catch (error) {
@@ -58,12 +57,10 @@ export function parse(
   return parsed ?? 'done';
 }
 
-function usage(message: string): OperatorError {
-  return new OperatorError('usage', message);
-}
-
-function seeHelp(parser: Parser): string {
-  return `See ${[parser.parent?.name(), parser.name()].filter(Boolean).join(' ')} --help.`;
+/** A refusal that says where to look. */
+function wrongUse(message: string, parser: Parser): OperatorError {
+  const names = [parser.parent?.name(), parser.name()].filter(Boolean);
+  return new OperatorError('usage', `${message} See ${names.join(' ')} --help.`);
 }
 
 function rootParser(terminal: Terminal, version: string): Parser {
@@ -116,10 +113,8 @@ function commandParser(root: Parser, command: Command): Parser {
 function oneOf(words: readonly string[], parser: Parser) {
   return (word: string): string => {
     if (words.includes(word)) return word;
-    throw usage(
-      `${parser.name()} does not know ${quoted(word)}.${suggestion(word, words)} ` +
-        `It takes ${words.join(', ')}. ${seeHelp(parser)}`,
-    );
+    const about = `${parser.name()} does not know ${quoted(word)}.${suggestion(word, words)}`;
+    throw wrongUse(`${about} It takes ${words.join(', ')}.`, parser);
   };
 }
 
@@ -144,13 +139,9 @@ function optionsOf(key: string, setting: Setting, parser: Parser): readonly Opti
 /** Keeps every value of a repeated flag. */
 function readValue(flag: string, parser: Parser) {
   return (value: string, before: readonly string[] = []): readonly string[] => {
-    if (value === '') throw missingValue(flag, parser);
+    if (value === '') throw wrongUse(`${flag} needs a value.`, parser);
     return [...before, value];
   };
-}
-
-function missingValue(flag: string, parser: Parser): OperatorError {
-  return usage(`${flag} needs a value. ${seeHelp(parser)}`);
 }
 
 function invocationOf(parser: Parser): Invocation {
@@ -169,25 +160,38 @@ function refuse(error: CommanderError, parser: Parser): never {
   const [, flag = ''] = /'(-[^\s=']*)/u.exec(message) ?? [];
   const { args, registeredArguments } = parser;
   switch (code) {
-    case 'commander.optionMissingArgument':
-      throw missingValue(flag, parser);
-    case 'commander.excessArguments':
-      throw usage(
-        `${parser.name()} does not take the argument ${quoted(args[registeredArguments.length] ?? '')}. ${seeHelp(parser)}`,
-      );
+    case 'commander.unknownCommand':
+      throw unknownCommand(args[0] ?? '', parser);
     case 'commander.unknownOption':
       throw unknownFlag(flag, parser);
+    case 'commander.optionMissingArgument':
+      throw wrongUse(`${flag} needs a value.`, parser);
+    case 'commander.excessArguments': {
+      const extra = quoted(args[registeredArguments.length] ?? '');
+      throw wrongUse(`${parser.name()} does not take the argument ${extra}.`, parser);
+    }
     default:
-      throw error;
+      if (error.exitCode === 0 || code === 'commander.help') throw error;
+      throw wrongUse(`${message.replace(/^error: /, '')}.`, parser);
   }
 }
 
+function unknownCommand(name: string, root: Parser): OperatorError {
+  const names = root.commands.map((command) => command.name());
+  return wrongUse(`Unknown command ${quoted(name)}.${suggestion(name, names)}`, root);
+}
+
 function unknownFlag(flag: string, parser: Parser): OperatorError {
-  const flags = parser.options.map(({ long }) => long?.slice('--'.length) ?? '');
-  const word = flag.replace(/^--?/, '');
-  if (flags.includes(word)) return usage(`${flag} takes no value: write --${word} or --no-${word}.`);
-  const known = [...flags.filter((each) => !each.startsWith('no-')), 'help'];
-  const close = suggestion(word.replace(/^no-/, ''), known, (each) => `--${each}`);
+  const flags = parser.options.map(({ long }) => long ?? '');
+  const word = flag.replace(/^--?(?:no-)?/, '');
+  if (flags.includes(flag))
+    return new OperatorError('usage', `${flag} takes no value: write --${word} or --no-${word}.`);
+  const known = [...flags.filter((each) => !each.startsWith('--no-')), '--help'];
+  const close = suggestion(
+    word,
+    known.map((each) => each.slice('--'.length)),
+    (each) => `--${each}`,
+  );
   const where = parser.parent === null ? '' : ` for ${parser.name()}`;
-  return usage(`Unknown flag ${named(flag)}${where}.${close} ${seeHelp(parser)}`);
+  return wrongUse(`Unknown flag ${named(flag)}${where}.${close}`, parser);
 }

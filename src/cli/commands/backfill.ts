@@ -12,8 +12,7 @@ import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { Invocation, Terminal } from '../command.js';
 import { backfillFlags } from '../arguments/flags.js';
 import { renderBackfill } from '../output/backfillPage.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 
 /** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -5,7 +5,7 @@ import { completionFlags, INSTALL, shells } from '../arguments/flags.js';
 import type { Shell } from '../arguments/flags.js';
 import { installCompletion, shellOf } from '../completion/installCompletion.js';
 import { PROGRAM } from '../arguments/parse.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { ownValuesOf } from '../arguments/settings.js';
 
 /** `completion`: prints a shell's script for these commands, or writes it to where the shell looks for it. */
 export function completionOf(commands: readonly Command[]): Run {

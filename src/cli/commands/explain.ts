@@ -9,8 +9,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderExplanation } from '../output/explainPage.js';
 import { explainFlags } from '../arguments/flags.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 
 /** `explain`: says why something is or is not in the index. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -4,8 +4,7 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { forgetFlags } from '../arguments/flags.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 
 /** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -13,8 +13,7 @@ import { documentFrom } from '../client/documentFrom.js';
 import { checkKey } from '../client/refusals.js';
 import type { Invocation, Terminal } from '../command.js';
 import { ACCOUNT, getFlags, getKinds } from '../arguments/flags.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 
 const kinds = getKinds.join('|');
 

@@ -5,8 +5,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { migrateFlags } from '../arguments/flags.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 import { counted } from '../output/counted.js';
 import { atMostEvery } from '../output/interval.js';
 

@@ -6,8 +6,7 @@ import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { statusFlags } from '../arguments/flags.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 import { renderStatus, statusLine } from '../output/statusPage.js';
 import { watchStatus } from '../output/watchStatus.js';
 

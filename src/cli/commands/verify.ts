@@ -5,8 +5,7 @@ import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/in
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { verifyFlags } from '../arguments/flags.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 import { counted } from '../output/counted.js';
 import { atMostEvery } from '../output/interval.js';
 

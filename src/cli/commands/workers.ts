@@ -3,8 +3,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { workersFlags } from '../arguments/flags.js';
 import { renderWorkers } from '../output/workersPage.js';
-import { configOf } from '../arguments/settings.js';
-import { ownValuesOf } from '../arguments/ownValues.js';
+import { configOf, ownValuesOf } from '../arguments/settings.js';
 
 /** `workers`: the processes that share a database. */
 export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -75,6 +75,8 @@ describe('wrong command lines', () => {
     [['start', '--acces-node', 'x'], /Unknown flag --acces-node for start\. Did you mean --access-node\?/],
     [['status', '--port', '1'], /Unknown flag --port for status\. Did you mean --api-port\?/],
     [['start', '--port=1'], /Did you mean --api-port, --api-grpc-port or --metrics-port\?/],
+    [['--', 'strat'], /Unknown command "strat"\. Did you mean start\? See flow-collection-indexer --help/],
+    [['--', 'status', '--json'], /status does not take the argument "--json"/],
     [['help', 'strat'], /Unknown command "strat"\. Did you mean start\?/],
     [['get', 'blok', '1'], /get does not know "blok"\. Did you mean block\?/],
     [['config', 'chek'], /Did you mean check\?/],
@@ -90,6 +92,8 @@ describe('wrong command lines', () => {
     [['start', '--network', 'grpc://me:secret@x'], /Wrong value for --network: "grpc:\/\/x" is not one of/],
     [['start', '--window='], /--window needs a value/],
     [['start', '--edi=true'], /--edi takes no value: write --edi or --no-edi/],
+    [['start', '--no-edi=1'], /--no-edi takes no value: write --edi or --no-edi/],
+    [['start', '-window', '5'], /Unknown flag -window for start\. Did you mean --window/],
     [['start', '--window', '0'], /Wrong value for --window: .* whole number from 1 to 4096/],
     [
       ['start', '--access-node', 'http://x:1'],
