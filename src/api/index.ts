@@ -41,7 +41,6 @@ export type { LookupKind } from './documents/lookupDocument.js';
 export { restBlock, restBlockPayload } from './json/block.js';
 export { collectionBody, restCollection } from './json/collection.js';
 export { restTransaction, transactionBody } from './json/transaction.js';
-export { identifierHex } from './json/scalars.js';
 export { selectFields } from './json/selectFields.js';
 export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';

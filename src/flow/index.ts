@@ -7,7 +7,7 @@ export {
   toAddress,
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
-export { decodeBlock, encodeBlock } from './entities/block.js';
+export { decodeBlock, encodeBlock, NO_TIME } from './entities/block.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
@@ -23,7 +23,14 @@ export { WireError } from './WireError.js';
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
 export type { InvalidCollectionReason } from './verification/InvalidCollectionError.js';
 export { isSameBlock } from './entities/finalizedBlock.js';
-export { identifierBytes, parseIdentifier, sha3, toIdentifier, ZERO_ID } from './ids/identifiers.js';
+export {
+  identifierBytes,
+  paddedIdentifier,
+  parseIdentifier,
+  sha3,
+  toIdentifier,
+  ZERO_ID,
+} from './ids/identifiers.js';
 export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';
 export { loadProtocol } from './wire/protocol.js';

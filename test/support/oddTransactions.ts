@@ -1,9 +1,10 @@
-import type { Transaction } from '../../src/flow/index.js';
+import { NO_TIME } from '../../src/flow/index.js';
+import type { Timestamp, Transaction } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { RecordingLogger } from './recordingLogger.js';
-import { smallChain, transactionWith } from './smallChain.js';
+import { chainTime, smallChain, transactionWith } from './smallChain.js';
 import { storePath } from './storeDump.js';
 
 /** Scripts that a careless writer or reader of files takes for something else. */
@@ -24,7 +25,17 @@ const scripts: readonly Buffer[] = [
 
 export const ODD_PAYER = '00000000000000b7';
 
-/** A chain of some twenty blocks, the first and the last empty, with everything in its transactions that is hard to write down. */
+/** Times of blocks: none, the first and the last that there may be, before 1970, and with nanoseconds. */
+export const oddTimes: readonly (Timestamp | undefined)[] = [
+  ...[chainTime, undefined, NO_TIME, { ...NO_TIME, nanos: 1_001 }, { seconds: -1n, nanos: 999_999_999 }],
+  ...[
+    { seconds: 0n, nanos: 0 },
+    { seconds: 1_767_225_600n, nanos: 123_456_789 },
+  ],
+  { seconds: 253_402_300_799n, nanos: 999_999_999 },
+];
+
+/** A chain of some twenty blocks, the first and the last empty, with everything in its blocks and transactions that is hard to write down. */
 export function oddTransactions(firstHeight: number): BlockEntry[] {
   const zero = Buffer.alloc(0);
   const odd: Transaction[] = [
@@ -38,12 +49,30 @@ export function oddTransactions(firstHeight: number): BlockEntry[] {
     }),
     transactionWith({ payer: Buffer.from([0xb7]), authorizers: [] }),
     transactionWith({ payloadSignatures: [], envelopeSignatures: [] }),
+    // Bytes that are too short or too long stand for an id or an address all the same.
+    transactionWith({ proposalKey: undefined, referenceBlockId: zero, payer: zero }),
+    transactionWith({ referenceBlockId: Buffer.alloc(20, 0xcd), payer: Buffer.alloc(9, 0xee) }),
+    transactionWith({
+      ...{
+        referenceBlockId: Buffer.alloc(40, 0xcd),
+        authorizers: [Buffer.from([1]), Buffer.alloc(10, 2), zero],
+      },
+      payloadSignatures: [
+        {
+          address: Buffer.from([5]),
+          keyId: 2 ** 32 - 1,
+          signature: zero,
+          extensionData: Buffer.alloc(300, 7),
+        },
+      ],
+    }),
     transactionWith({ script: zero, arguments: [zero] }),
   ];
   const blocks = odd.map((transaction, index) =>
     index % 3 === 0 ? [[transaction], [transaction]] : [[transaction]],
   );
-  return smallChain(firstHeight, [[], ...blocks.slice(0, 9), [odd, []], ...blocks.slice(9), []]);
+  const contents = [[], ...blocks.slice(0, 9), [odd, []], ...blocks.slice(9), []];
+  return smallChain(firstHeight, contents, (index) => oddTimes[index % oddTimes.length]);
 }
 
 /** Writes blocks to the store of a data directory. */

@@ -48,10 +48,14 @@ export function transactionWith(change: Partial<Transaction> = {}): Transaction 
 
 export const chainTime: Timestamp = { seconds: 1_767_225_600n, nanos: 120_000_000 };
 
-/** One block per element, from `firstHeight` on; each block is given as the transactions of its collections. */
+/**
+ * One block per element, from `firstHeight` on; each block is given as the transactions of its collections. `timeAt`: the time of
+ * the block at an index.
+ */
 export function smallChain(
   firstHeight: number,
   blocks: readonly (readonly (readonly Transaction[])[])[],
+  timeAt: (index: number) => Timestamp | undefined = () => chainTime,
 ): BlockEntry[] {
   return blocks.map((contents, index) => {
     const height = firstHeight + index;
@@ -63,7 +67,7 @@ export function smallChain(
       id: idOf(`block ${height}`),
       parentId: idOf(`block ${height - 1}`),
       height,
-      timestamp: chainTime,
+      timestamp: timeAt(index),
       guarantees: collections.map(({ id }) => ({
         collectionId: id,
         referenceBlockId: Buffer.from(idOf('reference'), 'hex'),

@@ -1,7 +1,7 @@
-import { decodeBlock } from '../../flow/index.js';
+import { decodeBlock, paddedIdentifier } from '../../flow/index.js';
 import type { Block, CollectionGuarantee } from '../../flow/index.js';
 import * as t from '../schema.js';
-import { base64, hex, identifierHex, rfc3339, utf8 } from './scalars.js';
+import { base64, hex, rfc3339, utf8 } from './scalars.js';
 
 const headerSchema = t.named(
   'BlockHeader',
@@ -98,7 +98,7 @@ function guarantee(from: CollectionGuarantee): t.Described<typeof guaranteeSchem
     collection_id: from.collectionId,
     signer_indices: hex(from.signerIndices),
     signature: base64(from.signature),
-    reference_block_id: identifierHex(from.referenceBlockId),
+    reference_block_id: paddedIdentifier(from.referenceBlockId),
     cluster_chain_id: utf8(from.clusterChainId),
   };
 }

@@ -1,7 +1,7 @@
-import { decodeTransaction } from '../../flow/index.js';
+import { decodeTransaction, paddedIdentifier, toAddress } from '../../flow/index.js';
 import type { Identifier, TransactionSignature } from '../../flow/index.js';
 import * as t from '../schema.js';
-import { addressHex, base64, identifierHex } from './scalars.js';
+import { base64 } from './scalars.js';
 
 const signatureSchema = t.named(
   'Signature',
@@ -47,15 +47,15 @@ export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransa
     id,
     script: base64(transaction.script),
     arguments: transaction.arguments.map(base64),
-    reference_block_id: identifierHex(transaction.referenceBlockId),
+    reference_block_id: paddedIdentifier(transaction.referenceBlockId),
     gas_limit: String(transaction.gasLimit),
-    payer: addressHex(transaction.payer),
+    payer: toAddress(transaction.payer),
     proposal_key: {
-      address: addressHex(proposalKey?.address ?? new Uint8Array()),
+      address: toAddress(proposalKey?.address ?? new Uint8Array()),
       key_index: String(proposalKey?.keyId ?? 0),
       sequence_number: String(proposalKey?.sequenceNumber ?? 0),
     },
-    authorizers: transaction.authorizers.map(addressHex),
+    authorizers: transaction.authorizers.map(toAddress),
     payload_signatures: transaction.payloadSignatures.map(signature),
     envelope_signatures: transaction.envelopeSignatures.map(signature),
   };
@@ -75,7 +75,7 @@ export function transactionLink(id: Identifier): string {
 
 function signature(from: TransactionSignature): t.Described<typeof signatureSchema> {
   return {
-    address: addressHex(from.address),
+    address: toAddress(from.address),
     key_index: String(from.keyId),
     signature: base64(from.signature),
     ...(from.extensionData.length > 0 ? { extension_data: base64(from.extensionData) } : {}),

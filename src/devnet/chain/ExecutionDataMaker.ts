@@ -1,10 +1,8 @@
-import { identifierBytes, transactionId, WireWriter } from '../../flow/index.js';
+import { identifierBytes, NO_TIME, transactionId, WireWriter } from '../../flow/index.js';
 import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
 import { ExecutionBulk } from './ExecutionBulk.js';
 
 const SALT_EXECUTION = 1;
-/** The server sends no timestamp on this stream, so Go's zero time arrives: the year 1. */
-const GO_ZERO_TIME_SECONDS = -62_135_596_800n;
 
 /** One block's execution data in parts, so that a fault can assemble it wrongly. */
 export interface ExecutionDataParts {
@@ -17,7 +15,8 @@ export interface ExecutionDataParts {
 /** `SubscribeExecutionDataResponse`. */
 export function encodeExecutionDataResponse(parts: ExecutionDataParts): Buffer {
   const body = blockExecutionData(parts);
-  const timestamp = new WireWriter().number(1, GO_ZERO_TIME_SECONDS).finish();
+  // The server sends no timestamp on this stream, so Go's zero time arrives.
+  const timestamp = new WireWriter().number(1, NO_TIME.seconds).finish();
   return Buffer.concat([
     new WireWriter().number(1, parts.height).finish(),
     fieldHeader(2, byteLength(body)),

@@ -12,6 +12,12 @@ const NANOS_PER_SECOND = 1_000_000_000;
 const EMPTY = Buffer.alloc(0);
 
 /**
+ * What stands everywhere for the time of a block that has none: Go's zero time, 0001-01-01T00:00:00Z, which is what Flow's nodes
+ * show and send.
+ */
+export const NO_TIME: Timestamp = { seconds: BigInt(TIMESTAMP_SECONDS_MIN), nanos: 0 };
+
+/**
  * Decodes a block of any form (light, full, or one of ours), keeping the light form's fields. Byte fields are views of
  * `encoded`. Expected errors: `WireError` (also for an id that is not 32 bytes, a height that is not a safe integer, or
  * an invalid timestamp).

@@ -19,7 +19,7 @@ export class BlockRow {
   readonly height: number;
   readonly id: string;
   readonly parentId: string;
-  readonly time: Time | null;
+  readonly time: Time;
   readonly collections: readonly CollectionRow[];
   readonly transactions: number;
 

@@ -1,7 +1,6 @@
 import type { Cell, Column, ColumnShape, ColumnType } from './column.js';
 import type { BlockRow, CollectionRow } from './BlockRow.js';
-import { identifierHex } from '../../../api/index.js';
-import { toAddress } from '../../../flow/index.js';
+import { paddedIdentifier, toAddress } from '../../../flow/index.js';
 import type { Transaction, TransactionSignature } from '../../../flow/index.js';
 import { signatureCell } from './TransactionRow.js';
 import type { TransactionRow } from './TransactionRow.js';
@@ -27,8 +26,8 @@ export const tableColumns: TableColumns = {
     column('height', 'integer', ({ height }) => height),
     column('id', 'text', ({ id }) => id, scattered),
     column('parent_id', 'text', ({ parentId }) => parentId, scattered),
-    column('timestamp', 'time', timestamp, nullable),
-    column('timestamp_nanos', 'small', ({ time }) => time?.nanoseconds ?? null, nullable),
+    column('timestamp', 'time', ({ time }) => time.microseconds),
+    column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
     column('collection_count', 'small', ({ collections }) => collections.length),
     column('transaction_count', 'small', ({ transactions }) => transactions),
   ],
@@ -49,7 +48,7 @@ export const tableColumns: TableColumns = {
     body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
     body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
     body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
-    body('reference_block_id', 'text', ({ referenceBlockId }) => identifierHex(referenceBlockId)),
+    body('reference_block_id', 'text', ({ referenceBlockId }) => paddedIdentifier(referenceBlockId)),
     body('gas_limit', 'unsigned', ({ gasLimit }) => gasLimit),
     column('script', 'text', ({ script }) => script.text, nullable),
     column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
@@ -77,15 +76,11 @@ function column<Row>(
   return { name, type, of, isNullable: false, isScattered: false, ...traits };
 }
 
-function timestamp({ time }: Pick<BlockRow, 'time'>): bigint | null {
-  return time?.microseconds ?? null;
-}
-
 function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
   return [
     column('height', 'integer', (row) => blockOf(row).height),
     column('block_id', 'text', (row) => blockOf(row).id),
-    column('timestamp', 'time', (row) => timestamp(blockOf(row)), nullable),
+    column('timestamp', 'time', (row) => blockOf(row).time.microseconds),
   ];
 }
 

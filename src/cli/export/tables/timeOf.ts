@@ -1,3 +1,4 @@
+import { NO_TIME } from '../../../flow/index.js';
 import type { Timestamp } from '../../../flow/index.js';
 
 /** A moment, split into microseconds, which is the precision of databases, and the remaining nanoseconds. */
@@ -9,14 +10,7 @@ export interface Time {
 }
 
 const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
-/** The first second of the year 1: Go's zero time, for a block without a timestamp. */
-const NO_TIME_SECONDS = -62_135_596_800n;
-
-/** Null if the block has no timestamp. */
-export function timeOf(timestamp: Timestamp | undefined): Time | null {
-  if (timestamp === undefined) return null;
-  const { seconds, nanos } = timestamp;
-  if (seconds === NO_TIME_SECONDS && nanos === 0) return null;
+export function timeOf({ seconds, nanos }: Timestamp = NO_TIME): Time {
   return {
     microseconds: seconds * 1_000_000n + BigInt(Math.floor(nanos / 1_000)),
     nanoseconds: nanos % 1_000,

@@ -1,4 +1,4 @@
-import { decodeBlock, identifierBytes } from '../../../flow/index.js';
+import { decodeBlock, identifierBytes, NO_TIME } from '../../../flow/index.js';
 import type { Timestamp, VerifiedCollection } from '../../../flow/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
@@ -9,9 +9,6 @@ import type { Script, Scripts } from './Scripts.js';
 import { TransactionRows } from './TransactionRows.js';
 
 const EPOCH_2000_SECONDS = 946_684_800n;
-/** The years 0 to 9999, which a timestamp of PostgreSQL can hold. */
-const OLDEST_SECONDS = -62_135_596_800n;
-const NEWEST_SECONDS = 253_402_300_799n;
 
 const BLOCK_COLUMNS = ['record', 'height', 'id', 'parent_id', 'time', 'collections', 'transactions'];
 const BODY_COLUMNS = ['height', 'chunk', 'value'];
@@ -124,10 +121,7 @@ function arrayText(values: readonly Buffer[]): string {
   return `{${values.map((value) => `"\\\\x${value.toString('hex')}"`).join()}}`;
 }
 
-/** `undefined` for a time that a timestamp of PostgreSQL cannot hold. */
-export function microsecondsOf(timestamp: Timestamp | undefined): bigint | undefined {
-  if (timestamp === undefined) return undefined;
-  const { seconds, nanos } = timestamp;
-  if (seconds < OLDEST_SECONDS || seconds > NEWEST_SECONDS) return undefined;
+/** Since 2000. */
+export function microsecondsOf({ seconds, nanos }: Timestamp = NO_TIME): bigint {
   return (seconds - EPOCH_2000_SECONDS) * 1_000_000n + BigInt(Math.floor(nanos / 1000));
 }

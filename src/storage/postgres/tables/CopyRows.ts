@@ -12,8 +12,6 @@ const END_BYTES = 2;
 /** CopyDone. */
 const DONE = Buffer.from([...Buffer.from('c'), 0, 0, 0, 4]);
 const LENGTH_BYTES = 4;
-/** Length of a null. */
-const NULL = -1;
 const BYTEA_OID = 17;
 const ARRAY_HEADER_BYTES = 20;
 const EMPTY_ARRAY_BYTES = 12;
@@ -88,15 +86,10 @@ export class CopyRows {
       bytes.writeInt16BE(rest % NUMERIC_BASE, (at -= 2));
   }
 
-  /** Microseconds since 2000; `undefined`: not known. */
-  timestamp(value: bigint | undefined): void {
-    if (value !== undefined) {
-      const at = this.#field(8);
-      this.#at = this.#bytes.writeBigInt64BE(value, at);
-      return;
-    }
-    this.#room(LENGTH_BYTES);
-    this.#at = this.#bytes.writeInt32BE(NULL, this.#at);
+  /** Microseconds since 2000. */
+  timestamp(value: bigint): void {
+    const at = this.#field(8);
+    this.#at = this.#bytes.writeBigInt64BE(value, at);
   }
 
   /** `length` bytes of a buffer, from `start`. */

@@ -5,6 +5,8 @@ import {
   addressBytes,
   asBuffer,
   decodeTransaction,
+  identifierBytes,
+  paddedIdentifier,
   toAddress,
   TransactionScan,
 } from '../../../flow/index.js';
@@ -78,9 +80,10 @@ export class TransactionRows {
   }
 
   #isPlain(): boolean {
-    const { authorizerNumbers, authorizers, payerLength, proposerLength } = this.#scan;
+    const { authorizerNumbers, authorizers, payerLength, proposerLength, referenceLength } = this.#scan;
     if (authorizerNumbers > 2 * LINEAR_AUTHORIZERS_MAX) return false;
     if (payerLength !== ADDRESS_BYTES || proposerLength !== ADDRESS_BYTES) return false;
+    if (referenceLength !== ID_BYTES) return false;
     for (let at = 1; at < authorizerNumbers; at += 2) if (authorizers[at] !== ADDRESS_BYTES) return false;
     return true;
   }
@@ -93,7 +96,7 @@ export class TransactionRows {
     rows.part(bytes, scan.proposerStart, ADDRESS_BYTES);
     rows.int8(scan.proposalKeyId >>> 0);
     rows.numeric(scan.sequenceLow, scan.sequenceHigh);
-    rows.part(bytes, scan.referenceStart, scan.referenceLength);
+    rows.part(bytes, scan.referenceStart, ID_BYTES);
     rows.numeric(scan.gasLow, scan.gasHigh);
     this.#addScript(this.#known.at(bytes, scan.scriptStart, scan.scriptLength));
     const { authorizerNumbers, authorizers } = scan;
@@ -139,7 +142,7 @@ export class TransactionRows {
     rows.whole(addressBytes(toAddress(proposalKey?.address ?? new Uint8Array())));
     rows.int8(proposalKey?.keyId ?? 0);
     rows.numeric(...halvesOf(proposalKey?.sequenceNumber ?? 0n));
-    rows.whole(asBuffer(referenceBlockId));
+    rows.whole(identifierBytes(paddedIdentifier(referenceBlockId)));
     rows.numeric(...halvesOf(gasLimit));
     this.#addScript(this.#known.at(asBuffer(script), 0, script.length));
     rows.list(authorizers.length, ADDRESS_BYTES);

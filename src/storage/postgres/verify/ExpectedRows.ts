@@ -4,6 +4,7 @@ import {
   decodeBlock,
   decodeTransaction,
   identifierBytes,
+  paddedIdentifier,
   toAddress,
 } from '../../../flow/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -51,8 +52,7 @@ export class ExpectedRows {
       }
       bodyOffset += bytes;
     }
-    const microseconds = microsecondsOf(decodeBlock(encoded).timestamp);
-    const time = microseconds === undefined ? '-' : microseconds + EPOCH_2000_MICROSECONDS;
+    const time = microsecondsOf(decodeBlock(encoded).timestamp) + EPOCH_2000_MICROSECONDS;
     const ids = [hex(identifierBytes(id)), hex(identifierBytes(parentId))];
     this.#note('block', height, [...ids, time, collections.length, this.transactions - before]);
   }
@@ -68,7 +68,7 @@ export class ExpectedRows {
       proposalKey?.sequenceNumber ?? 0,
       `{${authorizers.map((each) => `"\\\\x${toAddress(each)}"`).join()}}`,
       createHash('sha256').update(script).digest('hex'),
-      ...[hex(referenceBlockId), gasLimit, bodyOffset, wire.length],
+      ...[paddedIdentifier(referenceBlockId), gasLimit, bodyOffset, wire.length],
       // The number of scripts with this hash.
       1,
     ]);

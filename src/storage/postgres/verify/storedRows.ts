@@ -8,13 +8,14 @@ export interface StoredRow {
   readonly row: string;
 }
 
+/** A store of a build before 0.1.0 may have null for no time, and reference ids of another length as they came. */
 const ROW_TEXTS: Readonly<Record<string, string>> = {
   block: `concat_ws('|', encode(id, 'hex'), encode(parent_id, 'hex'),
-    coalesce((extract(epoch FROM time) * 1000000)::bigint::text, '-'), collections, transactions)`,
+    (extract(epoch FROM coalesce(time, '0001-01-01 00:00:00+00')) * 1000000)::bigint, collections, transactions)`,
   collection: `concat_ws('|', collection_index, encode(id, 'hex'), transactions, body_offset, bytes)`,
   transaction: `concat_ws('|', collection_index, transaction_index, encode(id, 'hex'), encode(payer, 'hex'),
     encode(proposer, 'hex'), proposer_key, sequence_number, authorizers::text, encode(script_hash, 'hex'),
-    encode(reference_block_id, 'hex'), gas_limit, body_offset, bytes,
+    rpad(encode(reference_block_id, 'hex'), 64, '0'), gas_limit, body_offset, bytes,
     (SELECT count(*) FROM flow_store.script WHERE hash = script_hash))`,
   account_transaction: `concat_ws('|', encode(address, 'hex'), collection_index, transaction_index, roles)`,
 };

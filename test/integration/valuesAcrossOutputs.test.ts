@@ -1,0 +1,357 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../src/flow/index.js';
+import type { Timestamp } from '../../src/flow/index.js';
+import { pageAt } from '../docs/files.js';
+import { duckdb } from '../support/duckdb.js';
+import { oddTimes, oddTransactions, writeStore } from '../support/oddTransactions.js';
+import { asAdmin } from '../support/postgresServer.js';
+import { scratchDirectory } from '../support/program.js';
+import { ServedChain } from '../support/servedChain.js';
+import { metaFrom } from '../support/storeDirectory.js';
+import { storeFlags } from '../support/storeDump.js';
+import { usePostgres } from '../support/storeKinds.js';
+import { runInProcess } from '../support/terminal.js';
+
+const FIRST = 95;
+const blocks = oddTransactions(FIRST);
+const LAST = FIRST + blocks.length - 1;
+const dataDir = mkdtempSync(join(tmpdir(), 'fci-values-'));
+afterAll(() => rmSync(dataDir, { recursive: true }));
+beforeAll(() => writeStore(dataDir, blocks));
+
+/** Everything that outputs say of a transaction and of its block, in one form: bytes as hex, numbers as digits. */
+interface Value {
+  readonly place: string;
+  readonly id: string;
+  readonly block_id: string;
+  /** Nanoseconds since 1970. */
+  readonly time: string;
+  readonly payer: string;
+  readonly proposer: string;
+  readonly key_index: string;
+  readonly sequence_number: string;
+  readonly authorizers: readonly string[];
+  readonly reference_block_id: string;
+  readonly gas_limit: string;
+  readonly script: string;
+  readonly script_sha256: string;
+  readonly arguments: readonly string[];
+  readonly payload_signatures: readonly string[];
+  readonly envelope_signatures: readonly string[];
+}
+type Row = Readonly<Record<string, unknown>>;
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const fromBase64 = (text: unknown): string => hex(Buffer.from(String(text), 'base64'));
+const address = (bytes: Uint8Array): string => hex(bytes).slice(-16).padStart(16, '0');
+const nanosOf = ({ seconds, nanos }: Timestamp): bigint => seconds * 1_000_000_000n + BigInt(nanos);
+/** RFC 3339 with any number of digits. */
+const nanosIn = (text: unknown): bigint => {
+  const [, whole = '', digits = ''] = /^([^.]+?)(?:\.(\d+))?Z$/.exec(String(text)) ?? [];
+  return BigInt(Date.parse(`${whole}Z`)) * 1_000_000n + BigInt(digits.padEnd(9, '0'));
+};
+const signature = (given: Row, bytes: (value: unknown) => string): string =>
+  [
+    given['address'],
+    given['key_index'],
+    bytes(given['signature']),
+    bytes(given['extension_data'] ?? ''),
+  ].join();
+const byPlace = (left: { readonly place: string }, right: { readonly place: string }): number =>
+  left.place < right.place ? -1 : 1;
+const placeOf = (row: Row): string =>
+  ['height', 'collection_index', 'transaction_index']
+    .map((name) => String(row[name]).padStart(4, '0'))
+    .join('/');
+
+/** What the chain says, decoded by nothing that the outputs use to write. */
+const expected: readonly Value[] = blocks
+  .flatMap(({ block, collections }) => {
+    const time = String(nanosOf(decodeBlock(block.encoded).timestamp ?? NO_TIME));
+    return collections.flatMap((collection, collection_index) =>
+      Array.from({ length: collection.ranges.length / 2 }, (_, transaction_index): Value => {
+        const { id, wire } = transactionAt(collection, transaction_index);
+        const body = decodeTransaction(wire);
+        const signatures = (all: typeof body.payloadSignatures): string[] =>
+          all.map((each) =>
+            [address(each.address), each.keyId, hex(each.signature), hex(each.extensionData)].join(),
+          );
+        return {
+          ...{ place: placeOf({ height: block.height, collection_index, transaction_index }), id, time },
+          ...{ block_id: block.id, payer: address(body.payer) },
+          proposer: address(body.proposalKey?.address ?? Buffer.alloc(0)),
+          key_index: String(body.proposalKey?.keyId ?? 0),
+          sequence_number: String(body.proposalKey?.sequenceNumber ?? 0),
+          authorizers: body.authorizers.map(address),
+          reference_block_id: hex(body.referenceBlockId).slice(0, 64).padEnd(64, '0'),
+          ...{ gas_limit: String(body.gasLimit), script: hex(body.script) },
+          script_sha256: createHash('sha256').update(body.script).digest('hex'),
+          arguments: body.arguments.map(hex),
+          payload_signatures: signatures(body.payloadSignatures),
+          envelope_signatures: signatures(body.envelopeSignatures),
+        };
+      }),
+    );
+  })
+  .sort(byPlace);
+
+/** What Flow's REST form of a transaction says; lines of `export` have it too. */
+function fromRest(body: Row): Omit<Value, 'place' | 'block_id' | 'time'> {
+  const key = body['proposal_key'] as Row;
+  const list = (name: string): readonly unknown[] => body[name] as readonly unknown[];
+  return {
+    ...(body as { id: string; payer: string; reference_block_id: string; gas_limit: string }),
+    proposer: key['address'] as string,
+    key_index: key['key_index'] as string,
+    sequence_number: key['sequence_number'] as string,
+    authorizers: list('authorizers') as string[],
+    script: fromBase64(body['script']),
+    script_sha256: createHash('sha256')
+      .update(Buffer.from(String(body['script']), 'base64'))
+      .digest('hex'),
+    arguments: list('arguments').map(fromBase64),
+    payload_signatures: list('payload_signatures').map((each) => signature(each as Row, fromBase64)),
+    envelope_signatures: list('envelope_signatures').map((each) => signature(each as Row, fromBase64)),
+  };
+}
+
+/** A row of the table "transactions", of any format: only its text, numbers and bytes differ, as told. */
+function fromTable(
+  row: Row,
+  {
+    bytes,
+    nanos,
+  }: { readonly bytes: (value: unknown) => string; readonly nanos: ReadonlyMap<string, bigint> },
+): Value {
+  const text = (value: unknown): string => hex(Buffer.from(String(value)));
+  const list = (name: string): readonly unknown[] => row[name] as readonly unknown[];
+  const signatures = (name: string): string[] => list(name).map((each) => signature(each as Row, bytes));
+  const height = String(row['height']);
+  return {
+    ...{ place: placeOf(row), id: String(row['id']), block_id: String(row['block_id']) },
+    time: String((row['timestamp'] as bigint) * 1000n + nanos.get(height)!),
+    ...{ payer: String(row['payer']), proposer: String(row['proposer']) },
+    key_index: String(row['proposer_key_index']),
+    sequence_number: String(row['proposer_sequence_number']),
+    authorizers: list('authorizers') as string[],
+    ...{ reference_block_id: String(row['reference_block_id']), gas_limit: String(row['gas_limit']) },
+    script: row['script'] === null ? bytes(row['script_binary']) : text(row['script']),
+    script_sha256: String(row['script_sha256']),
+    arguments: row['arguments'] === null ? list('arguments_binary').map(bytes) : list('arguments').map(text),
+    payload_signatures: signatures('payload_signatures'),
+    envelope_signatures: signatures('envelope_signatures'),
+  };
+}
+
+async function exported(...flags: string[]): Promise<string> {
+  const directory = join(scratchDirectory(), 'files');
+  const ran = await runInProcess(['export', ...storeFlags(dataDir), '--output', directory, ...flags]);
+  expect(ran).toMatchObject({ exit: 'done', message: '' });
+  return directory;
+}
+
+const readLines = (text: string): Row[] =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Row);
+
+describe('the same blocks', () => {
+  const postgres = usePostgres();
+
+  it('hold everything that is hard to say', () => {
+    expect(oddTimes).toContain(undefined);
+    expect(oddTimes).toContainEqual(NO_TIME);
+    expect(new Set(expected.map(({ time }) => time)).size).toBe(oddTimes.length - 1);
+    expect(expected.some((value) => value.authorizers.length === 0)).toBe(true);
+    expect(expected.some((value) => value.gas_limit === String(2n ** 64n - 1n))).toBe(true);
+    expect(expected.some((value) => value.reference_block_id.endsWith('00'))).toBe(true);
+  });
+
+  it('are the same over REST, as on an access node', async () => {
+    const served = await ServedChain.start(blocks, { sealed: LAST });
+    const found: Value[] = [];
+    for (const { block, collections } of blocks) {
+      const answer = await served.get(`/v1/blocks?height=${block.height}`);
+      const [{ header }] = answer.body as [{ header: { id: string; timestamp: string } }];
+      for (const [collection_index, { id }] of collections.entries()) {
+        const { transactions } = (await served.get(`/v1/collections/${id}?expand=transactions`)).body as {
+          transactions: Row[];
+        };
+        for (const [transaction_index, body] of transactions.entries()) {
+          found.push({
+            place: placeOf({ height: block.height, collection_index, transaction_index }),
+            ...{ block_id: header.id, time: String(nanosIn(header.timestamp)), ...fromRest(body) },
+          });
+        }
+      }
+    }
+    expect(found.map(only)).toEqual(expected);
+    const withoutTime = FIRST + oddTimes.indexOf(undefined);
+    const [{ header }] = (await served.get(`/v1/blocks?height=${withoutTime}`)).body as [{ header: Row }];
+    expect(header['timestamp']).toBe('0001-01-01T00:00:00Z');
+  });
+
+  it('are the same in lines of export, from either store', async () => {
+    const { out } = await runInProcess(['export', ...storeFlags(dataDir), '--quiet']);
+    const found = readLines(out)
+      .filter(({ kind }) => kind === 'transaction')
+      .map((line) => ({
+        ...{
+          place: placeOf(line),
+          block_id: String(line['block_id']),
+          time: String(nanosIn(line['timestamp'])),
+        },
+        ...fromRest(line['transaction'] as Row),
+      }));
+    expect(found.map(only)).toEqual(expected);
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(FIRST));
+    await store.commit({ blocks, latestIndexedHeight: LAST });
+    const fromDatabase = await runInProcess(['export', '--network', 'devnet', '--store', url, '--quiet']);
+    expect(fromDatabase.out === out).toBe(true);
+  });
+
+  it('are the same in CSV, in flat lines of JSON and in Parquet', async () => {
+    const flat = await exported(
+      ...['--columns', 'transactions.*,blocks.height,blocks.timestamp,blocks.timestamp_nanos'],
+    );
+    const lines = readLines(
+      readFileSync(join(flat, 'lines', `lines-${padded(FIRST)}-${padded(LAST)}.ndjson`), 'utf8'),
+    );
+    const nanos = new Map(
+      lines
+        .filter(({ kind }) => kind === 'block')
+        .map((line) => [String(line['height']), BigInt(Number(line['timestamp_nanos']))]),
+    );
+    expect(nanos.size).toBe(blocks.length);
+    const fromText = (row: Row): Value =>
+      fromTable({ ...row, timestamp: nanosIn(row['timestamp']) / 1000n }, { bytes: fromBase64, nanos });
+    const flatRows = lines.filter(({ kind }) => kind === 'transaction');
+    expect(flatRows.map(fromText).sort(byPlace).map(only)).toEqual(expected);
+
+    const names = Object.keys(flatRows[0] ?? {}).filter((name) => name !== 'kind');
+    const csv = await exported('--format', 'csv');
+    const listed = [
+      'authorizers',
+      'arguments',
+      'arguments_binary',
+      'payload_signatures',
+      'envelope_signatures',
+    ];
+    const csvRows = (await duckdb(
+      `select * replace (hex(script) as script) from read_csv('${csv}/transactions/*.csv', header = true, auto_detect = false, delim = ',', quote = '"', escape = '"',
+         new_line = '\\n', allow_quoted_nulls = false, columns = {${names.map((name) => `'${name}': 'VARCHAR'`).join()}})`,
+    )) as Record<string, string | null>[];
+    const parsed = csvRows.map((row) => ({
+      ...row,
+      script: (row['script'] ?? null) === null ? null : Buffer.from(row['script'] ?? '', 'hex').toString(),
+      ...Object.fromEntries(listed.map((name) => [name, JSON.parse(row[name] ?? 'null') as unknown])),
+    }));
+    expect(parsed.map(fromText).sort(byPlace).map(only)).toEqual(expected);
+
+    const parquet = await exported('--format', 'parquet');
+    const inHex = (name: string): string =>
+      `list_transform(${name}, s -> {'address': s.address, 'key_index': s.key_index, 'signature': hex(s.signature), 'extension_data': hex(s.extension_data)}) as ${name}`;
+    const parquetRows = await duckdb(
+      `select * replace (epoch_us(timestamp)::varchar as timestamp, height::varchar as height, hex(script) as script, hex(script_binary) as script_binary,
+         list_transform(arguments_binary, b -> hex(b)) as arguments_binary, ${inHex('payload_signatures')}, ${inHex('envelope_signatures')})
+       from '${parquet}/transactions/*.parquet'`,
+    );
+    const fromParquet = (row: Row): Value =>
+      fromTable(
+        {
+          ...{ ...row, timestamp: BigInt(String(row['timestamp'])) },
+          script: row['script'] === null ? null : Buffer.from(row['script'] as string, 'hex').toString(),
+        },
+        { bytes: (value) => String(value).toLowerCase(), nanos },
+      );
+    expect(parquetRows.map(fromParquet).sort(byPlace).map(only)).toEqual(expected);
+  });
+
+  it('are the same in SQL, but for what its tables do not hold', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(FIRST));
+    await store.commit({ blocks, latestIndexedHeight: LAST });
+    const { rows } = await asAdmin(
+      url,
+      `SELECT t.height, collection_index, transaction_index, encode(t.id, 'hex') AS id, encode(b.id, 'hex') AS block_id,
+         (extract(epoch FROM b.time) * 1000000)::bigint AS micros, encode(payer, 'hex') AS payer, encode(proposer, 'hex') AS proposer,
+         proposer_key AS key_index, sequence_number, authorizers::text AS authorizers, encode(reference_block_id, 'hex') AS reference_block_id,
+         gas_limit, encode(s.body, 'hex') AS script, encode(s.hash, 'hex') AS script_sha256
+       FROM flow.transaction t JOIN flow.block b USING (height) JOIN flow.script s ON s.hash = t.script_hash`,
+    );
+    const found = (rows as Record<string, unknown>[]).map((row) => ({
+      place: placeOf(row),
+      ...Object.fromEntries(Object.entries(row).map(([name, value]) => [name, String(value)])),
+      authorizers: [...String(row['authorizers']).matchAll(/x([0-9a-f]{16})/g)].map(([, each]) => each),
+    }));
+    // A timestamp of PostgreSQL has microseconds. Arguments and signatures are in the bodies alone.
+    const wanted = expected.map(
+      ({ time, arguments: _, payload_signatures: __, envelope_signatures: ___, ...value }) => {
+        const [height, collection_index, transaction_index] = value.place
+          .split('/')
+          .map((part) => String(Number(part)));
+        const nanos = BigInt(time);
+        const micros = String((nanos - (((nanos % 1000n) + 1000n) % 1000n)) / 1000n);
+        return { ...value, ...{ height, collection_index, transaction_index, micros } };
+      },
+    );
+    expect(found.sort(byPlace)).toEqual(wanted);
+    const odd = await asAdmin(
+      url,
+      `SELECT count(*) FILTER (WHERE time IS NULL)::int AS none, count(*) FILTER (WHERE time = '0001-01-01 00:00:00Z')::int AS zero FROM flow.block`,
+    );
+    const zeros = blocks.filter(
+      ({ block }) => nanosOf(decodeBlock(block.encoded).timestamp ?? NO_TIME) === nanosOf(NO_TIME),
+    );
+    expect(odd.rows).toEqual([{ none: 0, zero: zeros.length }]);
+
+    // As older builds wrote them: still sound. A time that is lost is not.
+    await store.close();
+    const verify = () => runInProcess(['verify', '--network', 'devnet', '--store', url]);
+    await asAdmin(
+      url,
+      `UPDATE flow_store.block SET time = NULL WHERE time = '0001-01-01 00:00:00Z';
+       UPDATE flow_store.transaction SET reference_block_id = substr(reference_block_id, 1, 20) WHERE reference_block_id = '\\x${'cd'.repeat(20)}${'00'.repeat(12)}'`,
+    );
+    expect(await verify()).toMatchObject({ exit: 'done' });
+    await asAdmin(url, `UPDATE flow_store.block SET time = NULL WHERE height = ${FIRST}`);
+    expect(await verify()).toMatchObject({ exit: 'damage' });
+  });
+});
+
+it('docs/data-guide.md says how each output writes what this test compares', () => {
+  const section =
+    pageAt('docs/data-guide.md').prose.split('## One value, each output')[1]?.split('\n## ')[0] ?? '';
+  const rows = section.split('\n').filter((line) => line.startsWith('| '));
+  expect(rows.map((row) => row.split('|')[1]?.trim()).slice(2)).toEqual([
+    ...[
+      'id',
+      'address',
+      'height',
+      'position, count',
+      'key index',
+      'gas limit, sequence number',
+      'time',
+      'no time',
+    ],
+    ...['script', 'arguments', 'signatures', 'no extension data', 'empty list', 'bytes of another length'],
+  ]);
+});
+
+/** A value without what else its output says. */
+function only(value: Value): Value {
+  const names = Object.keys(expected[0] ?? {}) as (keyof Value)[];
+  return Object.fromEntries(names.map((name) => [name, value[name]])) as unknown as Value;
+}
+
+function padded(height: number): string {
+  return String(height).padStart(12, '0');
+}
