@@ -10,18 +10,19 @@ import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session } from './connection/Session.js';
-import { ChangeWatch } from './live/ChangeWatch.js';
 import { KnownStore } from './live/KnownStore.js';
-import { Leadership } from './live/Leadership.js';
 import { LiveRange } from './live/LiveRange.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage } from './reading/accountPage.js';
-import { loadStore, readSizeBytes } from './reading/loadStore.js';
-import type { Loaded } from './reading/loadStore.js';
+import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
+import type { Loaded, StoreMark } from './reading/loadStore.js';
 import { postgresReader } from './reading/postgresReader.js';
 import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { Scripts } from './tables/Scripts.js';
+
+/** How often to look for changes of other processes, each time with one small query. */
+const LOOK_EVERY_MS = 300;
 
 export interface PostgresIndexStoreOptions {
   readonly url: string;
@@ -54,41 +55,33 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly #known: KnownStore;
   readonly #live: LiveRange;
   #closing: Promise<void> | undefined;
-  readonly #watching: Promise<void> | undefined;
+  readonly #changes = new Listeners();
+  /** The mark of the state that is known here. */
+  #mark: StoreMark | undefined;
+  readonly #watching: Promise<undefined> | undefined;
   /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(
     options: PostgresIndexStoreOptions,
-    {
-      database,
-      loaded,
-      logger,
-      clock,
-    }: PostgresDatabaseDependencies & {
-      readonly database: PostgresDatabase;
-      readonly loaded: Loaded;
-    },
+    database: PostgresDatabase,
+    loaded: Loaded,
+    dependencies: PostgresDatabaseDependencies,
   ) {
     super();
-    const { accounts = true, isReadOnly = false, forRewind = false } = options;
+    const { accounts = true, isReadOnly = false } = options;
     this.#database = database;
     const common = { partitions: new Partitions({ database }), scripts: new Scripts() };
     const known: KnownStore = new KnownStore(options, {
       ...common,
-      fence: () => leadership.fence(),
+      fence: () => this.#live.fence(),
       onBook: (facts) => this.#book.load(facts),
     });
     this.#known = known;
-    const changes = new Listeners();
-    const parts = {
-      ...{ database, known },
-      inTurn: <T>(action: () => Promise<T>) => this.#inTurn(action),
-      onChanged: () => changes.tell(),
-    };
-    const leadership: Leadership = new Leadership({ isReadOnly, forRewind }, parts);
     this.#live = new LiveRange(options, {
-      ...{ ...parts, leadership, clock, logger },
+      ...{ ...dependencies, database, known },
+      inTurn: (action) => this.#inTurn(action),
+      onChanged: () => this.#changes.tell(),
       endRuns: () => this.#book.endRuns(),
     });
     // The daemon waits for an unreachable database; commands get the error.
@@ -103,11 +96,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       extend: () => Promise.resolve(),
     };
     this.shared = {
-      lead: () => leadership.lead(),
-      follow: () => leadership.follow(),
-      isLeading: () => leadership.isLeading,
+      lead: () => this.#live.lead(),
+      follow: () => this.#live.follow(),
+      isLeading: () => this.#live.isLeading,
       sizeBytes: () => readSizeBytes(database),
-      onChanged: (callback) => changes.add(callback),
+      onChanged: (callback) => this.#changes.add(callback),
     };
     this.#book = new PostgresRangeBook(loaded, {
       ...{ ...common, database },
@@ -118,7 +111,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       onPublished: (published) => this.#known.publish(published),
     });
     this.#known.load(loaded);
-    this.#watching = isReadOnly ? undefined : new ChangeWatch({ ...parts, leadership }).run();
+    this.#watching = isReadOnly ? undefined : database.watch<never>(() => this.#look(), LOOK_EVERY_MS);
   }
 
   /**
@@ -141,7 +134,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
         await prepareDatabase(database, { chainId, create });
         return database.snapshot((session) => loadStore(session, forRewind));
       }, startedAtMs + waitMs);
-      const store = new PostgresIndexStore(options, { database, loaded, clock, logger });
+      const store = new PostgresIndexStore(options, database, loaded, dependencies);
       const facts = {
         store: database.place,
         latestIndexedHeight: loaded.latestBlock?.height,
@@ -209,6 +202,21 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  /** Finds out what other processes have done to the store. */
+  async #look(): Promise<undefined> {
+    const mark = await readMark(this.#database);
+    this.#live.noticeEpoch(mark.epoch);
+    const { isLeading } = this.#live;
+    if (mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live)) return;
+    await this.#inTurn(async () => {
+      const loaded = await this.#database.snapshot((session) => loadStore(session, true));
+      if (this.#live.isLeading) this.#known.join(loaded);
+      else this.#known.load(loaded);
+      this.#mark = mark;
+    });
+    this.#changes.tell();
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {

@@ -12,6 +12,8 @@ export class QuietClient extends pg.Client {
 
   constructor(config?: pg.ClientConfig) {
     super(config);
+    // Heights and counts are safe integers.
+    this.setTypeParser(pg.types.builtins.INT8, Number);
     const { connection } = this;
     guard(connection.stream);
     connection.on('sslconnect', () => guard(connection.stream));

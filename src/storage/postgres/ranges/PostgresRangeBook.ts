@@ -11,7 +11,6 @@ import type { Session } from '../connection/Session.js';
 import type { Partitions } from '../tables/Partitions.js';
 import {
   lockStore,
-  openRangeOf,
   readCoverage,
   readHeads,
   readOpenRanges,
@@ -70,7 +69,7 @@ export class PostgresRangeBook implements SharedRangeBook {
   }
 
   open(): readonly OpenRange[] {
-    return this.#rows.map(({ epoch: _epoch, commits: _commits, ...range }) => range);
+    return this.#rows.map(({ from, to, next, failures, reason }) => ({ from, to, next, failures, reason }));
   }
 
   async change(change: RangeChange): Promise<void> {
@@ -174,18 +173,18 @@ async function stateOf(
   { from, to }: HeightRange,
   coverage: readonly HeightRange[],
 ): Promise<RangeState> {
-  const { rows } = await session.query<Parameters<typeof openRangeOf>[0] & { readonly sporks: string }>({
-    text: 'SELECT * FROM flow_store.open_range WHERE from_height = $1',
+  const { rows } = await session.query<{ next: number; sporks: readonly SporkRecord[] }>({
+    text: 'SELECT next_height AS next, sporks::json AS sporks FROM flow_store.open_range WHERE from_height = $1',
     values: [from],
   });
   const [row] = rows;
   assert(row !== undefined, 'the range is open');
-  const { next } = openRangeOf(row);
+  const { next, sporks } = row;
   const heads = await readHeads(session, from, to);
   const latestIndexedHeight = next - 1;
   return {
     latestIndexedHeight,
-    sporks: JSON.parse(row.sporks) as SporkRecord[],
+    sporks,
     latestBlock: heads.find(({ height }) => height === latestIndexedHeight),
     above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
     below: contains(coverage, from - 1) ? (await readHeads(session, from - 1, from - 1))[0] : undefined,

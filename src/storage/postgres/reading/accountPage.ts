@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { addressBytes, toIdentifier } from '../../../flow/index.js';
+import { addressBytes } from '../../../flow/index.js';
 import type {
   AccountCoverage,
   AccountPage,
@@ -31,12 +31,14 @@ export async function readAccountPage(
       ...[coverage.from, most, roles, limit + 1],
     ],
   });
-  const all = rows.filter(({ matches }) => matches).map(accountTransaction);
-  const transactions = all.slice(0, limit);
-  if (all.length > limit) return { transactions, next: transactions.at(-1)?.place, coverage };
+  const all = rows.map(({ height, collectionIndex, transactionIndex, matches, ...transaction }) => {
+    return { matches, transaction: { ...transaction, place: { height, collectionIndex, transactionIndex } } };
+  });
+  const found = all.flatMap(({ matches, transaction }) => (matches ? [transaction] : []));
+  const transactions = found.slice(0, limit);
+  if (found.length > limit) return { transactions, next: transactions.at(-1)?.place, coverage };
   // A last row without a match: the limit of examined entries was reached, and there may be more below.
-  const last = rows.find(({ matches }) => !matches);
-  return { transactions, next: last && placeOf(last), coverage };
+  return { transactions, next: all.find(({ matches }) => !matches)?.transaction.place, coverage };
 }
 
 /**
@@ -56,39 +58,13 @@ const ACCOUNT_PAGE = `
     SELECT *, false AS matches FROM entry WHERE (SELECT count(*) FROM entry) = $6
     ORDER BY height, collection_index, transaction_index LIMIT 1
   )
-  SELECT page.height, page.collection_index, page.transaction_index, roles, matches, transaction.id,
-    block.id AS block_id, collection.id AS collection_id
+  SELECT page.height, page.collection_index AS "collectionIndex", page.transaction_index AS "transactionIndex", roles,
+    matches, encode(transaction.id, 'hex') AS id, encode(block.id, 'hex') AS "blockId",
+    encode(collection.id, 'hex') AS "collectionId"
   FROM (SELECT * FROM found UNION ALL SELECT * FROM last) AS page
     JOIN flow_store.transaction USING (height, collection_index, transaction_index)
     JOIN flow_store.collection USING (height, collection_index)
     JOIN flow_store.block USING (height)
   ORDER BY matches DESC, page.height DESC, page.collection_index DESC, page.transaction_index DESC`;
 
-interface AccountRow {
-  readonly height: string;
-  readonly collection_index: number;
-  readonly transaction_index: number;
-  readonly roles: number;
-  readonly matches: boolean;
-  readonly id: Buffer;
-  readonly block_id: Buffer;
-  readonly collection_id: Buffer;
-}
-
-function accountTransaction(row: AccountRow): AccountTransaction {
-  return {
-    id: toIdentifier(row.id),
-    place: placeOf(row),
-    blockId: toIdentifier(row.block_id),
-    collectionId: toIdentifier(row.collection_id),
-    roles: row.roles,
-  };
-}
-
-function placeOf(row: AccountRow): TransactionPlace {
-  return {
-    height: Number(row.height),
-    collectionIndex: row.collection_index,
-    transactionIndex: row.transaction_index,
-  };
-}
+type AccountRow = Omit<AccountTransaction, 'place'> & TransactionPlace & { readonly matches: boolean };

@@ -80,18 +80,15 @@ export interface StoreMark {
 
 /** Expected errors: those of the session. */
 export async function readMark(session: Session): Promise<StoreMark> {
-  const { rows } = await session.query<{ epoch: string; commits: string; rest: string }>({
-    name: 'mark',
-    text: MARK,
-  });
+  const { rows } = await session.query<StoreMark>({ name: 'mark', text: MARK });
   const [row] = rows;
   if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');
-  return { epoch: Number(row.epoch), live: `${row.epoch}:${row.commits}`, rest: row.rest };
+  return row;
 }
 
 /** These tables have a few hundred short rows at most. */
 const MARK = `
-  SELECT epoch, commits, md5(concat_ws('|',
+  SELECT epoch, concat_ws(':', epoch, commits) AS live, md5(concat_ws('|',
     (SELECT string_agg(concat_ws(',', from_height,
         nullif(to_height, (SELECT max(to_height) FROM flow_store.coverage))), ';' ORDER BY from_height)
       FROM flow_store.coverage),

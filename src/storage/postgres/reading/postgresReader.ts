@@ -1,6 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import { identifierBytes } from '../../../flow/index.js';
 import type { HeightRange } from '../../port/stored.js';
+import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
 import { RecordReader } from '../../records/reading/RecordReader.js';
 import type { PointersOf } from '../../records/reading/RecordReader.js';
@@ -50,14 +51,6 @@ const VALUES = `
   UNION ALL
   SELECT chunk, value FROM flow_store.body WHERE height = $1 AND chunk = ANY ($2::integer[])`;
 
-interface PointerRow {
-  readonly height: string;
-  readonly collection_index: number;
-  readonly transaction_index: number;
-  readonly body_offset: string;
-  readonly bytes: number;
-}
-
 function postgresPointers(session: Session): PointersOf {
   return async (prefix, id, limit, coverage) => {
     const bounds = [coverage.map(({ from }) => from), coverage.map(({ to }) => to)];
@@ -65,40 +58,30 @@ function postgresPointers(session: Session): PointersOf {
       ...POINTERS[prefix],
       values: [identifierBytes(id), ...bounds, limit],
     });
-    return rows.map((row) => ({
-      height: Number(row.height),
-      collectionIndex: row.collection_index,
-      transactionIndex: row.transaction_index,
-      slice: { offset: Number(row.body_offset), length: row.bytes },
-    }));
+    return rows.map(({ offset, length, ...place }) => ({ ...place, slice: { offset, length } }));
   };
 }
 
-/** Rows of the id $1 in the ranges from $2 to $3. */
-const WHERE_COVERED = `
-  WHERE id = $1 AND EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
-    WHERE height BETWEEN low AND high)`;
+type PointerRow = Omit<ReadPlace, 'slice'> & ReadPlace['slice'];
 
 const POINTERS: Readonly<Record<PointerPrefix, { readonly name: string; readonly text: string }>> = {
-  [Prefix.blockId]: {
-    name: 'block_places',
-    text: `
-  SELECT height, 0 AS collection_index, 0 AS transaction_index, 0 AS body_offset, 0 AS bytes FROM flow_store.block
-  ${WHERE_COVERED}
-  ORDER BY height LIMIT $4`,
-  },
-  [Prefix.collection]: {
-    name: 'collection_places',
-    text: `
-  SELECT height, collection_index, 0 AS transaction_index, body_offset, bytes FROM flow_store.collection
-  ${WHERE_COVERED}
-  ORDER BY height, collection_index LIMIT $4`,
-  },
-  [Prefix.transaction]: {
-    name: 'transaction_places',
-    text: `
-  SELECT height, collection_index, transaction_index, body_offset, bytes FROM flow_store.transaction
-  ${WHERE_COVERED}
-  ORDER BY height, collection_index, transaction_index LIMIT $4`,
-  },
+  [Prefix.blockId]: pointersOf('block', ['0', '0', '0', '0']),
+  [Prefix.collection]: pointersOf('collection', ['collection_index', '0', 'body_offset', 'bytes']),
+  [Prefix.transaction]: pointersOf('transaction', [
+    ...(['collection_index', 'transaction_index', 'body_offset', 'bytes'] as const),
+  ]),
 };
+
+/** Rows of the id $1 in the ranges from $2 to $3. */
+function pointersOf(
+  table: string,
+  [collection, transaction, offset, bytes]: readonly [string, string, string, string],
+) {
+  const text = `
+    SELECT height, ${collection} AS "collectionIndex", ${transaction} AS "transactionIndex", ${offset} AS offset,
+      ${bytes} AS length FROM flow_store.${table}
+    WHERE id = $1 AND EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
+      WHERE height BETWEEN low AND high)
+    ORDER BY 1, 2, 3 LIMIT $4`;
+  return { name: `${table}_places`, text };
+}

@@ -46,31 +46,21 @@ export interface DatabaseStore {
   readonly bytes: number;
 }
 
-interface ServerRow {
-  readonly version: string;
-  readonly number: number;
-  readonly user: string;
-  readonly tls: string | null;
-  readonly is_replica: boolean;
-  readonly fsync: string;
-  readonly full_page_writes: string;
-  readonly may_create: boolean;
-  readonly has_store: boolean;
-  readonly has_jobs: boolean;
-  readonly used: number;
-  readonly max: number;
-}
-
 const SERVER = `SELECT current_setting('server_version') AS version,
-  current_setting('server_version_num')::integer AS number, current_user AS user,
-  (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl) AS tls,
-  pg_is_in_recovery() AS is_replica, current_setting('fsync') AS fsync,
-  current_setting('full_page_writes') AS full_page_writes,
-  has_database_privilege(current_database(), 'CREATE') AS may_create,
-  to_regclass('flow_store.store') IS NOT NULL AS has_store,
-  to_regclass('flow_jobs.version') IS NOT NULL AS has_jobs,
-  (SELECT count(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
-  current_setting('max_connections')::integer AS max`;
+  current_setting('server_version_num')::integer < ${OLDEST_SERVER * 10_000} AS "isTooOld", ${OLDEST_SERVER} AS "oldestVersion",
+  current_user AS user, (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl) AS tls,
+  pg_is_in_recovery() AS "isReplica", ARRAY (SELECT name || ' = ' || setting FROM pg_settings
+    WHERE name IN ('fsync', 'full_page_writes') AND setting <> 'on' ORDER BY name) AS unsafe,
+  has_database_privilege(current_database(), 'CREATE') AS "mayCreate",
+  to_regclass('flow_store.store') IS NOT NULL AS "hasStore", to_regclass('flow_jobs.version') IS NOT NULL AS "hasJobs",
+  json_build_object('max', current_setting('max_connections')::integer, 'used',
+    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')) AS connections`;
+
+type ServerRow = Omit<DatabaseSurvey, 'place' | 'store' | 'jobsVersion' | 'roundTripMs' | 'tls'> & {
+  readonly tls: string | null;
+  readonly hasStore: boolean;
+  readonly hasJobs: boolean;
+};
 
 /** Changes nothing. Expected errors: `OperatorError` (the URL, a pooler without sessions), `StorageError` (no answer, or a refusal). */
 export async function surveyDatabase(
@@ -100,43 +90,21 @@ async function survey(
   const roundTripMs = clock.monotonic() - askedAtMs;
   const [server] = rows;
   if (server === undefined) throw new Error('the server returned no row about itself');
-  const { fsync, full_page_writes: fullPageWrites } = server;
-  return {
-    ...{ place, version: server.version, user: server.user, isReplica: server.is_replica, roundTripMs },
-    isTooOld: server.number < OLDEST_SERVER * 10_000,
-    oldestVersion: OLDEST_SERVER,
-    tls: server.tls ?? undefined,
-    unsafe: [
-      ...(fsync === 'on' ? [] : [`fsync = ${fsync}`]),
-      ...(fullPageWrites === 'on' ? [] : [`full_page_writes = ${fullPageWrites}`]),
-    ],
-    mayCreate: server.may_create,
-    store: server.has_store ? await surveyTables(session) : undefined,
-    jobsVersion: server.has_jobs ? await readJobsVersion(session) : undefined,
-    connections: { used: server.used, max: server.max },
-  };
+  const { hasJobs, hasStore, tls, ...facts } = server;
+  const store = hasStore ? await surveyTables(session) : undefined;
+  const jobsVersion = hasJobs ? await readJobsVersion(session) : undefined;
+  return { ...facts, place, store, jobsVersion, roundTripMs, tls: tls ?? undefined };
 }
 
 async function surveyTables(session: Session): Promise<DatabaseStore | undefined> {
-  const { rows } = await session.query<{
-    schema_version: number;
-    chain_id: string;
-    may_write: boolean;
-  }>({
-    text: `SELECT schema_version, chain_id,
-      has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS may_write
-      FROM flow_store.store`,
+  const { rows } = await session.query<Pick<DatabaseStore, 'schemaVersion' | 'chainId' | 'mayWrite'>>({
+    text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
+      has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS "mayWrite" FROM flow_store.store`,
   });
   const [row] = rows;
   if (row === undefined) return undefined;
-  const isTooNew = row.schema_version > POSTGRES_SCHEMA_VERSION;
-  const common = {
-    schemaVersion: row.schema_version,
-    isTooNew,
-    chainId: row.chain_id,
-    mayWrite: row.may_write,
-    bytes: await readSizeBytes(session),
-  };
+  const isTooNew = row.schemaVersion > POSTGRES_SCHEMA_VERSION;
+  const common = { ...row, isTooNew, bytes: await readSizeBytes(session) };
   // The tables of a newer version may mean something else.
   if (isTooNew) return { ...common, coverage: [], sporks: [], plans: [] };
   const coverage = (await readCoverage(session)).filter(({ from, to }) => to >= from);

@@ -1,4 +1,4 @@
-import { parseIdentifier, toIdentifier } from '../../../flow/index.js';
+import { parseIdentifier } from '../../../flow/index.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
@@ -12,27 +12,20 @@ export async function lockStore(session: Session): Promise<void> {
 
 /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
 export async function readCoverage(session: Session, lock = ''): Promise<HeightRange[]> {
-  const { rows } = await session.query<{ from_height: string; to_height: string }>({
-    text: `SELECT from_height, to_height FROM flow_store.coverage ORDER BY from_height ${lock}`,
+  const { rows } = await session.query<HeightRange>({
+    text: `SELECT from_height AS "from", to_height AS "to" FROM flow_store.coverage ORDER BY from_height ${lock}`,
   });
-  return rows.map((row) => ({ from: Number(row.from_height), to: Number(row.to_height) }));
+  return rows;
 }
 
 export async function readSporks(session: Session): Promise<SporkRecord[]> {
-  const { rows } = await session.query<{
-    root_height: string;
-    spork_id: string;
-    root_parent_id: string | null;
-  }>({
-    text: 'SELECT root_height, spork_id, root_parent_id FROM flow_store.spork ORDER BY root_height',
+  const { rows } = await session.query<{ rootHeight: number; sporkId: string; parent: string | null }>({
+    text: `SELECT root_height AS "rootHeight", spork_id AS "sporkId", root_parent_id AS parent
+      FROM flow_store.spork ORDER BY root_height`,
   });
-  return rows.map(({ root_height: rootHeight, spork_id: sporkId, root_parent_id: parent }) => {
+  return rows.map(({ parent, ...spork }) => {
     const rootParentId = parent === null ? undefined : parseIdentifier(parent);
-    return {
-      rootHeight: Number(rootHeight),
-      sporkId,
-      ...(rootParentId === undefined ? {} : { rootParentId }),
-    };
+    return rootParentId === undefined ? spork : { ...spork, rootParentId };
   });
 }
 
@@ -47,16 +40,6 @@ export async function writeSporks(session: Session, sporks: readonly SporkRecord
   }
 }
 
-interface OpenRow {
-  readonly from_height: string;
-  readonly to_height: string;
-  readonly next_height: string;
-  readonly failures: number;
-  readonly reason: string | null;
-  readonly epoch: string;
-  readonly commits: string;
-}
-
 /** An open range, and the counts of its fence, which order the states of the row. */
 export interface OpenRangeRow extends OpenRange {
   readonly epoch: number;
@@ -65,42 +48,19 @@ export interface OpenRangeRow extends OpenRange {
 
 /** Ascending. */
 export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> {
-  const { rows } = await session.query<OpenRow>({
-    text: `SELECT from_height, to_height, next_height, failures, reason, epoch, commits
+  const { rows } = await session.query<Omit<OpenRangeRow, 'reason'> & { reason: string | null }>({
+    text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, epoch, commits
       FROM flow_store.open_range ORDER BY from_height`,
   });
-  return rows.map((row) => ({
-    ...openRangeOf(row),
-    epoch: Number(row.epoch),
-    commits: Number(row.commits),
-  }));
-}
-
-export function openRangeOf(row: Omit<OpenRow, 'epoch' | 'commits'>): OpenRange {
-  return {
-    from: Number(row.from_height),
-    to: Number(row.to_height),
-    next: Number(row.next_height),
-    failures: row.failures,
-    reason: row.reason ?? undefined,
-  };
+  return rows.map((row) => ({ ...row, reason: row.reason ?? undefined }));
 }
 
 export async function readPlans(session: Session): Promise<BackfillPlan[]> {
-  const { rows } = await session.query<{
-    id: string;
-    from_height: string;
-    to_height: string;
-    sort_order: 'newest' | 'oldest';
-    is_paused: boolean;
-  }>({ text: 'SELECT id, from_height, to_height, sort_order, is_paused FROM flow_store.plan ORDER BY id' });
-  return rows.map((row) => ({
-    id: Number(row.id),
-    from: Number(row.from_height),
-    to: Number(row.to_height),
-    order: row.sort_order,
-    isPaused: row.is_paused,
-  }));
+  const { rows } = await session.query<BackfillPlan>({
+    text: `SELECT id, from_height AS "from", to_height AS "to", sort_order AS "order", is_paused AS "isPaused"
+      FROM flow_store.plan ORDER BY id`,
+  });
+  return rows;
 }
 
 export async function writePlans(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
@@ -115,9 +75,9 @@ export async function writePlans(session: Session, plans: readonly BackfillPlan[
 
 /** The blocks of the heights `from … to`, ascending. Expected errors: `StorageError` (`corrupt`: too many). */
 export async function readHeads(session: Session, from: number, to: number): Promise<BlockHead[]> {
-  const { rows } = await session.query<{ height: string; id: Buffer; parent_id: Buffer }>({
-    text: `SELECT height, id, parent_id FROM flow_store.block WHERE height BETWEEN $1 AND $2 ORDER BY height
-      LIMIT ${MAX_BLOCKS_ABOVE_WATERMARK + 1}`,
+  const { rows } = await session.query<BlockHead>({
+    text: `SELECT height, encode(id, 'hex') AS id, encode(parent_id, 'hex') AS "parentId" FROM flow_store.block
+      WHERE height BETWEEN $1 AND $2 ORDER BY height LIMIT ${MAX_BLOCKS_ABOVE_WATERMARK + 1}`,
     values: [from, to],
   });
   if (rows.length > MAX_BLOCKS_ABOVE_WATERMARK) {
@@ -127,9 +87,5 @@ export async function readHeads(session: Session, from: number, to: number): Pro
       `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${from - 1}`,
     );
   }
-  return rows.map((row) => ({
-    height: Number(row.height),
-    id: toIdentifier(row.id),
-    parentId: toIdentifier(row.parent_id),
-  }));
+  return rows;
 }

@@ -24,11 +24,11 @@ const ROW_TEXTS: Readonly<Record<string, string>> = {
 export async function storedRows(session: Session, { from, to }: HeightRange): Promise<StoredRow[]> {
   const found: StoredRow[] = [];
   for (const [table, text] of Object.entries(ROW_TEXTS)) {
-    const { rows } = await session.query<{ height: string; row: string }>({
+    const { rows } = await session.query<{ height: number; row: string }>({
       text: `SELECT height, ${text} AS row FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
       values: [from, to],
     });
-    for (const { height, row } of rows) found.push({ table, height: Number(height), row });
+    for (const { height, row } of rows) found.push({ table, height, row });
   }
   return found;
 }

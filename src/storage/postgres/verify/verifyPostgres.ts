@@ -210,13 +210,13 @@ async function checkRest(
   { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
 ): Promise<void> {
   const isOpen = open.map(({ from, to }) => `height BETWEEN ${from} AND ${to}`).join(' OR ');
-  const { rows } = await database.query<{ height: string }>({
+  const { rows } = await database.query<{ height: number }>({
     text: `SELECT height FROM flow_store.block WHERE NOT ${isCovered('height')}
       AND height < (SELECT max(from_height) FROM flow_store.coverage) AND NOT (${isOpen || 'false'})
       ORDER BY height LIMIT 100`,
   });
   for (const { height } of rows) {
-    damages.add('unexpected', Number(height), `block of height ${height}: no range has this height`);
+    damages.add('unexpected', height, `block of height ${height}: no range has this height`);
   }
   const scripts = await database.query<{ hash: string }>({
     text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,

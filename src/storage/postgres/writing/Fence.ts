@@ -3,7 +3,7 @@ import { StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, Step, WriteSession } from '../connection/Session.js';
 
-/** A row that counts its writers (`epoch`) and their writes (`commits`). */
+/** A row that counts its writers (`epoch`) and their writes (`commits`): that of the store, or of an open range. */
 export interface FenceRow {
   readonly table: 'store' | 'open_range';
   /** Which row, in a table of several. */
@@ -14,8 +14,8 @@ export interface FenceRow {
 export type Writer = Pick<Fence, 'write'>;
 
 interface Counts {
-  readonly epoch: string;
-  readonly commits: string;
+  readonly epoch: number;
+  readonly commits: number;
 }
 
 /**
@@ -24,15 +24,15 @@ interface Counts {
  */
 export class Fence {
   readonly #database: PostgresDatabase;
-  readonly #row: PlacedRow;
+  readonly #row: FenceRow;
   readonly #epoch: number;
   #commits: number;
 
   private constructor(database: PostgresDatabase, row: FenceRow, counts: Counts) {
     this.#database = database;
-    this.#row = placeOf(row);
-    this.#epoch = Number(counts.epoch);
-    this.#commits = Number(counts.commits);
+    this.#row = row;
+    this.#epoch = counts.epoch;
+    this.#commits = counts.commits;
   }
 
   /** Replaces the previous writer. Expected errors: `StorageError`. */
@@ -43,7 +43,7 @@ export class Fence {
       values,
     });
     const [counts] = rows;
-    if (counts === undefined) throw replaced(placeOf(row), database.place);
+    if (counts === undefined) throw replaced(row, database.place);
     return new Fence(database, row, counts);
   }
 
@@ -89,7 +89,7 @@ export class Fence {
   }
 
   #step(): Step {
-    const { table, where, values } = this.#row;
+    const { table, where, values } = placeOf(this.#row);
     return {
       name: `fence_${table}`,
       text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
@@ -99,32 +99,25 @@ export class Fence {
 
   /** True when the attempt with an unknown outcome was committed. */
   async #isCommitted(session: Session, isGone: (session: Session) => Promise<boolean>): Promise<boolean> {
-    const { table, where, values } = this.#row;
+    const { table, where, values } = placeOf(this.#row);
     const { rows } = await session.query<Counts>({
       text: `SELECT epoch, commits FROM ${table} WHERE ${where}`,
       values,
     });
     const [counts] = rows;
     if (counts === undefined) return isGone(session);
-    return Number(counts.epoch) === this.#epoch && Number(counts.commits) === this.#commits + 1;
+    return counts.epoch === this.#epoch && counts.commits === this.#commits + 1;
   }
 }
 
-interface PlacedRow {
-  readonly isRange: boolean;
-  readonly table: string;
-  /** A condition on `$1`. */
-  readonly where: string;
-  readonly values: readonly number[];
+/** A condition on `$1`, and its value. */
+function placeOf({ table, fromHeight = 1 }: FenceRow) {
+  const column = table === 'store' ? 'one' : 'from_height';
+  return { table: `flow_store.${table}`, where: `${column} = $1`, values: [fromHeight] };
 }
 
-function placeOf({ table, fromHeight }: FenceRow): PlacedRow {
-  const where = fromHeight === undefined ? 'one = $1' : 'from_height = $1';
-  return { isRange: table === 'open_range', table: `flow_store.${table}`, where, values: [fromHeight ?? 1] };
-}
-
-function replaced({ isRange }: Pick<PlacedRow, 'isRange'>, place: string): StorageError {
-  if (isRange) return new RangeLostError(place);
+function replaced({ table }: FenceRow, place: string): StorageError {
+  if (table === 'open_range') return new RangeLostError(place);
   return new StorageError(
     'locked',
     `Another process writes this part of the store at ${place} now: this one has been replaced and has written nothing since.`,

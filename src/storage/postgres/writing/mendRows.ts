@@ -35,13 +35,11 @@ export async function mendRows(session: WriteSession, range: HeightRange | undef
 
 /** Removes damaged scripts; returns for each the height of a transaction that has it. */
 async function removeDamagedScripts(session: Session): Promise<HeightRange[]> {
-  const { rows } = await session.query<{ height: string | null }>({
+  const { rows } = await session.query<{ height: number | null }>({
     text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
       SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
   });
-  return rows.flatMap(({ height }) =>
-    height === null ? [] : [{ from: Number(height), to: Number(height) }],
-  );
+  return rows.flatMap(({ height }) => (height === null ? [] : [{ from: height, to: height }]));
 }
 
 /** Writes the repaired book, and deletes lost heights and blocks outside all ranges. */
@@ -84,15 +82,12 @@ export async function writeMended(
 
 /** Deletes blocks below the live range that are in no range. */
 async function deleteStrays(session: Session): Promise<void> {
-  const { rows } = await session.query<{ height: string }>({
+  const { rows } = await session.query<{ height: number }>({
     text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
       AND NOT EXISTS (SELECT FROM flow_store.open_range
         WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
       AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
   });
-  for (const { from, to } of joined(
-    rows.map(({ height }) => ({ from: Number(height), to: Number(height) })),
-  )) {
+  for (const { from, to } of joined(rows.map(({ height }) => ({ from: height, to: height }))))
     await deleteBlocks(session, from, to);
-  }
 }

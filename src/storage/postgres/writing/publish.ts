@@ -35,42 +35,24 @@ export async function publish(
   // One publication at a time, in whatever process.
   await lockStore(session);
   const covered = await readCoverage(session, 'FOR UPDATE');
-  const lower = covered.find((each) => each.to === from - 1);
+  const lowest = covered.find((each) => each.to === from - 1)?.from ?? from;
   const upper = covered.find((each) => each.from === to + 1);
   await writeSporks(session, sporks);
   const known = await readSporks(session);
   await checkBorders(session, range, { sporks: known });
-  await join(session, range, { lower, upper });
+  await session.query({ text: 'DELETE FROM flow_store.coverage WHERE from_height = $1', values: [lowest] });
+  // The upper neighbour keeps its row: it may be the live range, whose writer finds it by its upper end.
+  await session.query(
+    upper === undefined
+      ? { text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [lowest, to] }
+      : {
+          text: 'UPDATE flow_store.coverage SET from_height = $1 WHERE from_height = $2',
+          values: [lowest, upper.from],
+        },
+  );
   await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
   const coverage = await readCoverage(session);
   return { coverage, sporks: known, plans: await removeDonePlans(session, coverage) };
-}
-
-/** The upper neighbour keeps its row: it may be the live range, whose writer finds it by its upper end. */
-async function join(
-  session: Session,
-  { from, to }: HeightRange,
-  { lower, upper }: { readonly lower: HeightRange | undefined; readonly upper: HeightRange | undefined },
-): Promise<void> {
-  if (upper !== undefined) {
-    if (lower !== undefined) {
-      await session.query({
-        text: 'DELETE FROM flow_store.coverage WHERE from_height = $1',
-        values: [lower.from],
-      });
-    }
-    await session.query({
-      text: 'UPDATE flow_store.coverage SET from_height = $1 WHERE from_height = $2',
-      values: [lower?.from ?? from, upper.from],
-    });
-  } else if (lower !== undefined) {
-    await session.query({
-      text: 'UPDATE flow_store.coverage SET to_height = $1 WHERE from_height = $2',
-      values: [to, lower.from],
-    });
-  } else {
-    await session.query({ text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [from, to] });
-  }
 }
 
 /**
