@@ -88,6 +88,8 @@ export interface AccessNode {
   readonly health: NodeHealth;
   /** The worse of the node's health and that of this call. */
   healthOf(method: AccessMethod): NodeHealth;
+  /** How long a call is expected to take; 0 while unknown. Absent: it does not matter. */
+  readonly latencyMs?: number;
   /**
    * True while this is the call to use. False for five minutes after the node answered UNIMPLEMENTED; for streams of
    * blocks and heads, one minute after it refused any stream for lack of streams; and while the call rests, because it

@@ -79,6 +79,10 @@ export class GrpcAccessNode implements PooledNode {
     return this.healthRecord.healthOf(method);
   }
 
+  get latencyMs(): number {
+    return this.healthRecord.expectedLatencyMs;
+  }
+
   get inFlight(): number {
     return this.#caller.inFlight;
   }

@@ -10,6 +10,12 @@ import type { WantedCollection } from '../../heights/WantedCollection.js';
 
 /** While no node serves a height, how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
+/**
+ * A new collection is requested from nodes that answer within this much of the quickest. A slower one is waited for while
+ * the others may have it by then, so it gets one attempt in so many: it may be the only one that has it.
+ */
+const QUICK_WITHIN_MS = 30;
+const ATTEMPTS_PER_SLOW_NODE = 8;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
@@ -43,7 +49,7 @@ export class CollectionNodes {
   choose(height: number, wanted: WantedCollection, use: SlotUse): CollectionChoice {
     const nodes = this.#serving(height);
     if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
-    const choice = wanted.rotation.choose(nodes, {
+    const choice = wanted.rotation.choose(quick(nodes, wanted), {
       isFree: (node) => this.#dependencies.slots.isFree(node.name, use),
       delayMs: (node) => Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted)),
       healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
@@ -135,6 +141,18 @@ export class CollectionNodes {
     const dueAtMs = newSinceMs + this.#arrivals.usualMs(name);
     return Math.max(0, dueAtMs - this.#dependencies.clock.monotonic());
   }
+}
+
+/** The nodes worth waiting for now. */
+function quick(nodes: readonly AccessNode[], wanted: WantedCollection): readonly AccessNode[] {
+  const { attempts, newSinceMs } = wanted;
+  if (newSinceMs === undefined || attempts % ATTEMPTS_PER_SLOW_NODE === ATTEMPTS_PER_SLOW_NODE - 1)
+    return nodes;
+  const latencyOf = ({ latencyMs = 0 }: AccessNode): number => latencyMs;
+  const healthy = nodes.filter((node) => node.healthOf('GetFullCollectionByID') === 'healthy');
+  const mostMs = Math.min(...healthy.map(latencyOf)) + QUICK_WITHIN_MS;
+  const chosen = healthy.filter((node) => latencyOf(node) <= mostMs);
+  return chosen.length > 0 ? chosen : nodes;
 }
 
 /** A light collection is useless until its transactions arrive. */
