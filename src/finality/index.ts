@@ -1,3 +1,4 @@
+export type { ToldHead } from './ports.js';
 export { HeadWitnesses } from './head/HeadWitnesses.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';

@@ -122,9 +122,8 @@ export async function followTip(nodes: readonly TipNode[], blocks: number): Prom
   const running = lifecycle.waitFor('work in hand', runIndexing(config, parts, { onLine: () => undefined }));
   running.catch(hasFailed);
   const advanceTo = async (untilMs: number): Promise<void> => {
-    let reached = false;
-    world.setTimer(untilMs - world.monotonic(), () => (reached = true));
-    while (!reached) {
+    world.setTimer(untilMs - world.monotonic(), () => undefined);
+    while (world.monotonic() < untilMs) {
       world.step();
       await world.settle();
     }

@@ -1,6 +1,6 @@
-import { StreamReader, UpstreamError } from '../../access/index.js';
+import { isExpectedEnd, StreamReader } from '../../access/index.js';
 import type { AccessNode, AccessNodes } from '../../access/index.js';
-import { childOf, sleep } from '../../runtime/index.js';
+import { childOf, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ToldHead } from '../ports.js';
 
@@ -40,8 +40,12 @@ export class HeadWitnesses {
     this.#deps = dependencies;
   }
 
-  /** Runs until the signal aborts. Expected errors: its abort reason. */
-  async run(signal: AbortSignal): Promise<void> {
+  /** Resolves when the signal aborts. No expected errors. */
+  run(signal: AbortSignal): Promise<void> {
+    return runTogether(signal, [(ended) => this.#watch(ended)]);
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
     const failed = childOf(signal);
     try {
       for (;;) {
@@ -79,11 +83,7 @@ export class HeadWitnesses {
         ...{ signal: scope.signal, clock },
       },
     );
-    let isWanted = true;
-    this.#open.set(name, () => {
-      isWanted = false;
-      heads.cancel();
-    });
+    this.#open.set(name, () => heads.cancel());
     try {
       for (;;) {
         const read = await heads.read();
@@ -91,7 +91,7 @@ export class HeadWitnesses {
         onHead({ height: read.value.height, id: read.value.id, node: name });
       }
     } catch (error) {
-      if (isWanted && !scope.signal.aborted && !(error instanceof UpstreamError)) throw error;
+      if (!isExpectedEnd(error)) throw error;
     } finally {
       heads.cancel();
       this.#open.delete(name);

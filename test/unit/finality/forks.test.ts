@@ -126,6 +126,45 @@ describe('blocks that do not fit', () => {
       await world.end();
     });
 
+    it('takes a block at once when another node reports it as its head, and asks nobody', async () => {
+      const world = new World('a', 'b');
+      const reports = new Map([[101, world.chain.idAt(101)]]);
+      const toldHead = (height: number) => {
+        const id = reports.get(height);
+        return id === undefined ? undefined : { height, id, node: 'b' };
+      };
+      const reading = new Reading(world, { window: 10, toldHead });
+      await reading.moveHead(102);
+      world.node('b').odd.set(102, 'hang');
+      await world.clock.advance(50);
+      expect(reading.available()).toEqual([101]);
+      reports.set(102, world.chain.idAt(102));
+      reading.blocks.told();
+      expect(reading.available()).toEqual([101, 102]);
+      expect(world.node('b').count('GetBlockByHeight', 102)).toBe(0);
+      // One that is late is asked, and its report ends that question.
+      await reading.moveHead(103);
+      await world.clock.advance(150);
+      expect(world.node('b').count('GetBlockByHeight', 103)).toBe(1);
+      reports.set(103, world.chain.idAt(103));
+      reading.blocks.told();
+      expect(reading.available()).toEqual([101, 102, 103]);
+      await world.end();
+    });
+
+    it('is not misled by a report of another block, by whomever', async () => {
+      const world = new World('a', 'b');
+      const toldHead = (height: number) => ({ height, id: world.chain.fork('x', 1).idAt(height), node: 'b' });
+      const reading = new Reading(world, { window: 10, toldHead });
+      await reading.moveHead(102);
+      reading.blocks.told();
+      await world.clock.advance(2_000);
+      // Its call says the same as the stream of the other.
+      expect(reading.available()).toEqual([101, 102]);
+      expect(world.node('b').count('GetBlockByHeight', 102)).toBe(1);
+      await world.end();
+    });
+
     it('blames nobody while one node stands against one that cannot be heard', async () => {
       const world = new World('a', 'foreign', 'dead');
       world.node('foreign').odd.set(102, { block: lieIn(world), status: 'finalized' });
