@@ -153,6 +153,7 @@ export default tseslint.config(
         console: 'readonly',
         setTimeout: 'readonly',
         clearTimeout: 'readonly',
+        setInterval: 'readonly',
         fetch: 'readonly',
         URL: 'readonly',
         AbortSignal: 'readonly',

@@ -34,7 +34,6 @@ export {
 export { chainIds, networkNames, networkOfChainId } from './networks.js';
 export type { NetworkName } from './networks.js';
 export { loadProtocol } from './wire/protocol.js';
-export type { ProtocolDefinition } from './wire/protocol.js';
 export { RequestFields } from './wire/RequestFields.js';
 export {
   decodeBlockMessage,

@@ -11,6 +11,8 @@ import { listening, startArguments } from '../support/runningDaemon.js';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
 const NAME = 'flow-collection-indexer';
+/** Packages that name a newer Node.js than 20, and work there. */
+const OF_NODE_20 = ['pg-boss', 'cookie'];
 const QUIET = ['--no-audit', '--no-fund', '--ignore-scripts'];
 
 /** The package as `npm publish` would send it, installed for everyone into an empty folder, without any script. */
@@ -19,16 +21,23 @@ async function installed() {
   await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', prefix], { cwd: root });
   const tarball = join(prefix, `${NAME}-${programVersion()}.tgz`);
   const install = ['install', '--global', '--prefix', prefix, '--prefer-offline', ...QUIET, tarball];
-  await run('npm', install, { cwd: prefix });
+  const { stderr: warnings } = await run('npm', install, { cwd: prefix });
   const home = join(prefix, 'home');
   mkdirSync(home);
   // Nothing of this repository is within reach.
   const environment = { HOME: home, PATH: `${join(prefix, 'bin')}:${process.env['PATH'] ?? ''}` };
-  return { prefix, home, environment, folder: join(prefix, 'lib/node_modules', NAME) };
+  return { prefix, home, environment, warnings, folder: join(prefix, 'lib/node_modules', NAME) };
 }
 
 it('runs from an empty folder where its tarball was installed, with man pages and completion', async () => {
-  const { environment, folder, home, prefix } = await installed();
+  const { environment, folder, home, prefix, warnings } = await installed();
+  // Those that docs/dependencies.md names.
+  const names = [...warnings.matchAll(/deprecated (\S+)@|EBADENGINE +package: '(\S+)@/g)].flatMap((match) =>
+    match.slice(1).filter(Boolean),
+  );
+  expect(names.filter((name) => !(OF_NODE_20.includes(name) && process.version.startsWith('v20.')))).toEqual(
+    [],
+  );
   const program = join(prefix, 'bin', NAME);
   const inHome = { cwd: home, env: { ...environment, SHELL: '/bin/bash' } };
 

@@ -1,14 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join, sep } from 'node:path';
 import type protobuf from 'protobufjs';
-import { protoRoot } from './protocol.js';
+import { protoRoot, requirePackage } from './protocol.js';
 import { WireWriter } from './WireWriter.js';
-
-type Protobuf = typeof protobuf;
-
-/** Loaded when it is needed: few callers ask for descriptions, and nobody does before the daemon serves. */
-const requirePackage = createRequire(import.meta.url);
 
 /** One described file, with just what is needed to find things in it. */
 export interface DescriptorFile {
@@ -50,7 +44,7 @@ const TIMESTAMP = 'google/protobuf/timestamp.proto';
  * files of a package. Synchronous; reads the files.
  */
 export function loadDescriptors(): readonly DescriptorFile[] {
-  const library = requirePackage('protobufjs') as Protobuf;
+  const library = requirePackage('protobufjs') as typeof protobuf;
   const root = new library.Root();
   const names = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.proto'))
@@ -75,12 +69,12 @@ export function loadDescriptors(): readonly DescriptorFile[] {
 
 /** Collects the declarations of one file. */
 class Content {
-  readonly #library: Protobuf;
+  readonly #library: typeof protobuf;
   readonly #symbols: string[] = [];
   readonly #services: string[] = [];
   readonly #encoded = { messages: [] as Buffer[], enums: [] as Buffer[], services: [] as Buffer[] };
 
-  constructor(library: Protobuf) {
+  constructor(library: typeof protobuf) {
     this.#library = library;
   }
 

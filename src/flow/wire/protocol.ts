@@ -1,19 +1,15 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type * as protoLoader from '@grpc/proto-loader';
-import type { Options, PackageDefinition } from '@grpc/proto-loader';
 import { packageRoot } from '../../runtime/index.js';
 
-/** Loaded when it is needed: for the first call, when the daemon serves. */
-const requirePackage = createRequire(import.meta.url);
-
-/** Everything under `proto/`: services by full name (`flow.access.AccessAPI`), messages beside them. */
-export type ProtocolDefinition = PackageDefinition;
+/** Loads a package when it is first used: what reads the interface takes a tenth of the start, and is needed after it. */
+export const requirePackage = createRequire(import.meta.url);
 
 /** The folder of the interface files. */
 export const protoRoot = join(packageRoot, 'proto');
 
-const loading: Options = {
+const loading: protoLoader.Options = {
   includeDirs: [protoRoot],
   keepCase: true,
   longs: String,
@@ -24,11 +20,12 @@ const loading: Options = {
 };
 
 /**
- * Reads Flow's interface, as far as we know it, and our own, for `@grpc/grpc-js`. Messages are plain objects with the field names of
+ * Reads Flow's interface, as far as we know it, and our own, for `@grpc/grpc-js`: services by full name
+ * (`flow.access.AccessAPI`), messages beside them. Messages are plain objects with the field names of
  * the `.proto` files: 64-bit integers are decimal strings, bytes are Buffers, enums are their names, absent scalars are
  * their defaults and absent messages null. Synchronous; takes tens of milliseconds: call it once and keep the result.
  */
-export function loadProtocol(): ProtocolDefinition {
+export function loadProtocol(): protoLoader.PackageDefinition {
   const { loadSync } = requirePackage('@grpc/proto-loader') as typeof protoLoader;
   const services = [
     'flow/access/access',
