@@ -1,13 +1,6 @@
 import type { Connection, Submittable } from 'pg';
 import type { Step } from './Session.js';
 
-export interface PipelineOutcome {
-  /** Of the steps that succeeded, in order. */
-  readonly rowCounts: readonly number[];
-  /** The error of the first step that failed; the server skipped all later steps. */
-  readonly error: Error | undefined;
-}
-
 /** The statements that `pg` has prepared on a connection, these included. */
 interface Prepared {
   readonly parsedStatements: Record<string, string>;
@@ -15,16 +8,15 @@ interface Prepared {
 
 /** Steps that are sent together, as one statement to `pg`. Rows of a COPY are sent without copying them. */
 export class Pipeline implements Submittable {
-  readonly outcome: Promise<PipelineOutcome>;
+  /** Of the steps that succeeded, in order. */
+  readonly rowCounts: number[] = [];
   readonly #steps: readonly Step[];
-  readonly #rowCounts: number[] = [];
-  #resolve = (_outcome: PipelineOutcome): void => undefined;
+  readonly #onEnd: (error?: Error) => void;
 
-  constructor(steps: readonly Step[]) {
+  /** `onEnd` gets the error of the first step that failed; the server skips all later steps. */
+  constructor(steps: readonly Step[], onEnd: (error?: Error) => void) {
     this.#steps = steps;
-    this.outcome = new Promise((resolve) => {
-      this.#resolve = resolve;
-    });
+    this.#onEnd = onEnd;
   }
 
   submit(connection: Connection): void {
@@ -41,19 +33,15 @@ export class Pipeline implements Submittable {
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {
-    this.#rowCounts.push(Number(/\d+$/.exec(text)?.[0] ?? 0));
+    this.rowCounts.push(Number(/\d+$/.exec(text)?.[0] ?? 0));
   }
 
   handleReadyForQuery(): void {
-    this.#end(undefined);
+    this.#onEnd();
   }
 
   handleError(error: Error): void {
-    this.#end(error);
-  }
-
-  #end(error: Error | undefined): void {
-    this.#resolve({ rowCounts: this.#rowCounts, error });
+    this.#onEnd(error);
   }
 }
 

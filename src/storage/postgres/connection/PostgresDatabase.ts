@@ -7,7 +7,6 @@ import { Connections } from './Connections.js';
 import type { DatabasePlace } from './databasePlace.js';
 import { saidByServer } from './faultOf.js';
 import type { Rows, Session, Statement, Step, WriteSession } from './Session.js';
-import { Transaction } from './Transaction.js';
 
 /** A read that takes longer fails. */
 const READ_TIMEOUT_MS = 15_000;
@@ -210,9 +209,9 @@ function inTransaction<T>(
   action: (session: WriteSession) => Promise<T>,
 ): Promise<T> {
   return connections.use(async (link) => {
-    const transaction = new Transaction(link, begin);
-    const result = await action(transaction);
-    await transaction.commit();
+    link.later(begin);
+    const result = await action(link);
+    await link.commit();
     return result;
   });
 }

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
 import { messageOf } from '../../../runtime/index.js';
@@ -22,6 +23,12 @@ export class QuietClient extends pg.Client {
     });
     this.on('connect', () => (this.#isConnected = true));
     this.on('error', (fault) => (this.#lastFault ??= fault));
+  }
+
+  /** Bytes that have come. */
+  get received(): number {
+    const { stream } = this.connection;
+    return stream instanceof Socket ? stream.bytesRead : 0;
   }
 
   /** What ended the connection while nothing was asked on it; the next statement only learns that it has ended. */

@@ -1,15 +1,14 @@
 import pg from 'pg';
 import type { ClientConfig } from 'pg';
 import { sleep, systemClock } from '../../../runtime/index.js';
-import type { Timer } from '../../../runtime/index.js';
 import { QuietClient } from './QuietClient.js';
 
 /** An answer that takes longer is looked after, again and again. */
 const LOOK_AFTER_MS = 3_000;
 /** How long connecting for a look may take, and each of its questions. */
 const LOOK_TIMEOUT_MS = 4_000;
-/** Between two looks at a server process that waits for us: it may be receiving rows over a slow line. */
-const RECEIVES_MS = 2_000;
+/** Between two looks at a server process that waits for us: rows may be on their way over a slow line. */
+const MOVES_WITHIN_MS = 2_000;
 /** A look that takes longer is a bad sign, and named. */
 const DOUBTFUL_AFTER_MS = 2_500;
 /** A wait for a lock of somebody else is named after this time. */
@@ -30,94 +29,86 @@ const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DIST
   FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
   WHERE asked.pid = $1 AND asked.usename = session_user`;
 
+interface Asked {
+  /** The statement, for messages. */
+  readonly text: string;
+  /** Of the server process; while it is not known, nobody looks. */
+  readonly pid: number | undefined;
+  readonly config: ClientConfig;
+  /** Bytes that have come over the connection. */
+  readonly received: () => number;
+  /** Called when nothing comes any more: to end the connection. */
+  readonly onSilent: () => void;
+}
+
 /**
  * A statement whose answer is awaited. A network may swallow a connection without a word, and the server may take its time:
  * only another connection tells the two apart. Sockets live in real time, so this uses the machine's own clock.
  */
 export class Silence {
-  readonly #what: string;
-  readonly #config: ClientConfig;
-  readonly #pid: number | undefined;
+  readonly #asked: Asked;
   readonly #sinceMs = systemClock.monotonic();
-  readonly #onSilent: () => void;
-  #timer: Timer | undefined;
   #state: 'answered' | 'awaited' | 'silent' = 'awaited';
-  #lookingSinceMs: number | undefined;
+  #lookingSinceMs = Infinity;
   #holders: string | null = null;
+  #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
 
-  /** `pid`: of the server process; while it is not known, nobody looks. `onSilent` is to end the connection. */
-  constructor(
-    {
-      what,
-      pid,
-      config,
-    }: { readonly what: string; readonly pid: number | undefined; readonly config: ClientConfig },
-    onSilent: () => void,
-  ) {
-    this.#what = what;
-    this.#pid = pid;
-    this.#config = config;
-    this.#onSilent = onSilent;
-    this.#lookLater();
+  constructor(asked: Asked) {
+    this.#asked = asked;
   }
 
   /** What keeps the answer from coming, in words; `undefined` while nothing is known to. */
   get words(): string | undefined {
     const nowMs = systemClock.monotonic();
-    const isDoubtful = nowMs - (this.#lookingSinceMs ?? nowMs) > DOUBTFUL_AFTER_MS;
+    const isDoubtful = nowMs - this.#lookingSinceMs > DOUBTFUL_AFTER_MS;
     const isNamed = this.#holders !== null && nowMs - this.#sinceMs > NAMED_AFTER_MS;
     if (this.#state !== 'silent' && !isDoubtful && !isNamed) return undefined;
-    const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${this.#what}`;
+    const what = this.#asked.text.trim().replace(/\s+/g, ' ').slice(0, SHOWN_LENGTH);
+    const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${what}`;
     return isNamed ? `${words}: it waits for a lock that process ${this.#holders} holds` : words;
   }
 
   /** Call it when the statement has ended. Returns the error if it has ended because nothing came. */
   end(): Error | undefined {
-    this.#timer?.cancel();
+    this.#timer.cancel();
     if (this.#state === 'silent') return new Error(this.words);
     this.#state = 'answered';
     return undefined;
   }
 
-  #lookLater(): void {
-    this.#timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
-  }
-
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
-    const found = this.#pid === undefined ? undefined : await lookAt(this.#pid, this.#config);
+    const found = await lookAt(this.#asked);
     if (this.#state !== 'awaited') return;
-    this.#lookingSinceMs = undefined;
+    this.#lookingSinceMs = Infinity;
     this.#holders = found?.holders ?? null;
     if (found !== undefined) {
-      this.#lookLater();
+      this.#timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
       return;
     }
     this.#state = 'silent';
-    this.#onSilent();
+    this.#asked.onSilent();
   }
 }
 
+/** Of a statement, in a message. */
+const SHOWN_LENGTH = 40;
+
 /** `undefined`: the server process waits for us, or nobody tells. Then it is ended, if there is one, with what it holds. */
-async function lookAt(
-  pid: number,
-  config: ClientConfig,
-): Promise<{ readonly holders: string | null } | undefined> {
-  const client = new QuietClient({
-    ...config,
-    connectionTimeoutMillis: LOOK_TIMEOUT_MS,
-    query_timeout: LOOK_TIMEOUT_MS,
-  });
-  const look = async (): Promise<Look | undefined> => (await client.query<Look>(LOOK, [pid])).rows[0];
+async function lookAt({ config, pid, received }: Asked): Promise<Pick<Look, 'holders'> | undefined> {
+  if (pid === undefined) return undefined;
+  const limits = { connectionTimeoutMillis: LOOK_TIMEOUT_MS, query_timeout: LOOK_TIMEOUT_MS };
+  const client = new QuietClient({ ...config, ...limits });
+  const look = async () => ({ ...(await client.query<Look>(LOOK, [pid])).rows[0], received: received() });
   try {
     await client.connect();
     // A role may take on another one, which sees and ends less.
     await client.query('SET ROLE NONE');
     const first = await look();
-    if (first === undefined || first.works) return first;
-    await sleep(systemClock, RECEIVES_MS);
-    const next = await look();
-    if (next === undefined || next.works || next.mark !== first.mark) return next;
+    if (first.works !== true) await sleep(systemClock, MOVES_WITHIN_MS);
+    const last = first.works === true ? first : await look();
+    const moves = last.mark !== first.mark || last.received !== first.received;
+    if (last.works === true || moves) return { holders: last.holders ?? null };
     await client.query('SELECT pg_terminate_backend($1)', [pid]).catch(() => undefined);
     return undefined;
   } catch (error) {

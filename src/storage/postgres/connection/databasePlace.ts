@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import pg from 'pg';
 import type { ClientConfig } from 'pg';
+import pgpass from 'pgpass';
 import { messageOf, OperatorError, quoted } from '../../../runtime/index.js';
-import { passwordOf } from './passwordOf.js';
-import type { Connection } from './passwordOf.js';
 
 /** An idle connection is checked after this time, so that none that is dead is used. */
 const KEEP_ALIVE_AFTER_MS = 5_000;
@@ -63,9 +63,26 @@ export function databasePlace(text: string, key = 'store'): DatabasePlace {
   };
 }
 
-/** The package accepts a missing password, but its types do not say so. */
-function passwordFrom(connection: Connection): () => Promise<string> {
-  return passwordOf.bind(undefined, connection) as () => Promise<string>;
+/** Who connects to which database; without a user, the one that PostgreSQL's own tools would use. */
+type Connection = Pick<ClientConfig, 'user'> & {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+};
+
+/**
+ * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. The package
+ * calls it for every connection, so the next one uses a file that has changed. It accepts a missing password, but its types
+ * do not say so.
+ */
+function passwordFrom({ user, ...where }: Connection): () => Promise<string> {
+  return () => {
+    // A secret made from a file ends with its line end, and no password does.
+    const given = process.env['PGPASSWORD']?.replace(/[\r\n]+$/, '') ?? '';
+    if (given !== '') return Promise.resolve(given);
+    const name = user ?? process.env['PGUSER'] ?? pg.defaults.user ?? '';
+    return new Promise((resolve) => pgpass({ ...where, user: name }, (found) => resolve(found as string)));
+  };
 }
 
 /** Makes the error with the reason. */

@@ -24,7 +24,7 @@ interface TransactionPlace {
 }
 
 /**
- * The rows that some blocks must have, as texts like those of `storedRows`. Derived from decoded blocks, not with the code
+ * The rows that some blocks must have, as texts like those of `verifyPostgres`. Derived from decoded blocks, not with the code
  * that writes the rows.
  */
 export class ExpectedRows {
