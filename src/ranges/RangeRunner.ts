@@ -1,5 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
+import { asError, childOf, isAbort, OperatorError, whenAborted } from '../runtime/index.js';
+import { RangeLostError } from '../storage/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
 /** How the line of a range ended by itself. */
@@ -10,9 +12,9 @@ export type RangeOutcome =
 
 /** A line at work on one range. */
 export interface RangeLine {
-  /** Rejects only with an error that ends the daemon. */
+  /** Rejects only with an error that ends the daemon, or with `RangeLostError`. */
   readonly outcome: Promise<RangeOutcome>;
-  /** Ends the line and waits for its last write. Idempotent. */
+  /** Ends the line and waits for its last write. Idempotent. Expected errors: `RangeLostError`. */
   close(): Promise<void>;
 }
 
@@ -54,22 +56,19 @@ export class RangeRunner<L extends RangeLine> {
 
   /** Resolves when `signal` has aborted and every line is closed. Rejects with an unexpected error, once all lines are closed. */
   async run(signal: AbortSignal): Promise<void> {
-    const ended = new AbortController();
+    const scope = childOf(signal);
     // A listener or two for each range: Node.js warns of a leak from eleven on.
-    setMaxListeners(2 * this.#options.parallelRanges + 8, ended.signal);
-    const stop = (): void => ended.abort();
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
+    setMaxListeners(2 * this.#options.parallelRanges + 8, scope.signal);
     const failures: unknown[] = [];
     // The source allows one caller at a time.
     let turn: Promise<unknown> = Promise.resolve();
     const worker = async (): Promise<void> => {
       for (;;) {
-        const next = turn.then(() => this.#dependencies.source.next(ended.signal));
+        const next = turn.then(() => this.#dependencies.source.next(scope.signal));
         turn = next.catch(() => undefined);
         const job = await next;
         if (job === undefined) return;
-        await this.#fill(job, ended.signal);
+        await this.#fill(job, scope.signal);
       }
     };
     const workers = Array.from({ length: this.#options.parallelRanges }, worker);
@@ -77,52 +76,51 @@ export class RangeRunner<L extends RangeLine> {
       workers.map((running) =>
         running.catch((error: unknown) => {
           failures.push(error);
-          stop();
+          scope.abort();
         }),
       ),
     );
-    signal.removeEventListener('abort', stop);
+    scope.abort();
     if (failures.length > 0) throw failures[0];
   }
 
   async #fill(job: RangeJob, signal: AbortSignal): Promise<void> {
-    const { logger, startLine } = this.#dependencies;
+    const { logger, onPublished } = this.#dependencies;
     const { from, to } = job.range;
-    if (signal.aborted) return job.release();
-    const line = await startLine(job);
-    const running = { job, line };
-    this.#running.add(running);
-    const stopped = new AbortController();
     let outcome: RangeOutcome | undefined;
     try {
-      outcome = await Promise.race([line.outcome, aborted(stopped.signal, signal, job.signal)]);
+      if (!signal.aborted) outcome = await this.#outcomeOf(job, signal);
     } catch (error) {
-      // Its write was refused because another process has the range by now.
-      if (!job.signal.aborted) throw error;
-    } finally {
-      stopped.abort();
-      await line.close();
-      this.#running.delete(running);
+      // Another process has the range by now, and all writes are refused: those of the beginning and the end, too.
+      if (!(error instanceof RangeLostError)) {
+        await job.release();
+        throw error;
+      }
     }
     if (outcome === undefined) return job.release();
-    if (outcome.kind === 'published') {
-      logger.debug({ from, to }, 'a range is filled');
-      await job.succeed();
-      this.#dependencies.onPublished?.();
-      return;
-    }
-    return job.fail(outcome.reason, { startOver: outcome.startOver === true });
+    if (outcome.kind === 'failed') return job.fail(outcome.reason, { startOver: outcome.startOver === true });
+    logger.debug({ from, to }, 'a range is filled');
+    await job.succeed();
+    onPublished?.();
   }
-}
 
-/** Resolves when one of the signals aborts; removes its listeners when `unsubscribe` does. */
-function aborted(unsubscribe: AbortSignal, ...signals: readonly AbortSignal[]): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signals.some((signal) => signal.aborted)) {
-      resolve(undefined);
-      return;
-    }
-    for (const signal of signals)
-      signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: unsubscribe });
-  });
+  /** `undefined`: the range is to be given back. Rejects with the error of the line, also with a bug that shows later. */
+  async #outcomeOf(job: RangeJob, signal: AbortSignal): Promise<RangeOutcome | undefined> {
+    const line = await this.#dependencies.startLine(job);
+    const running = { job, line };
+    this.#running.add(running);
+    const over = childOf(signal, job.signal);
+    // Once the range is given back, a fault that an operator would mend is met again by whoever takes it next.
+    let bug: { readonly error: unknown } | undefined;
+    line.outcome.catch((error: unknown) => {
+      if (!(error instanceof OperatorError) && !isAbort(error)) bug = { error };
+    });
+    const givenBack = whenAborted(over.signal).then(() => undefined);
+    const outcome = await Promise.race([line.outcome, givenBack]).finally(async () => {
+      over.abort();
+      await line.close().finally(() => this.#running.delete(running));
+    });
+    if (bug !== undefined) throw asError(bug.error);
+    return outcome;
+  }
 }

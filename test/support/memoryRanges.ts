@@ -16,6 +16,8 @@ export class MemoryRanges implements RangeBook {
   readonly ranges: RangeBook = this;
   /** Every range that was begun or taken up again, in order. */
   readonly runs: HeightRange[] = [];
+  /** Runs that are over. */
+  readonly released: RangeStore[] = [];
   #coverage: readonly HeightRange[];
   #plans: readonly BackfillPlan[] = [];
   readonly #open = new Map<number, OpenRange>();
@@ -70,6 +72,10 @@ export class MemoryRanges implements RangeBook {
     return {
       latestIndexedHeight: () => (this.#open.get(range.from)?.next ?? range.to + 1) - 1,
     } as RangeStore;
+  }
+
+  release(run: RangeStore): void {
+    this.released.push(run);
   }
 
   /** So many heights more are durable; the last one publishes the range. */

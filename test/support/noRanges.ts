@@ -6,4 +6,5 @@ export const noRanges: RangeBook = {
   open: () => [],
   change: () => Promise.reject(new Error('this store keeps no ranges')),
   run: () => Promise.reject(new Error('this store keeps no ranges')),
+  release: () => undefined,
 };

@@ -1,5 +1,6 @@
 import type { Logger } from '../../observability/index.js';
-import type { Clock, Random, Timer } from '../../runtime/index.js';
+import { Pause } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
 import { overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore } from '../../storage/index.js';
 import { backfillState } from '../backfillState.js';
@@ -38,13 +39,14 @@ export class LocalWorkSource implements WorkSource {
   #withdrawn: readonly HeightRange[] = [];
   /** Changes run one after another. */
   #turn: Promise<unknown> = Promise.resolve();
-  #wake: (() => void) | undefined;
+  readonly #pause: Pause;
   /** Something changed while no caller waited. */
   #isChanged = false;
 
   constructor(options: LocalWorkSourceOptions, dependencies: LocalWorkSourceDependencies) {
     this.#maxHeights = options.maxRangeHeights;
     this.#dependencies = dependencies;
+    this.#pause = new Pause(dependencies);
     this.#running = new RunningRanges({ ...dependencies, onOver: () => this.notify() });
   }
 
@@ -97,6 +99,7 @@ export class LocalWorkSource implements WorkSource {
       try {
         await this.#running.giveBack(isDropped);
         await ranges.change({ plans: kept, dropped: ranges.open().filter(isDropped).map(bare) });
+        this.#running.ready(ranges.open());
       } finally {
         this.#withdrawn = [];
       }
@@ -127,7 +130,7 @@ export class LocalWorkSource implements WorkSource {
   /** Call it when the coverage, or what the nodes serve, has changed. */
   notify(): void {
     this.#isChanged = true;
-    this.#wake?.();
+    this.#pause.wake();
   }
 
   async #takeNext(): Promise<RangeJob | undefined> {
@@ -141,12 +144,9 @@ export class LocalWorkSource implements WorkSource {
   }
 
   #chooseNext(): HeightRange | undefined {
-    const { chain, clock, store } = this.#dependencies;
-    const nowMs = clock.monotonic();
+    const { chain, store } = this.#dependencies;
     const open = store.ranges.open();
-    const ready = open
-      .filter((range) => !this.#running.has(range) && !isDisputed(range) && this.#mayRun(range))
-      .filter((range) => this.#running.mayRun(range, nowMs));
+    const ready = this.#running.ready(open).filter((range) => !isDisputed(range) && this.#mayRun(range));
     const running = this.#running.all();
     const known = { plans: store.ranges.plans(), coverage: store.coverage(), chain };
     return chooseRange({ ...known, open, ready, running, maxHeights: this.#maxHeights }, this.#turns);
@@ -177,27 +177,14 @@ export class LocalWorkSource implements WorkSource {
     return turn;
   }
 
-  /** Resolves when there may be a range to take: after a change or a retry pause, or when nodes may serve more. */
-  #changed(signal: AbortSignal): Promise<void> {
-    if (this.#isChanged || signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const over = (): void => {
-        timer?.cancel();
-        signal.removeEventListener('abort', over);
-        this.#wake = undefined;
-        resolve();
-      };
-      const waitMs = this.#lookAgainInMs();
-      const timer: Timer | undefined =
-        waitMs === undefined ? undefined : this.#dependencies.clock.setTimer(waitMs, over);
-      signal.addEventListener('abort', over, { once: true });
-      this.#wake = over;
-    });
+  /** Resolves when there may be a range to take, and when the signal aborts. */
+  async #changed(signal: AbortSignal): Promise<void> {
+    if (!this.#isChanged) await this.#pause.sleep(this.#lookAgainInMs(), signal).catch(() => undefined);
   }
 
-  /** `undefined`: wait for a change only. */
-  #lookAgainInMs(): number | undefined {
-    if (this.#dependencies.store.ranges.plans().every(({ isPaused }) => isPaused)) return undefined;
+  /** Until then, only after a change there may be a range to take: a retry pause ends, or nodes may serve more. */
+  #lookAgainInMs(): number {
+    if (this.#dependencies.store.ranges.plans().every(({ isPaused }) => isPaused)) return Infinity;
     return Math.min(LOOK_AGAIN_MS, this.#running.nextRetryInMs());
   }
 }

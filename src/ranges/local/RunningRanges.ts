@@ -2,7 +2,7 @@ import type { Logger } from '../../observability/index.js';
 import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { overlap } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, IndexStore, RangeStore } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, IndexStore, OpenRange, RangeStore } from '../../storage/index.js';
 import { FAILURES_BEFORE_DISPUTE, RETRY_BACKOFF } from '../plans.js';
 import type { RangeJob } from '../ports.js';
 
@@ -41,9 +41,17 @@ export class RunningRanges {
     return [...this.#running.values()].map(({ range }) => range);
   }
 
-  /** False while it pauses after a failure. */
-  mayRun({ from }: HeightRange, nowMs: number): boolean {
-    return (this.#notBeforeMs.get(from) ?? -Infinity) <= nowMs;
+  /**
+   * The open ranges that neither run nor pause after a failure. Call it whenever ranges may have been closed: the pauses
+   * of those are forgotten.
+   */
+  ready(open: readonly OpenRange[]): readonly OpenRange[] {
+    const firsts = new Set(open.map(({ from }) => from));
+    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);
+    const nowMs = this.#deps.clock.monotonic();
+    return open.filter(
+      ({ from }) => !this.#running.has(from) && (this.#notBeforeMs.get(from) ?? -Infinity) <= nowMs,
+    );
   }
 
   /** Infinity if no range pauses. */
@@ -72,6 +80,7 @@ export class RunningRanges {
     const ended = new Promise<void>((resolve) => (end = resolve));
     this.#running.set(range.from, { range, controller, ended });
     const over = async (change?: () => Promise<void>): Promise<void> => {
+      this.#deps.store.ranges.release(store);
       try {
         await change?.();
       } finally {

@@ -86,7 +86,9 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
         'usage',
         `The target has ${MAX_OPEN_RANGES} open ranges, which is the maximum. Let a daemon fill them first.`,
       );
-    await copy.into(await target.ranges.run(range), range);
+    const run = await target.ranges.run(range);
+    await copy.into(run, range);
+    target.ranges.release(run);
   }
   const plans = await copyPlans(parts);
   const skipped = countHeights(covered) - copy.copied;

@@ -51,9 +51,11 @@ export interface RangeBook {
   /** Atomic, and durable on return. Expected errors: `StorageError`. */
   change(change: RangeChange): Promise<void>;
   /**
-   * Begins a range, or continues an open one. A run ends when its range is published or dropped, or another run of it
-   * begins. The range must be below the live range, which holds a block already, within one spork, and not covered
+   * Begins a range, or continues an open one. A run ends when it is released, its range is published or dropped, or
+   * another run of it begins. The range must be below the live range, which holds a block already, within one spork, and not covered
    * anywhere. Expected errors: `StorageError`.
    */
   run(range: HeightRange): Promise<RangeStore>;
+  /** A run is over, and writes nothing any more: published, failed, or given back. Idempotent. A later run stays. */
+  release(run: RangeStore): void;
 }

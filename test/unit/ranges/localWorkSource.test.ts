@@ -21,7 +21,15 @@ function setUp({
 } = {}) {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
-  const chain = { borders: () => borders, served: () => served };
+  /** How often it was looked whether there is something to take. */
+  const looks = { count: 0 };
+  const chain = {
+    borders: () => borders,
+    served: () => {
+      looks.count += 1;
+      return served;
+    },
+  };
   const source = new LocalWorkSource(
     { maxRangeHeights: 10 },
     { store, chain, clock, random: seededRandom(1), logger },
@@ -39,7 +47,7 @@ function setUp({
     given.abort();
     return waiting;
   };
-  return { clock, logger, next, nextNow, source, store, served };
+  return { clock, logger, looks, next, nextNow, source, store, served };
 }
 
 describe('a plan', () => {
@@ -232,6 +240,32 @@ describe('pause, resume and cancel', () => {
 });
 
 describe('a store that holds nothing yet', () => {
+  it('keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way', async () => {
+    const { clock, looks, next, source, store } = setUp({ served: [{ from: 80, to: 1_000 }] });
+    await source.plan({ from: 0, to: 9, order: 'newest' });
+    for (let round = 0; round < 3; round += 1) {
+      await source.plan({ from: 80, to: 99, order: 'newest' });
+      const [failing, released] = [await next(), await next()];
+      await failing.fail('it does not fit');
+      await released.release();
+      await source.cancel(2);
+    }
+    // Each run that was begun was let go.
+    expect([store.runs.length, store.released.length]).toEqual([6, 6]);
+    const given = new AbortController();
+    const waiting = source.next(given.signal);
+    await clock.turn();
+    // What is left is served by nobody. It is looked at again every five seconds, and not when a pause would end.
+    const before = looks.count;
+    await clock.advance(4_999);
+    expect(looks.count).toBe(before);
+    await clock.advance(1);
+    expect(looks.count).toBeGreaterThan(before);
+    given.abort();
+    expect(await waiting).toBeUndefined();
+    expect(clock.pendingTimers).toBe(0);
+  });
+
   it('is told so when something is planned, and nothing else changes it', async () => {
     const store = await MemoryIndexStore.startingAt(100);
     const parts = { clock: new VirtualClock(), random: seededRandom(1), logger: new RecordingLogger() };

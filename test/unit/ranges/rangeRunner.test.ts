@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { RangeRunner } from '../../../src/ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
+import { RangeLostError, StorageError } from '../../../src/storage/index.js';
 import type { RangeStore } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -17,6 +18,8 @@ class Line implements RangeLine {
   isClosed = false;
   end: (outcome: RangeOutcome) => void = () => undefined;
   breakWith: (error: Error) => void = () => undefined;
+  /** What its last write meets. */
+  closing: () => void = () => undefined;
 
   constructor() {
     this.outcome = new Promise((resolve, reject) => {
@@ -28,10 +31,11 @@ class Line implements RangeLine {
   async close(): Promise<void> {
     await clock.turn();
     this.isClosed = true;
+    this.closing();
   }
 }
 
-function setUp(parallelRanges = 2) {
+function setUp(parallelRanges = 2, begin: (line: Line, from: number) => void = () => undefined) {
   const said: string[] = [];
   const lines = new Map<number, Line>();
   const controllers = new Map<number, AbortController>();
@@ -59,6 +63,7 @@ function setUp(parallelRanges = 2) {
       source,
       startLine: async ({ range }) => {
         const line = new Line();
+        begin(line, range.from);
         lines.set(range.from, line);
         return line;
       },
@@ -118,5 +123,70 @@ describe('the runner of ranges', () => {
     lines.get(0)!.breakWith(new Error('a bug'));
     await expect(running).rejects.toThrow('a bug');
     expect([...lines.values()].every(({ isClosed }) => isClosed)).toBe(true);
+  });
+
+  const lost = new RangeLostError('postgres://localhost/index');
+
+  /** The one range that is lost, as each of its writes may learn it first. */
+  const losses: Readonly<Record<string, (line: Line) => void>> = {
+    'while its line begins': () => {
+      throw lost;
+    },
+    'in a write': (line) => line.breakWith(lost),
+    'in its last write': (line) => {
+      line.closing = () => {
+        throw lost;
+      };
+      line.end({ kind: 'failed', reason: 'it does not fit' });
+    },
+  };
+
+  it.each(Object.entries(losses))(
+    'gives back a range that it learns to have lost %s, and goes on',
+    async (_, lose) => {
+      const { controllers, lines, running, said, stop } = setUp(1, (line, from) => {
+        if (from === 0) lose(line);
+      });
+      while (!said.includes('0 released')) await settle();
+      lines.get(1)!.end({ kind: 'published' });
+      await settle();
+      expect(said).toEqual(['0 released', '1 succeeded']);
+      expect(controllers.get(0)!.signal.aborted).toBe(false);
+      stop.abort();
+      await running;
+    },
+  );
+
+  it('ends with a bug, also where the range was lost or given back before it shows', async () => {
+    for (const when of ['before', 'after', 'while it begins', 'while it closes']) {
+      const bug = new TypeError('a bug');
+      const throwing = (): void => {
+        throw bug;
+      };
+      const { controllers, lines, running, said } = setUp(1, (line) => {
+        if (when === 'while it begins') throwing();
+        if (when === 'while it closes') line.closing = throwing;
+      });
+      running.catch(() => undefined);
+      await settle();
+      const line = lines.get(0);
+      if (when === 'before') line?.breakWith(bug);
+      if (when === 'after') line!.closing = () => line!.breakWith(bug);
+      controllers.get(0)!.abort();
+      await expect(running, when).rejects.toBe(bug);
+      expect(said, when).toEqual(['0 released']);
+    }
+  });
+
+  it('leaves a fault of the store, met after a range was given back, to whoever takes that range next', async () => {
+    const { controllers, lines, running, said, stop } = setUp(1);
+    await settle();
+    const line = lines.get(0)!;
+    line.closing = () => line.breakWith(new StorageError('unavailable', 'The database is away.'));
+    controllers.get(0)!.abort();
+    await settle();
+    expect(said).toEqual(['0 released']);
+    stop.abort();
+    await running;
   });
 });

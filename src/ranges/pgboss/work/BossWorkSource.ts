@@ -1,4 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
+import { Pause } from '../../../runtime/index.js';
 import type { Clock, Random } from '../../../runtime/index.js';
 import { DatabaseFault, StorageError } from '../../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, SharedRangeBook } from '../../../storage/index.js';
@@ -62,16 +63,18 @@ export class BossWorkSource implements WorkSource {
   #maintainedAtMs = -Infinity;
   #isDraining = false;
   readonly #closing = new AbortController();
-  #wake: (() => void) | undefined;
+  /** Of `next`, until there may be work. */
+  readonly #pause: Pause;
 
   constructor(options: BossWorkSourceOptions, dependencies: BossWorkSourceDependencies) {
     const { boss, chain, registry } = dependencies;
     this.#deps = dependencies;
+    this.#pause = new Pause(dependencies);
     this.#workVersion = options.workVersion;
     this.#queues = new PlanQueues(options, { boss, borders: () => bordersOf(chain) });
     const parts = { ...dependencies, queues: this.#queues };
     this.#plans = new SharedPlans(parts);
-    this.#taken = new TakenJobs({ ...parts, onOver: () => this.#notify() });
+    this.#taken = new TakenJobs({ ...parts, onOver: () => this.#pause.wake() });
     this.#taker = registry && new JobTaker({ ...parts, registry });
     this.#polling = boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
@@ -87,14 +90,14 @@ export class BossWorkSource implements WorkSource {
     if (registry === undefined) this.#others = await readWorkers(boss.database);
     this.#facts = await this.#deps.book.read();
     this.#versions = versions;
-    this.#notify();
+    this.#pause.wake();
   }
 
   /** Gives out no more work: `next` resolves with `undefined`. */
   drain(): void {
     this.#isDraining = true;
     this.#deps.registry?.setStopping();
-    this.#notify();
+    this.#pause.wake();
   }
 
   /** Ends the polling. The runner gives back running ranges first. */
@@ -196,6 +199,11 @@ export class BossWorkSource implements WorkSource {
     }
   }
 
+  /** Resolves when there may be work, and when the signal aborts. */
+  async #changed(signal: AbortSignal): Promise<void> {
+    if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
+  }
+
   async #poll(): Promise<undefined> {
     const { boss, book, clock, logger, registry } = this.#deps;
     await this.#read();
@@ -206,25 +214,6 @@ export class BossWorkSource implements WorkSource {
     await maintainQueues({
       ...{ boss, book, registry, logger, queues: this.#queues },
       workVersion: this.#workVersion,
-    });
-  }
-
-  #notify(): void {
-    this.#wake?.();
-  }
-
-  #changed(signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.#isDraining) return Promise.resolve();
-    return new Promise((resolve) => {
-      const over = (): void => {
-        timer.cancel();
-        signal.removeEventListener('abort', over);
-        this.#wake = undefined;
-        resolve();
-      };
-      const timer = this.#deps.clock.setTimer(POLL_EVERY_MS, over);
-      signal.addEventListener('abort', over, { once: true });
-      this.#wake = over;
     });
   }
 }

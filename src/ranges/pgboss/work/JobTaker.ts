@@ -65,7 +65,7 @@ export class JobTaker {
     if (kind === 'range') this.#turns.took({ from, to }, chain.borders());
     const claim = new Claim<PlanJob>(job, {
       ...{ boss, clock },
-      onRenewed: (key) => registry.update(key.id, { ...key, from, to }),
+      onRenewed: (key) => registry.renew({ ...key, from, to }),
     });
     return { plan, claim };
   }

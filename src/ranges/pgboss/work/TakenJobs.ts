@@ -30,6 +30,7 @@ export interface TakenJobsDependencies {
 interface Running {
   readonly plan: number;
   readonly range: HeightRange;
+  readonly store: RangeStore;
   readonly claim: Claim<PlanJob>;
   readonly controller: AbortController;
   readonly ended: Promise<void>;
@@ -133,7 +134,7 @@ export class TakenJobs {
     }
     let end = (): void => undefined;
     const ended = new Promise<void>((resolve) => (end = resolve));
-    const running: Running = { plan: plan.id, range, claim, controller, ended, end };
+    const running: Running = { plan: plan.id, range, store, claim, controller, ended, end };
     this.#running.set(from, running);
     return {
       range,
@@ -152,7 +153,9 @@ export class TakenJobs {
     };
   }
 
-  async #over({ range, claim, end }: Running, last?: () => Promise<void>): Promise<void> {
+  async #over(running: Running, last?: () => Promise<void>): Promise<void> {
+    const { range, store, claim, end } = running;
+    this.#deps.book.release(store);
     try {
       await last?.();
     } catch (error) {
@@ -160,7 +163,8 @@ export class TakenJobs {
       if (!(error instanceof StorageError)) throw error;
     } finally {
       await this.#end(claim);
-      this.#running.delete(range.from);
+      // This process may have lost the range and taken it again.
+      if (this.#running.get(range.from) === running) this.#running.delete(range.from);
       end();
       this.#deps.onOver();
     }
@@ -168,7 +172,7 @@ export class TakenJobs {
 
   async #end(claim: Claim<PlanJob>): Promise<void> {
     await claim.end();
-    await this.#deps.registry?.update(claim.key.id);
+    await this.#deps.registry?.release(claim.key);
   }
 
   async #failed({ range, claim }: Running, reason: string, startOver: boolean): Promise<void> {

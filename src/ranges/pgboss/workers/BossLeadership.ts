@@ -54,7 +54,7 @@ export class BossLeadership implements Leadership {
         return job;
       });
       if (claim === undefined) return undefined;
-      return this.#term(new Claim(claim, { boss, clock, onRenewed: (key) => registry.update(key.id, key) }));
+      return this.#term(new Claim(claim, { boss, clock, onRenewed: (key) => registry.renew(key) }));
     } catch (error) {
       if (taken !== undefined) registry.forget(taken);
       throw error;
@@ -72,7 +72,7 @@ export class BossLeadership implements Leadership {
         // It is given back when this process is silent.
         if (!(error instanceof StorageError)) throw error;
       }
-      await registry.update(claim.key.id);
+      await registry.release(claim.key);
     };
     return { lost: claim.lost, release: () => (released ??= release()) };
   }

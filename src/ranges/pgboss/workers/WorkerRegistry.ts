@@ -7,6 +7,7 @@ import type { HeightRange, PostgresDatabase, Session } from '../../../storage/in
 import type { KillMode, WorkerState } from '../../ports.js';
 import type { Boss } from '../Boss.js';
 import { giveBack } from '../Claim.js';
+import type { ClaimKey } from '../Claim.js';
 import { heightsOf, heldByLiving, heldOf, readRows, stateOf } from './workerRows.js';
 import type { Held } from './workerRows.js';
 
@@ -111,10 +112,19 @@ export class WorkerRegistry {
     }
   }
 
-  /** Records that a job is no longer held, or at another attempt. */
-  async update(id: string, held?: Held): Promise<void> {
-    if (held === undefined) this.#held.delete(id);
-    else this.#held.set(id, held);
+  /** Records that a job is held at another attempt. */
+  renew(held: Held): Promise<void> {
+    this.#held.set(held.id, held);
+    return this.#tell();
+  }
+
+  /** Records that an attempt is over. This process may have taken the job again since: that attempt stays. */
+  release({ id, attempt }: ClaimKey): Promise<void> {
+    if (this.#held.get(id)?.attempt === attempt) this.#held.delete(id);
+    return this.#tell();
+  }
+
+  async #tell(): Promise<void> {
     try {
       await this.#database.transaction((session) => this.#writeBusy(session));
     } catch (error) {

@@ -68,6 +68,10 @@ export class LevelRangeBook implements RangeBook {
     return run;
   }
 
+  release(run: RangeStore): void {
+    for (const [from, each] of this.#runs) if (each === run) this.#endRun(from);
+  }
+
   /** Ends the runs of all ranges. */
   endRuns(): void {
     for (const from of [...this.#runs.keys()]) this.#endRun(from);

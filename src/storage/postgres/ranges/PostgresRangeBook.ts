@@ -143,14 +143,20 @@ export class PostgresRangeBook implements SharedRangeBook {
     return run;
   }
 
+  release(run: RangeStore): void {
+    for (const [from, each] of this.#runs) if (each === run) void this.#endRun(from);
+  }
+
   /** Ends the runs of all ranges, and waits for their writes under way. */
   async endRuns(): Promise<void> {
     await Promise.all([...this.#runs.keys()].map((from) => this.#endRun(from)));
   }
 
   async #endRun(from: number): Promise<void> {
-    await this.#runs.get(from)?.end();
+    const run = this.#runs.get(from);
+    // At once: another run of the range may begin while this one ends.
     this.#runs.delete(from);
+    await run?.end();
   }
 
   #update(change: Omit<OpenRangeRow, 'to' | 'failures' | 'reason'>): void {
