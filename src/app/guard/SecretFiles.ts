@@ -4,7 +4,7 @@ import { digestOf } from '../../api/index.js';
 import type { ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, isAbort, Listeners, sleep } from '../../runtime/index.js';
+import { Listeners, Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from './certificate.js';
 import type { Certificate } from './certificate.js';
@@ -44,7 +44,6 @@ export interface OwnAccess {
  * the daemon runs.
  */
 export class SecretFiles {
-  readonly #clock: Clock;
   readonly #metrics: SecretFilesDependencies['metrics'];
   readonly #tokensFor: ApiSecrets['tokensFor'];
   readonly #certificate: WatchedSecret<Certificate> | undefined;
@@ -58,7 +57,8 @@ export class SecretFiles {
   /** For commands of users who may read the data directory. */
   readonly #ownToken: string | undefined;
   readonly #changed = new Listeners();
-  #reloadWanted = new AbortController();
+  readonly #pause: Pause;
+  #isReloadWanted = false;
   /** Nodes of the metadata file that the log has named as unknown. */
   #unknown = '';
 
@@ -130,7 +130,7 @@ export class SecretFiles {
     this.#metadataFile = files.metadataFile;
     this.#known = files.known;
     this.#logger = logger;
-    this.#clock = clock;
+    this.#pause = new Pause({ clock });
     this.#metrics = metrics;
     this.#certificate = files.certificate;
     this.#tokens = files.tokens;
@@ -180,7 +180,8 @@ export class SecretFiles {
 
   /** Reads the files again soon, and logs each that cannot be used. */
   reload(): void {
-    this.#reloadWanted.abort(new AbortError());
+    this.#isReloadWanted = true;
+    this.#pause.wake();
   }
 
   /** Resolves when the signal aborts. */
@@ -189,14 +190,10 @@ export class SecretFiles {
       (each) => each !== undefined,
     );
     while (watched.length > 0) {
-      try {
-        await sleep(this.#clock, LOOK_EVERY_MS, AbortSignal.any([signal, this.#reloadWanted.signal]));
-      } catch (error) {
-        if (!isAbort(error)) throw error;
-      }
+      if (!this.#isReloadWanted) await this.#pause.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
-      const isWanted = this.#reloadWanted.signal.aborted;
-      if (isWanted) this.#reloadWanted = new AbortController();
+      const isWanted = this.#isReloadWanted;
+      this.#isReloadWanted = false;
       let hasChanged = false;
       for (const each of watched) hasChanged = (await each.look({ isWanted })) || hasChanged;
       if (!hasChanged) continue;

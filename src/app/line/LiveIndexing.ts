@@ -1,6 +1,6 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { Leadership, Term } from '../../ranges/index.js';
-import { wasAborted } from '../../runtime/index.js';
+import { childOf, wasAborted, whenAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { startIndexingLine } from './indexingLine.js';
@@ -73,14 +73,16 @@ export class LiveIndexing {
     try {
       const replaced = await this.#takeStore();
       if (replaced === undefined) return 'stopping';
-      const lost = AbortSignal.any([lifecycle.signal, term.lost, replaced]);
+      const lost = childOf(lifecycle.signal, term.lost, replaced);
       if (store.shared !== undefined) {
         logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'this process leads');
       }
       try {
-        await this.#follow(lost);
+        await this.#follow(lost.signal);
       } catch (error) {
-        if (!wasAborted(error, lost)) throw error;
+        if (!wasAborted(error, lost.signal)) throw error;
+      } finally {
+        lost.abort();
       }
     } catch (error) {
       if (!isReplaced(error)) throw error;
@@ -101,15 +103,14 @@ export class LiveIndexing {
     const { onLine, parts } = this.#deps;
     const { logger, store } = parts;
     await this.#begin(lost);
-    const over = new Promise<undefined>((resolve) => {
-      lost.addEventListener('abort', () => resolve(undefined), { once: true });
-    });
     let reachedHeight = highestDurable(store);
     for (;;) {
       if (lost.aborted) return;
       this.#line = startIndexingLine(this.#config, this.#lineParts(), { reachedHeight });
       onLine(this.#line);
-      const outdated = await Promise.race([this.#line.outdated, over]);
+      const over = childOf(lost);
+      const ended = whenAborted(over.signal).then(() => undefined);
+      const outdated = await Promise.race([this.#line.outdated, ended]).finally(() => over.abort());
       if (outdated === undefined) return;
       logger.warn({ reason: outdated }, 'indexing restarts from the watermark');
       await this.#line.close();

@@ -75,7 +75,6 @@ export async function startRangeLine(
       share: () => parts.pace.share(),
     },
   );
-  const stopPacing = parts.pace.onMore(() => ends.moved());
   ends.onMoved(() => {
     if (store.latestIndexedHeight() === range.to) settle({ kind: 'published' });
   });
@@ -98,6 +97,7 @@ export async function startRangeLine(
     },
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, asksFor },
   );
+  const stopPacing = parts.pace.onMore(() => ends.moved());
   let isOutdated = false;
   void indexing.outdated.then((reason) => {
     isOutdated = true;
