@@ -139,7 +139,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     try {
       const loaded = await database.persist(async () => {
         await prepareDatabase(database, { chainId, create });
-        return database.snapshot((session) => loadStore(session, forRewind));
+        return database.snapshot((session) => loadStore(session, { isTolerant: forRewind }));
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, { database, loaded, clock, logger });
       const facts = {
@@ -179,7 +179,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   latestBlock(): BlockHead | undefined {
-    return this.#known.line?.state.latestBlock;
+    return this.#known.latestBlock;
+  }
+
+  rewinds(): number {
+    return this.#known.rewinds;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {

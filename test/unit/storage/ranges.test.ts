@@ -441,6 +441,7 @@ describe('readers', () => {
         latestIndexedHeight: store.latestIndexedHeight(),
         coverage: store.coverage(),
         latestBlock: store.latestBlock(),
+        rewinds: store.rewinds(),
         accounts: store.accounts.coverage(),
       });
     show();

@@ -33,10 +33,13 @@ export class ChangeWatch {
     const isKnown = mark.rest === this.#mark?.rest && (leadership.isLeading || mark.live === this.#mark.live);
     if (isKnown) return;
     await inTurn(async () => {
-      const loaded = await database.snapshot((session) => loadStore(session, true));
-      if (leadership.isLeading) known.join(loaded);
+      const options = { isTolerant: true, before: known.latestBlock };
+      const loaded = await database.snapshot((session) => loadStore(session, options));
+      const { isLeading } = leadership;
+      if (isLeading) known.join(loaded);
       else known.load(loaded);
-      this.#mark = mark;
+      // What another leader has written is not known before this process has stopped leading.
+      this.#mark = isLeading ? { ...mark, live: '' } : mark;
     });
     onChanged();
   }

@@ -59,7 +59,7 @@ export class Leadership {
     );
     const replaced = new AbortController();
     await inTurn(async () => {
-      known.load(await readStore(database, { isTolerant: forRewind }));
+      known.load(await readStore(database, { isTolerant: forRewind, before: known.latestBlock }));
       known.renew();
       this.#leading = { fence, replaced };
     });

@@ -50,7 +50,7 @@ export class LiveRange {
       createdBy,
       coverage: [{ from: firstHeight, to: latestIndexedHeight }],
       sporks,
-      ...{ open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false },
+      ...{ open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false, isRewound: false },
     });
   }
 
@@ -85,7 +85,7 @@ export class LiveRange {
       await leadership.write((fence) =>
         line.alone(() => fence.write((session) => forgetAbove(session, height))),
       );
-      known.load(await readStore(database, { isTolerant: false }));
+      known.load(await readStore(database, { isTolerant: false, before: known.latestBlock }));
     });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
   }
