@@ -99,6 +99,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
         latestIndexedHeight: shown.latestIndexedHeight(),
         coverage: shown.coverage(),
         latestBlock: shown.latestBlock(),
+        rewinds: shown.rewinds(),
         accounts: shown.accounts.coverage(),
       },
       head: listener.finalizedHeight() ?? null,

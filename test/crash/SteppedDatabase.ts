@@ -53,7 +53,7 @@ class SteppedDatabase extends WrappedDatabase {
         return batch.length;
       },
       write: () => this.#write(batch),
-      discard: () => batch.discard(),
+      [Symbol.dispose]: () => batch[Symbol.dispose](),
     };
   }
 

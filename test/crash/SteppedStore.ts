@@ -36,6 +36,10 @@ export class SteppedStore implements IndexStore {
     return this.#inner.latestIndexedHeight();
   }
 
+  rewinds(): number {
+    return this.#inner.rewinds();
+  }
+
   latestBlock(): ReturnType<IndexStore['latestBlock']> {
     return this.#inner.latestBlock();
   }

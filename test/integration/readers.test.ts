@@ -61,6 +61,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
         latestIndexedHeight: store.latestIndexedHeight(),
         coverage: store.coverage(),
         latestBlock: store.latestBlock(),
+        rewinds: store.rewinds(),
         accounts: store.accounts.coverage(),
       },
       ...{ head: 1_000, sealed: store.latestIndexedHeight() },

@@ -114,6 +114,8 @@ export class SimulatedDatabase implements Database {
   /** Looked at again after each wait. */
   readonly #life = { isOver: false };
   isClosed = false;
+  /** Not yet disposed of: none may be left when the database is closed. */
+  readonly openBatches = new Set<readonly Operation[]>();
   /** As LevelDB does it: one write at a time reaches the log. */
   #writing: Promise<void> | undefined;
 
@@ -171,6 +173,8 @@ export class SimulatedDatabase implements Database {
 
   batch(): WriteBatch {
     const operations: Operation[] = [];
+    const { openBatches } = this;
+    openBatches.add(operations);
     return {
       put: (key, value) => operations.push([text(key), Buffer.from(value)]),
       del: (key) => operations.push([text(key), undefined]),
@@ -178,11 +182,13 @@ export class SimulatedDatabase implements Database {
         return operations.length;
       },
       write: () => this.#write(operations),
-      discard: () => operations.splice(0),
+      [Symbol.dispose]: () => void openBatches.delete(operations),
     };
   }
 
   async close(): Promise<void> {
+    const { size } = this.openBatches;
+    if (size > 0) throw new Error(`${size} batches were neither written nor discarded`);
     this.isClosed = true;
   }
 

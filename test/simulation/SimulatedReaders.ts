@@ -136,6 +136,7 @@ export class SimulatedReaders {
       latestIndexedHeight: store.latestIndexedHeight(),
       coverage: store.coverage(),
       latestBlock: store.latestBlock(),
+      rewinds: store.rewinds(),
       accounts: store.accounts.coverage(),
     };
   }

@@ -178,6 +178,7 @@ export class ExchangeableIndex
   coverage = () => this.#index.store.coverage();
   meta = () => this.#index.store.meta();
   latestBlock = () => this.#index.store.latestBlock();
+  rewinds = () => this.#index.store.rewinds();
   hasHeight = (height: number) => this.#index.store.hasHeight(height);
   blocksAboveWatermark = () => this.#index.store.blocksAboveWatermark();
   latestIndexedHeight = () => this.#index.store.latestIndexedHeight();

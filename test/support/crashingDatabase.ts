@@ -26,7 +26,7 @@ export class CrashingDatabase extends WrappedDatabase {
       get length() {
         return inner.length;
       },
-      discard: () => inner.discard(),
+      [Symbol.dispose]: () => inner[Symbol.dispose](),
       write: async () => {
         if (this.#isDead) throw new Crash();
         this.#writesLeft -= 1;

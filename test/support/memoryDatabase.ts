@@ -7,6 +7,8 @@ export class MemoryDatabase implements Database {
   #sorted: string[] | undefined;
   /** Batches that took effect. */
   writes = 0;
+  /** Not yet disposed of: none may be left when the database is closed. */
+  readonly openBatches = new Set<object>();
   /** Runs before a batch takes effect: wait to hold it back, throw to make it fail. */
   beforeWrite: () => Promise<void> = () => Promise.resolve();
 
@@ -45,6 +47,8 @@ export class MemoryDatabase implements Database {
 
   batch(): WriteBatch {
     const operations: [string, Buffer | undefined][] = [];
+    const { openBatches } = this;
+    openBatches.add(operations);
     return {
       put: (key, value) => operations.push([Buffer.from(key).toString('latin1'), Buffer.from(value)]),
       del: (key) => operations.push([Buffer.from(key).toString('latin1'), undefined]),
@@ -60,12 +64,13 @@ export class MemoryDatabase implements Database {
         this.#sorted = undefined;
         this.writes += 1;
       },
-      discard: () => void operations.splice(0),
+      [Symbol.dispose]: () => void openBatches.delete(operations),
     };
   }
 
-  close(): Promise<void> {
-    return Promise.resolve();
+  async close(): Promise<void> {
+    const { size } = this.openBatches;
+    if (size > 0) throw new Error(`${size} batches were neither written nor discarded`);
   }
 
   #entries({ gte, lt }: Partial<KeyRange>): Entry[] {

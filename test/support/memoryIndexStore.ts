@@ -35,6 +35,7 @@ export class MemoryIndexStore implements IndexStore {
   readonly #blocks = new Map<number, BlockEntry>();
   #meta: StoreMeta | undefined;
   #latest = 0;
+  #rewinds = 0;
   #committing = false;
 
   constructor(hooks: MemoryIndexStoreHooks = {}) {
@@ -96,6 +97,10 @@ export class MemoryIndexStore implements IndexStore {
     return this.#latest;
   }
 
+  rewinds(): number {
+    return this.#rewinds;
+  }
+
   latestBlock(): BlockHead | undefined {
     return this.#readable(this.#latest)?.block;
   }
@@ -149,6 +154,7 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   async rewind(height: number): Promise<void> {
+    if (height < this.#latest) this.#rewinds += 1;
     for (const stored of [...this.#blocks.keys()]) if (stored > height) this.#blocks.delete(stored);
     this.#latest = Math.min(this.#latest, height);
   }

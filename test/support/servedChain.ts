@@ -198,6 +198,13 @@ export class ServedChain {
     this.feed.notify();
   }
 
+  /** Another process rewinds the store, and goes on with other blocks. */
+  async rewind(height: number, blocks: readonly BlockEntry[]): Promise<void> {
+    await this.store.rewind(height);
+    this.range = { ...this.range, latestIndexed: height };
+    await this.commit(blocks);
+  }
+
   set range(range: IndexedRange) {
     this.#state.range = range;
   }

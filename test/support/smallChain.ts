@@ -56,6 +56,7 @@ export function smallChain(
   firstHeight: number,
   blocks: readonly (readonly (readonly Transaction[])[])[],
   timeAt: (index: number) => Timestamp | undefined = () => chainTime,
+  idAt = (height: number): Identifier => idOf(`block ${height}`),
 ): BlockEntry[] {
   return blocks.map((contents, index) => {
     const height = firstHeight + index;
@@ -64,8 +65,8 @@ export function smallChain(
       return verifyCollection(collectionIdOf(Buffer.concat(wires.map(transactionId))), wires);
     });
     const encoded = encodeBlock({
-      id: idOf(`block ${height}`),
-      parentId: idOf(`block ${height - 1}`),
+      id: idAt(height),
+      parentId: idAt(height - 1),
       height,
       timestamp: timeAt(index),
       guarantees: collections.map(({ id }) => ({
@@ -81,6 +82,12 @@ export function smallChain(
     });
     return { block: decodeBlockMessage(encoded), collections };
   });
+}
+
+/** The empty blocks of another chain, which leaves that of `smallChain` above a height. */
+export function branchAbove(height: number, count: number, name = 'other'): BlockEntry[] {
+  const blocks = Array.from({ length: count }, () => []);
+  return smallChain(height + 1, blocks, undefined, (each) => idOf(`${each > height ? `${name} ` : ''}block ${each}`));
 }
 
 /** The transaction ids of a collection of a chain, in order. */

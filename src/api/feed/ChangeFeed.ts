@@ -1,16 +1,16 @@
 import type { ReaderMetrics } from '../../observability/index.js';
 import { every, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { IndexReader, WholeBlock } from '../../storage/index.js';
-import { ApiError, holeAt, stopping } from '../view/ApiError.js';
+import type { BlockHead, IndexReader, StoredBlock, WholeBlock } from '../../storage/index.js';
+import { ApiError, holeAt, rewound, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import { rangeWith } from '../view/statusDocument.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
-import type { Cursor, FeedEvent, FeedSink } from './feedEvents.js';
+import type { Cursor, FeedSink, GivenBlock } from './feedEvents.js';
 import type { BodiesFollowing, Follower, Following, Sending } from './following.js';
-import { RecentBlocks } from './RecentBlocks.js';
 import { RecentBodies } from './RecentBodies.js';
+import { RecentHeights } from './RecentHeights.js';
 import { cursorAt } from './feedStart.js';
 import type { StartPoint } from './feedStart.js';
 
@@ -18,6 +18,8 @@ import type { StartPoint } from './feedStart.js';
 export const MAX_FOLLOWERS = 200;
 /** How long an event may stay untaken; the same as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
+/** The most recently read blocks: all followers of the tip want the same one. */
+const RECENT_BLOCKS = 64;
 /** Events sent in one go before requests are served again: reads from the cache never yield. */
 const EVENTS_PER_BURST = 64;
 /** Interval of the check for late followers. */
@@ -32,7 +34,8 @@ export interface ChangeFeedDependencies {
 
 /**
  * The indexed chain as a feed: each follower gets each height once, in order, from its starting point, as soon as the
- * height can be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled.
+ * height can be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled. A follower whose
+ * last block is no longer indexed is told at once: its stream ends with `rewound`.
  *
  * A follower's next height is read only when its last event was taken, so nothing piles up for a slow one; one that takes
  * nothing for SEND_LIMIT_MS is cut. Events are read one at a time, so followers that catch up cannot crowd out requests.
@@ -40,10 +43,10 @@ export interface ChangeFeedDependencies {
 export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
-  readonly #blocks: RecentBlocks;
+  readonly #blocks: RecentHeights<StoredBlock>;
   readonly #bodies: RecentBodies;
-  /** At the last `notify`. */
-  #latestIndexed = -1;
+  /** Of the reader, at the last `notify`. */
+  #rewinds: number;
   readonly #followers = new Set<Follower>();
   /** Followers whose next event is to be read, first come, first served; each at most once. */
   readonly #queue: Follower[] = [];
@@ -54,7 +57,12 @@ export class ChangeFeed {
   constructor(dependencies: ChangeFeedDependencies) {
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
-    this.#blocks = new RecentBlocks(dependencies);
+    const { reader } = dependencies;
+    this.#rewinds = reader.rewinds();
+    this.#blocks = new RecentHeights(
+      { max: RECENT_BLOCKS },
+      { reader, read: (height) => reader.blockByHeight(height), sizeOf: () => 1 },
+    );
     this.#bodies = new RecentBodies(dependencies);
     for (const kind of followerKinds) {
       dependencies.metrics.feedFollowers.set({ kind }, 0);
@@ -80,10 +88,14 @@ export class ChangeFeed {
    * ApiError (busy, stopping).
    */
   follow({ kind, from, until, waits = false }: Following, sink: FeedSink): () => void {
-    const read = async (follower: Follower): Promise<Sending> => {
-      const event = follower.rewind ?? (await this.#heightEvent(follower.next));
-      const heights = event.kind === 'rewind' ? 0 : 1;
-      return { heights, send: (taken) => sink.send(event, taken) };
+    const read = async ({ next, rewind }: Follower): Promise<Sending> => {
+      if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
+      const stored = await this.#blocks.get(next);
+      const isSealed = next <= (this.#dependencies.status.range().sealed ?? -1);
+      return {
+        blocks: [stored.block],
+        send: (taken) => sink.send({ kind: 'height', stored, isSealed }, taken),
+      };
     };
     return this.#add({
       ...{ kind, until, waits, read, to: Infinity },
@@ -106,7 +118,7 @@ export class ChangeFeed {
       const blocks = await this.#bodies.read(next, last);
       // Read the next ones while these are sent.
       this.#bodies.prepare(next + blocks.length, last);
-      return { heights: blocks.length, send: (taken) => sink.send(blocks, taken) };
+      return { blocks: blocks.map(({ block }) => block), send: (taken) => sink.send(blocks, taken) };
     };
     const kind = 'indexed_blocks';
     return this.#add({
@@ -116,12 +128,12 @@ export class ChangeFeed {
     });
   }
 
-  #add(following: Omit<Follower, 'state' | 'sentAtMs'>): () => void {
+  #add(following: Omit<Follower, 'state' | 'sentAtMs' | 'isDoubted'>): () => void {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS) {
       throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     }
-    const follower: Follower = { ...following, state: 'waiting', sentAtMs: 0 };
+    const follower: Follower = { ...following, state: 'waiting', sentAtMs: 0, isDoubted: false };
     this.#followers.add(follower);
     this.#dependencies.metrics.feedFollowers.inc({ kind: follower.kind });
     if (this.#followers.size === 1) {
@@ -133,14 +145,13 @@ export class ChangeFeed {
 
   /** The watermark or the sealed head may have moved. Cheap, and never throws. */
   notify(): void {
-    const latestIndexed = this.#dependencies.status.range().latestIndexed ?? -1;
-    // Another process has rewound the database: the new blocks there may be different.
-    if (latestIndexed < this.#latestIndexed) {
-      this.#blocks.forgetAbove(latestIndexed);
-      this.#bodies.forgetAbove(latestIndexed);
+    const rewinds = this.#dependencies.reader.rewinds();
+    const isRewound = rewinds !== this.#rewinds;
+    this.#rewinds = rewinds;
+    for (const follower of this.#followers) {
+      follower.isDoubted ||= isRewound;
+      this.#enqueue(follower);
     }
-    this.#latestIndexed = latestIndexed;
-    for (const follower of this.#followers) this.#enqueue(follower);
   }
 
   /** Ends every stream with `stopping`, and waits for the read in progress. Idempotent. */
@@ -157,8 +168,8 @@ export class ChangeFeed {
     this.#running ??= this.#run();
   }
 
-  #hasNext({ rewind, next, until, waits }: Follower): boolean {
-    if (rewind !== undefined) return true;
+  #hasNext({ isDoubted, rewind, next, until, waits }: Follower): boolean {
+    if (isDoubted || rewind !== undefined) return true;
     const { latestIndexed, sealed } = this.#dependencies.status.range();
     const indexed = latestIndexed ?? -1;
     const isReached = next <= (until === 'indexed' ? indexed : Math.min(indexed, sealed ?? -1));
@@ -188,14 +199,31 @@ export class ChangeFeed {
   }
 
   async #serve(follower: Follower): Promise<void> {
-    // Otherwise the height above the hole would look like the next one.
-    if (follower.rewind === undefined && this.#isMissing(follower.next))
-      throw holeAt(follower.next, this.#dependencies.status.range());
-    const { heights, send } = await follower.read(follower);
+    if (follower.isDoubted) {
+      follower.isDoubted = false;
+      if (follower.last !== undefined) await this.#assertIndexed(follower.last);
+    } else {
+      // Otherwise the height above the hole would look like the next one.
+      if (follower.rewind === undefined && this.#isMissing(follower.next))
+        throw holeAt(follower.next, this.#dependencies.status.range());
+      const { blocks, send } = await follower.read(follower);
+      await this.#assertContinued(follower, blocks);
+      if (!follower.isDoubted) {
+        this.#send(follower, blocks, send);
+        return;
+      }
+    }
+    follower.state = 'waiting';
+    this.#enqueue(follower);
+  }
+
+  #send(follower: Follower, blocks: readonly BlockHead[], send: Sending['send']): void {
     // It may have left in the meantime.
     if (!this.#followers.has(follower)) return;
     follower.rewind = undefined;
-    follower.next += heights;
+    follower.next += blocks.length;
+    const newest = blocks.at(-1);
+    if (newest !== undefined) follower.last = { height: newest.height, id: newest.id };
     follower.state = 'sending';
     follower.sentAtMs = this.#clock.monotonic();
     let isTaken = false;
@@ -209,10 +237,25 @@ export class ChangeFeed {
     });
   }
 
-  async #heightEvent(height: number): Promise<FeedEvent> {
-    const stored = await this.#blocks.read(height);
-    const { sealed } = this.#dependencies.status.range();
-    return { kind: 'height', stored, isSealed: height <= (sealed ?? -1) };
+  /**
+   * The blocks of one chain, also where another process has rewound the store and this one has not heard of it yet. The
+   * root block of a spork need not link to the block below. Expected errors: ApiError (rewound), `StorageError`.
+   */
+  async #assertContinued({ last }: Follower, blocks: readonly BlockHead[]): Promise<void> {
+    let below = last;
+    for (const block of blocks) {
+      if (below?.height === block.height - 1 && below.id !== block.parentId) {
+        await this.#assertIndexed(below);
+        await this.#assertIndexed(block);
+      }
+      below = block;
+    }
+  }
+
+  /** Asks the store itself. Expected errors: ApiError (rewound), `StorageError`. */
+  async #assertIndexed({ height, id }: GivenBlock): Promise<void> {
+    const stored = await this.#dependencies.reader.blockByHeight(height);
+    if (stored?.block.id !== id) throw rewound(height);
   }
 
   #end(follower: Follower, reason?: unknown): void {

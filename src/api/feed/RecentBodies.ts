@@ -1,5 +1,6 @@
 import { RunningAverage } from '../../runtime/index.js';
 import type { IndexReader, WholeBlock } from '../../storage/index.js';
+import { RecentHeights } from './RecentHeights.js';
 
 /** Heights share one event up to this size; a larger block has its own event. */
 const EVENT_BYTES = 256 * 1024;
@@ -22,22 +23,15 @@ interface Kept {
 
 /** Reads blocks with their bodies, several at once, through a cache. */
 export class RecentBodies {
-  readonly #reader: Pick<IndexReader, 'wholeBlock'>;
-  /** By height, least recently read first. */
-  readonly #blocks = new Map<number, Kept>();
-  #keptBytes = 0;
-  /** Reads in progress, shared by all callers that want the same block. */
-  readonly #reading = new Map<number, Promise<Kept>>();
+  readonly #blocks: RecentHeights<Kept>;
   readonly #blockBytes = new RunningAverage(BLOCK_BYTES);
 
-  constructor(dependencies: { readonly reader: Pick<IndexReader, 'wholeBlock'> }) {
-    this.#reader = dependencies.reader;
-  }
-
-  /** Call it when heights above this one are no longer indexed. */
-  forgetAbove(latestIndexed: number): void {
-    for (const height of [...this.#blocks.keys()]) if (height > latestIndexed) this.#forget(height);
-    for (const height of [...this.#reading.keys()]) if (height > latestIndexed) this.#reading.delete(height);
+  constructor({ reader }: { readonly reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'> }) {
+    const read = async (height: number): Promise<Kept | undefined> => {
+      const block = await reader.wholeBlock(height);
+      return block && this.#measured(block);
+    };
+    this.#blocks = new RecentHeights({ max: RECENT_BYTES }, { reader, read, sizeOf: ({ bytes }) => bytes });
   }
 
   /** Reads ahead what the next `read` will ask for. */
@@ -48,7 +42,7 @@ export class RecentBodies {
 
   /**
    * Blocks of consecutive indexed heights, from the first of them on: as many as one event takes, at least one. Expected
-   * errors: `StorageError`.
+   * errors: `StorageError`; ApiError (rewound).
    */
   async read(from: number, to: number): Promise<readonly WholeBlock[]> {
     const read = await this.#some(from, to);
@@ -57,7 +51,7 @@ export class RecentBodies {
     const blocks = read
       .slice(0, fitting === -1 ? read.length : Math.max(1, fitting))
       .map(({ block }) => block);
-    for (const { block } of blocks) if (block.height <= to - TIP_HEIGHTS) this.#forget(block.height);
+    for (const { block } of blocks) if (block.height <= to - TIP_HEIGHTS) this.#blocks.forget(block.height);
     return blocks;
   }
 
@@ -65,45 +59,13 @@ export class RecentBodies {
   #some(from: number, to: number): Promise<readonly Kept[]> {
     const expected = Math.floor(EVENT_BYTES / (this.#blockBytes.value ?? EVENT_BYTES));
     const count = Math.min(to - from + 1, Math.max(1, Math.min(expected, EVENT_HEIGHTS)));
-    return Promise.all(Array.from({ length: count }, (_, index) => this.#block(from + index)));
+    return Promise.all(Array.from({ length: count }, (_, index) => this.#blocks.get(from + index)));
   }
 
-  async #block(height: number): Promise<Kept> {
-    const known = this.#blocks.get(height);
-    if (known !== undefined) return known;
-    const reading = this.#reading.get(height) ?? this.#read(height);
-    this.#reading.set(height, reading);
-    try {
-      const kept = await reading;
-      // Unless it was forgotten meanwhile.
-      if (this.#reading.get(height) === reading) this.#keep(height, kept);
-      return kept;
-    } finally {
-      if (this.#reading.get(height) === reading) this.#reading.delete(height);
-    }
-  }
-
-  async #read(height: number): Promise<Kept> {
-    const block = await this.#reader.wholeBlock(height);
-    if (block === undefined) throw new Error(`height ${height} is indexed but cannot be read`);
+  #measured(block: WholeBlock): Kept {
     const ofCollections = block.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
     const bytes = block.block.encoded.length + ofCollections;
     this.#blockBytes.observe(bytes);
     return { block, bytes };
-  }
-
-  #keep(height: number, kept: Kept): void {
-    this.#forget(height);
-    this.#blocks.set(height, kept);
-    this.#keptBytes += kept.bytes;
-    for (const oldest of this.#blocks.keys()) {
-      if (this.#keptBytes <= RECENT_BYTES) return;
-      this.#forget(oldest);
-    }
-  }
-
-  #forget(height: number): void {
-    this.#keptBytes -= this.#blocks.get(height)?.bytes ?? 0;
-    this.#blocks.delete(height);
   }
 }

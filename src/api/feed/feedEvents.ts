@@ -26,12 +26,20 @@ export interface RewindEvent {
 
 export type FeedEvent = HeightEvent | RewindEvent;
 
+/** A block as a follower has it. */
+export interface GivenBlock {
+  readonly height: number;
+  readonly id: Identifier;
+}
+
 /** The position of a follower. */
 export interface Cursor {
   /** The next height to send. */
   readonly next: number;
   /** Sent before the next height. */
   readonly rewind: RewindEvent | undefined;
+  /** The block below `next`, where the follower is known to have it. */
+  readonly last: GivenBlock | undefined;
 }
 
 /** The receiving end of a follower's stream. */

@@ -57,14 +57,15 @@ async function after(
   }
   if (blockId === undefined) return plain(next);
   const { block } = await view.block(height);
-  if (block.id === blockId) return plain(next);
+  if (block.id === blockId) return { ...plain(next), last: { height, id: blockId } };
   // The discarded blocks are gone: the follower compares the block below with its own, and continues from there.
   return rewound(height - 1, view);
 }
 
 async function rewound(height: number, view: IndexView): Promise<Cursor> {
   const blockId = await blockIdAt(height, view);
-  return { next: height + 1, rewind: { kind: 'rewind', height, blockId } };
+  const last = blockId && { height, id: blockId };
+  return { next: height + 1, rewind: { kind: 'rewind', height, blockId }, last };
 }
 
 /** The block below the first one of a range is known as its parent. */
@@ -75,5 +76,5 @@ async function blockIdAt(height: number, view: IndexView): Promise<Identifier | 
 }
 
 function plain(next: number): Cursor {
-  return { next, rewind: undefined };
+  return { next, rewind: undefined, last: undefined };
 }

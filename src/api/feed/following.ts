@@ -1,4 +1,5 @@
-import type { Cursor, FeedSink, FollowerKind, RewindEvent } from './feedEvents.js';
+import type { BlockHead } from '../../storage/index.js';
+import type { Cursor, FeedSink, FollowerKind, GivenBlock, RewindEvent } from './feedEvents.js';
 
 /** What a follower wants. */
 export interface Following {
@@ -18,7 +19,8 @@ export interface BodiesFollowing extends Pick<Following, 'from' | 'waits'> {
 
 /** What to send to a follower next. */
 export interface Sending {
-  readonly heights: number;
+  /** Its blocks, from `next` on. */
+  readonly blocks: readonly BlockHead[];
   readonly send: (taken: () => void) => void;
 }
 
@@ -32,7 +34,10 @@ export interface Follower extends Pick<Following, 'kind' | 'until'> {
   readonly end: FeedSink['end'];
   next: number;
   rewind: RewindEvent | undefined;
-  /** `queued`: its next event is there and waits to be read. */
+  last: GivenBlock | undefined;
+  /** The store was rewound: `last` is to be compared with what is indexed now. */
+  isDoubted: boolean;
+  /** `queued`: its next event, or the comparison, waits to be read. */
   state: 'waiting' | 'queued' | 'sending';
   sentAtMs: number;
 }

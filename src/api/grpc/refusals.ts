@@ -30,6 +30,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   rate_limited: status.RESOURCE_EXHAUSTED,
   busy: status.RESOURCE_EXHAUSTED,
   storage: status.DATA_LOSS,
+  rewound: status.ABORTED,
   overdue: status.DEADLINE_EXCEEDED,
   indexer_silent: status.UNAVAILABLE,
   stopping: status.UNAVAILABLE,

@@ -32,6 +32,10 @@ export const refusals = {
   busy: { status: 503, when: 'too many large responses wait for their callers' },
   bad_request: { status: 400, when: 'the path is not well-formed' },
   storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
+  rewound: {
+    status: 409,
+    when: 'what a stream sent is no longer indexed: somebody rewound the store; resume with the last event',
+  },
   overdue: { status: 408, when: 'the call did not end in time' },
   indexer_silent: { status: 503, when: 'only the indexing thread knows, and it does not answer now' },
   stopping: { status: 503, when: 'the daemon is stopping' },
@@ -86,6 +90,12 @@ export class ApiError extends Error {
     const latestIndexed = lastReadable(range);
     return { code, message, reason, firstIndexed, latestIndexed, head, coverage: this.coverage };
   }
+}
+
+/** `height`: of a block that a stream has sent, or is about to. */
+export function rewound(height: number): ApiError {
+  const message = `the index was rewound: it has another block at height ${height} than before, or none; begin again below it`;
+  return new ApiError(409, 'rewound', message);
 }
 
 export function invalidArgument(message: string): ApiError {

@@ -212,8 +212,10 @@ export class WsClient {
       // A client that takes nothing would not take a message either.
       this.cut();
     } else {
-      const message = `internal error: ${this.#dependencies.context.explain(reason).message}`;
-      this.#send({ subscription_id: id, action: 'subscribe', error: { code: 500, message } });
+      const { code, message } = this.#dependencies.context.explain(reason);
+      const error =
+        known === 'rewound' ? { code, message } : { code: 500, message: `internal error: ${message}` };
+      this.#send({ subscription_id: id, action: 'subscribe', error });
     }
   }
 

@@ -25,6 +25,7 @@ const NOTHING: IndexMoment = {
     latestIndexedHeight: 0,
     coverage: [],
     latestBlock: undefined,
+    rewinds: 0,
     accounts: undefined,
   },
   head: null,

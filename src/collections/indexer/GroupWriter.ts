@@ -182,8 +182,7 @@ export class GroupWriter {
     this.#commitStartedAtMs = startedMs;
     const committed = this.#store.commit(batch);
     this.#stage();
-    await committed;
-    this.#commitStartedAtMs = undefined;
+    await committed.finally(() => (this.#commitStartedAtMs = undefined));
     const durationMs = this.#clock.monotonic() - startedMs;
     if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);

@@ -38,7 +38,8 @@ export class LevelAccountIndex implements AccountIndex {
   /** The coverage with the ranges that the next write adds. */
   #entering: Coverage | undefined;
   #step: Promise<void> | undefined;
-  #isHeld = false;
+  /** How many hold it: a rewind and a range that enters may at once. */
+  #holds = 0;
 
   /** `isWanted`: a store without blocks gets the index with its first one. */
   constructor(
@@ -78,7 +79,7 @@ export class LevelAccountIndex implements AccountIndex {
 
   async extend(): Promise<void> {
     assert(this.#step === undefined, 'a step of the account index is already under way');
-    if (this.#isHeld || !this.isLive()) return;
+    if (this.#holds > 0 || !this.isLive()) return;
     this.#step = this.#extend();
     try {
       await this.#step;
@@ -103,17 +104,22 @@ export class LevelAccountIndex implements AccountIndex {
     };
   }
 
-  /** Starts no further step; resolves when the current one has ended, `undefined` when there is none. */
+  /** Starts no further step until it is released; resolves when the current one has ended, `undefined` when there is none. */
   hold(): Promise<void> | undefined {
-    this.#isHeld = true;
+    this.#holds += 1;
     return this.#step?.catch(() => undefined);
   }
 
-  /** Undoes `hold`: continues from the given coverage. */
+  /** Undoes one `hold`: continues from the given coverage. */
   release(coverage: Coverage | undefined): void {
+    this.#holds -= 1;
+    this.begin(coverage);
+  }
+
+  /** Goes on from the given coverage, of a store that has just begun, too. */
+  begin(coverage: Coverage | undefined): void {
     this.#coverage = coverage;
     this.#entering = undefined;
-    this.#isHeld = false;
   }
 
   async #extend(): Promise<void> {
@@ -122,17 +128,11 @@ export class LevelAccountIndex implements AccountIndex {
     const coverage = this.#coverage ?? [];
     const hole = nextHole(coverage, firstHeight);
     if (hole === undefined) return;
-    const batch = database.batch();
-    let next: Coverage;
-    try {
-      const put = (key: Buffer, value: Buffer): void => batch.put(key, value);
-      const from = await putStep(database, hole, { watermark: latestIndexedHeight, put });
-      next = extended(coverage, from);
-      batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
-    } catch (error) {
-      batch.discard();
-      throw error;
-    }
+    using batch = database.batch();
+    const put = (key: Buffer, value: Buffer): void => batch.put(key, value);
+    const from = await putStep(database, hole, { watermark: latestIndexedHeight, put });
+    const next = extended(coverage, from);
+    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
     await writeBeside(() => batch.write());
     this.#coverage = next;
   }

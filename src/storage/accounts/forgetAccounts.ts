@@ -28,19 +28,19 @@ export interface ForgottenAccounts {
  * errors: `StorageError`.
  */
 export async function forgetAccounts(database: Database, meta: StoreMeta): Promise<ForgottenAccounts> {
-  const first = database.batch();
+  using first = database.batch();
   first.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage([])));
   await first.write();
   let entries = 0;
   for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
-    const batch = database.batch();
+    using batch = database.batch();
     for (const key of keys) batch.del(key);
     await batch.write();
     entries += keys.length;
   }
   const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
   const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };
-  const last = database.batch();
+  using last = database.batch();
   last.del(COVERAGE_KEY);
   last.put(META_KEY, seal(META_KEY, encodeMeta(without)));
   await last.write();

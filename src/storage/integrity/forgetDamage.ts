@@ -55,7 +55,7 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     const lost = await lostHeights(database, found);
     const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
     const { latestIndexedHeight } = book.live;
-    const batch = database.batch();
+    using batch = database.batch();
     for (const keys of [[REWIND_KEY, PUBLISHED_KEY, PLANS_KEY], ...(await openKeys(database))]) {
       for (const key of keys) batch.del(key);
     }
@@ -89,7 +89,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
         const height = parseBlockKey(key);
         const entry = height === undefined ? undefined : await readEntry(database, height);
         if (height === undefined || entry === undefined || entry === 'damaged') continue;
-        const batch = database.batch();
+        using batch = database.batch();
         const put: Put = (pointer, value) => batch.put(pointer, value);
         putPointers(entry, put);
         if (contains(accounts, height)) putAccounts(height, entry.collections, put);

@@ -158,6 +158,10 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     return this.#live()?.latestBlock;
   }
 
+  rewinds(): number {
+    return this.#removals.rewinds;
+  }
+
   blocksAboveWatermark(): readonly BlockHead[] {
     return [...(this.#live()?.above.values() ?? [])].sort((left, right) => left.height - right.height);
   }
@@ -175,13 +179,13 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
     const book = settled({ ...{ live, hasAccounts }, published: [], plans: [], open: [] });
-    await this.#writer.alone(() => {
-      const batch = this.#database.batch();
+    await this.#writer.alone(async () => {
+      using batch = this.#database.batch();
       putChanges(undefined, book, batch);
       if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
-      return batch.write();
+      await batch.write();
     });
-    this.#accounts.release(coverage);
+    this.#accounts.begin(coverage);
     this.#keeper.replace(book);
   }
 

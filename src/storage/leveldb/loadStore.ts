@@ -73,7 +73,7 @@ async function switchAccounts(
   }
   const open = isOn ? book.open : book.open.map(withoutEntries);
   const after = settled({ ...book, open, hasAccounts: true });
-  const batch = database.batch();
+  using batch = database.batch();
   putChanges(book, after, batch);
   batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
   await batch.write();

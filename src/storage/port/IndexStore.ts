@@ -26,6 +26,8 @@ export interface IndexReader {
    */
   coverage(): readonly HeightRange[];
   latestIndexedHeight(): number;
+  /** How often readable blocks were removed, as far as is known here: what was read before need not be indexed any more. */
+  rewinds(): number;
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
   /** All collections of a block in guarantee order; `undefined` when the height is outside the range. */
@@ -47,6 +49,8 @@ export interface ShownIndex {
   /** Like `IndexReader.coverage`. */
   readonly coverage: readonly HeightRange[];
   readonly latestBlock: BlockHead | undefined;
+  /** Like `IndexReader.rewinds`. */
+  readonly rewinds: number;
   /** `undefined`: the account index is off. */
   readonly accounts: AccountCoverage | undefined;
 }

@@ -132,7 +132,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     try {
       const loaded = await database.persist(async () => {
         await prepareDatabase(database, { chainId, create });
-        return database.snapshot((session) => loadStore(session, forRewind));
+        return database.snapshot((session) => loadStore(session, { isTolerant: forRewind }));
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
       const facts = {
@@ -172,7 +172,11 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   latestBlock(): BlockHead | undefined {
-    return this.#known.line?.state.latestBlock;
+    return this.#known.latestBlock;
+  }
+
+  rewinds(): number {
+    return this.#known.rewinds;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
@@ -211,10 +215,13 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     const { isLeading } = this.#live;
     if (mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live)) return;
     await this.#inTurn(async () => {
-      const loaded = await this.#database.snapshot((session) => loadStore(session, true));
-      if (this.#live.isLeading) this.#known.join(loaded);
+      const options = { isTolerant: true, before: this.#known.latestBlock };
+      const loaded = await this.#database.snapshot((session) => loadStore(session, options));
+      const { isLeading: leadsNow } = this.#live;
+      if (leadsNow) this.#known.join(loaded);
       else this.#known.load(loaded);
-      this.#mark = mark;
+      // What another leader has written is not known before this process has stopped leading.
+      this.#mark = leadsNow ? { ...mark, live: '' } : mark;
     });
     this.#changes.tell();
   }

@@ -2,15 +2,16 @@ import type { KeyRange } from './schema.js';
 
 export type Entry = [key: Buffer, value: Buffer];
 
-/** Puts and deletions that take effect together, or not at all. Keys and values are copied at once. */
-export interface WriteBatch {
+/**
+ * Puts and deletions that take effect together, or not at all. Keys and values are copied at once. The database keeps a
+ * batch until it is written or disposed of: take it with `using`.
+ */
+export interface WriteBatch extends Disposable {
   put(key: Uint8Array, value: Uint8Array): void;
   del(key: Uint8Array): void;
   readonly length: number;
-  /** Resolves when everything is on disk. */
+  /** Once. Resolves when everything is on disk. */
   write(): Promise<void>;
-  /** Discards it; instead of `write`. */
-  discard(): void;
 }
 
 /** An ordered key-value database, as the store needs it. Expected errors of all asynchronous methods: `StorageError`. */
@@ -30,7 +31,6 @@ export interface Database {
    * Returns the space of deleted entries of a range to the disk. Takes as long as rewriting what is left of the range.
    */
   compact(range: KeyRange): Promise<void>;
-  /** A batch that must be written or discarded. */
   batch(): WriteBatch;
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import { StorageError } from '../../../src/storage/index.js';
 import { EventReader } from '../../support/eventReader.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import type { Clock } from '../../../src/runtime/index.js';
 
@@ -88,6 +88,24 @@ describe('/events', () => {
       data: { height, block_id: chain[height - FIRST]!.block.id },
     });
     expect(rest.map(({ id }) => id)).toEqual(idsOf(height + 1, 120 - height));
+  });
+
+  it('ends where what it sent was taken back, and tells how far when it is resumed', async () => {
+    const served = await serve();
+    const reader = await EventReader.open(`${served.url}/events?from=117`);
+    await reader.first(3);
+    const other = branchAbove(118, 3);
+    await served.rewind(118, other);
+    await reader.over();
+    expect(reader.events.map(({ id }) => id).slice(0, 3)).toEqual(idsOf(117, 3));
+    expect(reader.events.slice(3)).toMatchObject([
+      { event: 'end', data: { code: 409, reason: 'rewound', message: /height 119/ } },
+    ]);
+    const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': idAt(119) });
+    const [rewind, ...rest] = await again.first(4);
+    expect(rewind).toMatchObject({ id: idAt(118), event: 'rewind' });
+    expect(rest.map(({ id }) => id)).toEqual(other.map(({ block }) => `${block.height}-${block.id}`));
+    expect(served.feed.followers).toBe(1);
   });
 
   it('can tell to forget everything', async () => {

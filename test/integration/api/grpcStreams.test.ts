@@ -14,7 +14,7 @@ import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import type { Message } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
@@ -325,6 +325,34 @@ describe('SubscribeIndexedHeights', () => {
   it('is named by the health service', async () => {
     const client = await serve();
     expect(await client.health(INDEX_API)).toEqual({ status: 'SERVING' });
+  });
+});
+
+describe('a stream of what another process takes back', () => {
+  it.each([
+    ['SubscribeBlocksFromStartHeight', { start_block_height: 117, block_status: 'BLOCK_FINALIZED' }],
+    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: 117, block_status: 'BLOCK_FINALIZED' }],
+    ['SubscribeIndexedHeights', { start_height: 117 }],
+    ['SubscribeIndexedBlocks', { start_height: 117 }],
+  ] as const)('%s ends, and says so', async (method, request) => {
+    const client = await serve();
+    const api = method.startsWith('SubscribeIndexed') ? INDEX_API : undefined;
+    const reader = client.follow(method, request, api);
+    const ended = refusalOf(reader.ended());
+    const given = (): number =>
+      reader.messages.flatMap((message) => (message['blocks'] as Message[] | undefined) ?? [message]).length;
+    while (given() < 3) await client.call('Ping');
+    await store.rewind(118);
+    await store.commit({ blocks: branchAbove(118, 4), latestIndexedHeight: 122 });
+    feed.notify();
+    expect(await ended).toMatchObject({ code: 'ABORTED', metadata: { reason: 'rewound' } });
+    expect(feed.followers).toBe(0);
+    if (method !== 'SubscribeIndexedHeights') return;
+    const lastSeen = { last_seen: { height: 119, block_id: bytes(blockOf(119).id) } };
+    const again = client.follow(method, lastSeen, INDEX_API);
+    const [first, ...rest] = await again.first(5);
+    expect(first).toMatchObject({ rewind: { height: '118', block_id: bytes(blockOf(118).id) } });
+    expect(heightsOf(rest)).toEqual(upwards(119, 4));
   });
 });
 

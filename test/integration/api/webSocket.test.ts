@@ -5,7 +5,7 @@ import { eventually } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { branchAbove, smallChain, transactionWith } from '../../support/smallChain.js';
 import { streamTopics } from '../../support/streamedTopics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { WsClient } from '../../support/wsClient.js';
@@ -47,6 +47,23 @@ describe('the topic blocks', () => {
     const [block] = body as readonly object[];
     expect(blocks[4]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
     expect(blocks[0]!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
+  });
+
+  it('ends where what it gave was taken back, and the connection goes on', async () => {
+    const served = await ServedChain.start(there, heads);
+    const client = await WsClient.open(served.url);
+    client.subscribe('mine', 'blocks', { ...finalized, start_block_height: '118' });
+    await client.first(3);
+    await served.rewind(117, branchAbove(117, 3));
+    expect((await client.first(4))[3]).toEqual({
+      ...{ subscription_id: 'mine', action: 'subscribe' },
+      error: { code: 409, message: expect.stringContaining('the index was rewound') as string },
+    });
+    client.subscribe('mine', 'blocks', { ...finalized, start_block_height: '118' });
+    const [, ...blocks] = (await client.first(8)).slice(4);
+    expect(blocks.map(({ payload }) => (payload as { header: { id: string } }).header.id)).toEqual(
+      branchAbove(117, 3).map(({ block }) => block.id),
+    );
   });
 
   it('is resumed behind a block that was seen, by height or by id', async () => {

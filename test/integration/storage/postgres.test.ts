@@ -152,7 +152,7 @@ describe('the store on PostgreSQL', () => {
         await store.commit({ blocks: [at(10), at(11)], latestIndexedHeight: 11 });
         replica.show({
           ...{ meta: store.meta(), latestIndexedHeight: 11, coverage: store.coverage() },
-          ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage() },
+          ...{ latestBlock: store.latestBlock(), rewinds: 0, accounts: store.accounts.coverage() },
         });
         expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
         await faults.down();

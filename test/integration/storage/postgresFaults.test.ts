@@ -201,7 +201,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       const replica = await postgres.later(Promise.resolve(PostgresReplica.open({ url: faults.url })));
       replica.show({
         ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
-        ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage() },
+        ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage(), rewinds: 0 },
       });
       for (const code of [...KNOWN, ...anyCodes(40, 4)]) {
         faults.script = () => ({ code, message: 'refused' });

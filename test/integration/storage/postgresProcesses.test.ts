@@ -1,7 +1,9 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import type { BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { TcpFaults } from '../../support/tcpFaults.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
@@ -43,6 +45,35 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(await follower.blockByHeight(11)).toBeUndefined();
   });
 
+  it('is known to have been rewound, however little of that was seen', { timeout: 120_000 }, async () => {
+    const { leader, url } = await two();
+    await leader.commit({ blocks: chain.slice(1, 5), latestIndexedHeight: 14 });
+    const faults = await TcpFaults.before(url);
+    try {
+      const watching = await postgres.open(faults.url, { isFollower: true });
+      const unaware = await postgres.open(faults.url, { isFollower: true });
+      await until(() => watching.latestIndexedHeight() === 14 && unaware.latestIndexedHeight() === 14);
+      await faults.down();
+      await leader.rewind(12);
+      const other: BlockEntry[] = [];
+      for (let height = 13; height <= 17; height += 1)
+        other.push(makeBlock(height, (other.at(-1) ?? at(12)).block.id, [], 'other'));
+      await leader.commit({ blocks: other.slice(0, 4), latestIndexedHeight: 16 });
+      expect([leader, watching, unaware].map((store) => store.rewinds())).toEqual([1, 0, 0]);
+      await faults.up();
+      await unaware.shared.lead();
+      await until(() => watching.latestIndexedHeight() === 16);
+      expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
+      // Commits and new leaders take nothing back.
+      await unaware.commit({ blocks: other.slice(4), latestIndexedHeight: 17 });
+      await until(() => watching.latestIndexedHeight() === 17);
+      await watching.shared.lead();
+      expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
+    } finally {
+      await faults.close();
+    }
+  });
+
   it('is written by the one that leads last, which knows all that was written before', async () => {
     const { follower, leader, url } = await two();
     await leader.commit({ blocks: [at(11), at(13)], latestIndexedHeight: 11 });
@@ -61,6 +92,17 @@ describe('a store on PostgreSQL that several processes have', () => {
     await leader.shared.lead();
     await leader.commit({ blocks: [at(14)], latestIndexedHeight: 14 });
     await until(() => term.aborted);
+  });
+
+  it('is known to a leader that was replaced once it follows, whenever it last looked', async () => {
+    const { follower, leader } = await two();
+    await follower.shared.lead();
+    await follower.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    const plan = { ...{ id: 1, from: 5, to: 9, order: 'newest' as const }, isPaused: false };
+    await follower.ranges.change({ plans: [plan] });
+    await until(() => leader.ranges.plans().length === 1);
+    await leader.shared.follow();
+    await until(() => leader.latestIndexedHeight() === 11);
   });
 
   it('tells a leader that has nothing to write that it was replaced', async () => {

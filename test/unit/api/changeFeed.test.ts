@@ -4,8 +4,9 @@ import { ApiError, ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src
 import type { FeedEvent, IndexedRange, StartPoint } from '../../../src/api/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import type { BlockEntry } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
@@ -31,7 +32,8 @@ class Reader {
   send(event: FeedEvent, taken: () => void): void {
     expect(this.ended).toBeUndefined();
     expect(this.#taken, 'an event while the one before is not taken').toBeUndefined();
-    if (event.kind === 'height') expect(event.stored.block.height).toBeLessThanOrEqual(this.#world.latest);
+    if (event.kind === 'height')
+      expect(event.stored.block.height).toBeLessThanOrEqual(this.#world.range.latestIndexed!);
     this.events.push(event);
     if (this.#atOnce) taken();
     else this.#taken = taken;
@@ -95,10 +97,14 @@ class World {
 
   async commit(count: number): Promise<void> {
     const from = this.latest + 1 - FIRST;
-    const blocks = chain.slice(from, from + count);
-    const latestIndexedHeight = this.latest + blocks.length;
-    await this.store.commit({ blocks, latestIndexedHeight });
+    await this.store.commit(batchOf(this.latest, chain.slice(from, from + count)));
     this.feed.notify();
+  }
+
+  /** Another process rewinds the store and goes on with other blocks; the feed has not heard of it yet. */
+  async rewindUnheard(height: number, blocks: readonly BlockEntry[]): Promise<void> {
+    await this.store.rewind(height);
+    await this.store.commit(batchOf(this.latest, blocks));
   }
 
   seal(height: number): void {
@@ -125,6 +131,10 @@ class World {
   }
 }
 
+const batchOf = (latest: number, blocks: readonly BlockEntry[]) => ({
+  blocks,
+  latestIndexedHeight: latest + blocks.length,
+});
 const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
 const heights = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at);
 
@@ -191,23 +201,6 @@ describe('where heights are missing below the live range', () => {
   });
 });
 
-describe('where another process takes blocks back', () => {
-  it('reads what comes in their place, and not what it has kept of them', async () => {
-    const world = await World.with(10);
-    const before = await world.follow({ height: 107 });
-    await world.clock.settle();
-    expect(before.heights).toEqual([107, 108, 109]);
-    world.reads.splice(0);
-    await world.store.rewind(107);
-    world.feed.notify();
-    await world.commit(2);
-    const after = await world.follow({ height: 107 });
-    await world.clock.settle();
-    expect(after.heights).toEqual([107, 108, 109]);
-    expect(world.reads).toEqual([108, 109]);
-  });
-});
-
 describe('where a stream begins', () => {
   it('may be a height that is not indexed yet, up to the one behind the head', async () => {
     const world = await World.with(10);
@@ -253,8 +246,9 @@ describe('where a stream begins', () => {
 
     it('is the next height where that block is indexed', async () => {
       const world = await World.with(10);
-      expect(await world.feed.cursorAt(seen(104))).toEqual({ next: 105, rewind: undefined });
-      expect(await world.feed.cursorAt(seen(109))).toEqual({ next: 110, rewind: undefined });
+      const has = (height: number) => ({ height, id: idOf(`block ${height}`) });
+      expect(await world.feed.cursorAt(seen(104))).toEqual({ next: 105, rewind: undefined, last: has(104) });
+      expect(await world.feed.cursorAt(seen(109))).toEqual({ next: 110, rewind: undefined, last: has(109) });
       expect(await world.feed.cursorAt(seen(99))).toEqual({ next: 100, rewind: undefined });
       const { lastSeen } = seen(104);
       const heightAlone = { lastSeen: { ...lastSeen, blockId: undefined } };
@@ -264,23 +258,23 @@ describe('where a stream begins', () => {
     it('is the watermark, told as a rewind, for what lies above it', async () => {
       const world = await World.with(10);
       const rewind = { kind: 'rewind', height: 109, blockId: chain[9]!.block.id };
-      expect(await world.feed.cursorAt(seen(110))).toEqual({ next: 110, rewind });
-      expect(await world.feed.cursorAt(seen(5000))).toEqual({ next: 110, rewind });
+      const last = { height: 109, id: rewind.blockId };
+      expect(await world.feed.cursorAt(seen(110))).toEqual({ next: 110, rewind, last });
+      expect(await world.feed.cursorAt(seen(5000))).toEqual({ next: 110, rewind, last });
       const { lastSeen } = seen(110);
       expect(await world.feed.cursorAt({ lastSeen: { ...lastSeen, blockId: undefined } })).toEqual({
-        next: 110,
-        rewind,
+        ...{ next: 110, rewind, last },
       });
     });
 
     it('is one below, told as a rewind, where another block is indexed', async () => {
       const world = await World.with(10);
-      expect(await world.feed.cursorAt(seen(104, idOf('a lie')))).toEqual({
+      expect(await world.feed.cursorAt(seen(104, idOf('a lie')))).toMatchObject({
         next: 104,
         rewind: { kind: 'rewind', height: 103, blockId: chain[3]!.block.id },
       });
       // Below the first height, the parent of the first block is all that is known.
-      expect(await world.feed.cursorAt(seen(100, idOf('a lie')))).toEqual({
+      expect(await world.feed.cursorAt(seen(100, idOf('a lie')))).toMatchObject({
         next: 100,
         rewind: { kind: 'rewind', height: 99, blockId: chain[0]!.block.parentId },
       });
@@ -407,6 +401,244 @@ describe('a follower', () => {
     expect(unlucky.ended).toEqual(new Error('damaged'));
     expect(unlucky.heights).toEqual([]);
     expect(good.heights).toEqual([101, 102, 103, 104]);
+  });
+});
+
+describe('a rewind by another process', () => {
+  const idsOf = (reader: Reader): string[] =>
+    reader.events.flatMap((event) => (event.kind === 'height' ? [event.stored.block.id] : []));
+  const branchIds = (from: number, to: number) =>
+    heights(from, to).map((each) => idOf(`other block ${each}`));
+  const isRewound = { code: 409, reason: 'rewound' };
+
+  it('ends the stream of whoever has a block that is gone, at once, and of nobody else', async () => {
+    const world = await World.with(10);
+    const ahead = await world.follow({ height: 104 });
+    const resumed = await world.follow({ lastSeen: { height: 109, blockId: idOf('block 109') } });
+    const notBegun = await world.follow({ height: 110 });
+    const slow = await world.follow({ height: 103 }, { atOnce: false });
+    await world.clock.settle();
+    expect(ahead.heights).toEqual(heights(104, 109));
+    await world.rewindUnheard(105, []);
+    world.feed.notify();
+    await world.clock.settle();
+    expect([ahead.ended, resumed.ended]).toMatchObject([isRewound, isRewound]);
+    expect(ahead.ended).toMatchObject({ message: expect.stringContaining('height 109') as string });
+    await world.store.commit(batchOf(105, branchAbove(105, 6)));
+    world.feed.notify();
+    while (slow.take()) await world.clock.settle();
+    expect(idsOf(slow).slice(3)).toEqual(branchIds(106, 111));
+    expect(idsOf(notBegun)).toEqual(branchIds(110, 111));
+    expect([slow.ended, notBegun.ended]).toEqual([undefined, undefined]);
+    expect(ahead.heights).toEqual(heights(104, 109));
+    expect(world.feed.followers).toBe(2);
+  });
+
+  it('is noticed when the watermark is heard of above where it was', async () => {
+    const world = await World.with(10);
+    const reader = await world.follow({ height: 104 });
+    await world.clock.settle();
+    await world.rewindUnheard(105, branchAbove(105, 8));
+    world.feed.notify();
+    await world.clock.settle();
+    expect(reader.heights).toEqual(heights(104, 109));
+    expect(reader.ended).toMatchObject(isRewound);
+    const again = await world.follow({ height: 104 });
+    await world.clock.settle();
+    expect(idsOf(again).slice(2)).toEqual(branchIds(106, 113));
+  });
+
+  // What is read is newer than what is known of it.
+  it('is noticed by the next block before anybody tells of it', async () => {
+    const world = await World.with(10);
+    const reader = await world.follow({ height: 104 });
+    const last = await world.follow({ lastSeen: { height: 108, blockId: idOf('block 108') } });
+    await world.clock.settle();
+    world.store.rewinds = () => 0;
+    await world.rewindUnheard(107, branchAbove(107, 3));
+    world.feed.notify();
+    await world.clock.settle();
+    expect(reader.heights).toEqual(heights(104, 109));
+    expect([reader.ended, last.ended]).toMatchObject([isRewound, isRewound]);
+    // Who has the new block and is about to get an old one that is still cached is told too, instead of getting it.
+    const resumed = await world.follow({ lastSeen: { height: 108, blockId: idOf('other block 108') } });
+    await world.clock.settle();
+    expect([resumed.heights, resumed.ended]).toMatchObject([[], isRewound]);
+  });
+
+  it('that is under way leaves nothing to read, which is no bug', async () => {
+    const world = await World.with(10);
+    const range = { ...world.range };
+    Object.defineProperty(world, 'range', { get: () => range });
+    world.store.rewinds = () => 0;
+    await world.store.rewind(105);
+    const reader = await world.follow({ height: 107 });
+    await world.clock.settle();
+    expect(reader.ended).toMatchObject(isRewound);
+  });
+
+  it.each(['blocks', 'bodies'])('lets no read of %s that it overtakes into the cache', async (what) => {
+    const world = await World.with(10);
+    const { store } = world;
+    let goOn = (): void => undefined;
+    const held = new Promise<void>((resolve) => (goOn = resolve));
+    const { blockByHeight, wholeBlock } = store;
+    const after = async <T>(read: Promise<T>): Promise<T> => {
+      const value = await read;
+      await held;
+      return value;
+    };
+    store.blockByHeight = (height) => after(blockByHeight.call(store, height));
+    store.wholeBlock = (height) => after(wholeBlock.call(store, height));
+    const got: string[] = [];
+    const follow = (): void => {
+      const from = { next: 108, rewind: undefined, last: undefined };
+      const end = (): void => undefined;
+      const take = (ids: readonly string[], taken: () => void): void => {
+        got.push(...ids);
+        taken();
+      };
+      if (what === 'bodies') {
+        const send = (blocks: readonly { block: { id: string } }[], taken: () => void) =>
+          take(
+            blocks.map(({ block }) => block.id),
+            taken,
+          );
+        world.feed.followBodies({ from }, { send, end });
+        return;
+      }
+      const send = (event: FeedEvent, taken: () => void) =>
+        take(event.kind === 'height' ? [event.stored.block.id] : [], taken);
+      world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, { send, end });
+    };
+    follow();
+    await world.clock.settle();
+    store.blockByHeight = blockByHeight.bind(store);
+    store.wholeBlock = wholeBlock.bind(store);
+    await world.rewindUnheard(105, branchAbove(105, 4));
+    world.feed.notify();
+    goOn();
+    await world.clock.settle();
+    expect(got).toEqual(branchIds(108, 109));
+    got.length = 0;
+    follow();
+    await world.clock.settle();
+    expect(got).toEqual(branchIds(108, 109));
+  });
+
+  it('that follows another one ends the stream that was about to tell of the first', async () => {
+    const world = await World.with(10);
+    const reader = await world.follow({ lastSeen: { height: 120, blockId: undefined } }, { atOnce: false });
+    await world.rewindUnheard(105, branchAbove(105, 2));
+    world.feed.notify();
+    reader.take();
+    await world.clock.settle();
+    expect([reader.heights, reader.ended]).toMatchObject([[-109], isRewound]);
+  });
+
+  it('is not what a spork does, whose root block need not link to the block below', async () => {
+    const world = await World.with(10);
+    const reader = await world.follow({ height: 108 });
+    await world.store.commit(batchOf(109, branchAbove(108, 4).slice(1)));
+    world.feed.notify();
+    await world.clock.settle();
+    expect(reader.heights).toEqual(heights(108, 112));
+    expect(reader.ended).toBeUndefined();
+  });
+
+  it('never makes one stream of two chains, and leaves nobody with blocks that are gone', async () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('commit' as const), count: fc.integer({ min: 1, max: 4 }) }),
+      fc.record({ do: fc.constant('rewind' as const), by: fc.nat(8), more: fc.nat(12) }),
+      fc.record({ do: fc.constant('follow' as const), back: fc.nat(10), atOnce: fc.boolean() }),
+      fc.record({ do: fc.constantFrom('take' as const, 'resume' as const), who: fc.nat(9) }),
+      fc.record({
+        do: fc.constantFrom('hear' as const, 'turn' as const, 'settle' as const),
+        who: fc.constant(0),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 50 }), async (steps) => {
+        const world = await World.with(10);
+        const { store } = world;
+        // What is read is newer than what was heard of it.
+        const rewinds = store.rewinds.bind(store);
+        let heard = { rewinds: 0, range: world.range };
+        const range = Object.getOwnPropertyDescriptor(World.prototype, 'range')!.get!.bind(world);
+        store.rewinds = () => heard.rewinds;
+        Object.defineProperty(world, 'range', { get: () => heard.range });
+        const hear = (): void => {
+          heard = { rewinds: rewinds(), range: range() as IndexedRange };
+          world.feed.notify();
+        };
+        const all: Reader[] = [];
+        let top = await store.blockByHeight(109);
+        let branches = 0;
+        const grow = async (count: number): Promise<void> => {
+          branches += 1;
+          const name = `branch ${branches}`;
+          const from = store.latestIndexedHeight();
+          const idAt = (height: number) => (height === from ? top!.block.id : idOf(`${name} ${height}`));
+          await store.commit(
+            batchOf(
+              from,
+              smallChain(
+                from + 1,
+                Array.from({ length: count }, () => []),
+                undefined,
+                idAt,
+              ),
+            ),
+          );
+          top = await store.blockByHeight(store.latestIndexedHeight());
+        };
+        const resume = async (one: Reader): Promise<void> => {
+          const last = one.events.at(-1);
+          if (last?.kind !== 'height') return;
+          const { height, id } = last.stored.block;
+          // A block of heights that nobody has heard of is refused meanwhile.
+          const next = await world.follow({ lastSeen: { height, blockId: id } }).catch(() => undefined);
+          if (next === undefined) return;
+          one.leave();
+          all[all.indexOf(one)] = next;
+        };
+        for (const now of steps) {
+          if (now.do === 'commit') {
+            await grow(now.count);
+          } else if (now.do === 'rewind') {
+            await store.rewind(Math.max(FIRST, store.latestIndexedHeight() - now.by));
+            top = await store.blockByHeight(store.latestIndexedHeight());
+            if (now.more > 0) await grow(now.more);
+          } else if (now.do === 'follow') {
+            const from = Math.max(FIRST, heard.range.latestIndexed! - now.back);
+            all.push(await world.follow({ height: from }, { atOnce: now.atOnce }));
+          } else if (now.do === 'hear') hear();
+          else if (now.do === 'turn') await world.clock.turn();
+          else if (now.do === 'settle') await world.clock.settle();
+          else {
+            const one = all[now.who % Math.max(1, all.length)];
+            if (now.do === 'take') one?.take();
+            else if (one !== undefined) await resume(one);
+          }
+        }
+        hear();
+        for (let quiet = false; !quiet;) {
+          await world.clock.advance(10);
+          quiet = !all.map((reader) => reader.take()).includes(true);
+        }
+        for (const { ended, events } of all) {
+          const blocks = events.flatMap((event) => (event.kind === 'height' ? [event.stored.block] : []));
+          for (const [at, block] of blocks.entries())
+            if (at > 0) expect(block.parentId).toBe(blocks[at - 1]!.id);
+          if (ended === undefined) {
+            const last = blocks.at(-1);
+            if (last !== undefined) expect((await store.blockByHeight(last.height))?.block.id).toBe(last.id);
+          } else expect(ended).toMatchObject(isRewound);
+        }
+        await world.feed.close();
+      }),
+      { numRuns: 300 },
+    );
   });
 });
 

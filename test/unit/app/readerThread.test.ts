@@ -107,6 +107,7 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
         latestIndexedHeight: state.height,
         coverage: [],
         latestBlock: undefined,
+        rewinds: 0,
         accounts: undefined,
       },
       ...{ head: null, sealed: null },

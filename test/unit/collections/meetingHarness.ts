@@ -159,6 +159,10 @@ export class HandStore implements IndexStore {
   hasHeight(height: number): boolean {
     return this.written.has(height);
   }
+  rewinds(): number {
+    return 0;
+  }
+
   latestBlock(): BlockHead | undefined {
     return this.written.get(this.#latest)?.block;
   }

@@ -381,6 +381,35 @@ describe('the account index', () => {
     expect(await digestOf(on)).toBe(await builtAlong());
   });
 
+  it('stays held by a rewind when a range has entered meanwhile', async () => {
+    const database = new MemoryDatabase();
+    const off = await openOver(database, false);
+    await off.initialise(metaFrom(FIRST + 10));
+    await off.commit({ blocks: blocksUpTo(FIRST + 10, LAST - 50), latestIndexedHeight: LAST - 50 });
+    const store = await openOver(database, true);
+    await commitUpTo(store, LAST);
+    const run = await store.ranges.run({ from: FIRST, to: FIRST + 9 });
+    const held: (() => void)[] = [];
+    database.beforeWrite = () => new Promise((resolve) => held.push(resolve));
+    const entered = run.commit({ blocks: blocksUpTo(FIRST, FIRST + 9), latestIndexedHeight: FIRST + 9 });
+    await expect.poll(() => held.length).toBe(1);
+    const rewound = store.rewind(LAST - 20);
+    held[0]?.();
+    await entered;
+    await expect.poll(() => held.length).toBe(2);
+    // A step would begin with a batch.
+    const before = database.openBatches.size;
+    const step = store.accounts.extend();
+    expect(database.openBatches.size).toBe(before);
+    database.beforeWrite = () => Promise.resolve();
+    held[1]?.();
+    await Promise.all([rewound, step]);
+    await commitUpTo(store, LAST);
+    await build(store);
+    await expectTrue(store);
+    await store.close();
+  });
+
   it('is the same store whatever happens on the way', { timeout: 120_000 }, async () => {
     const height = fc.integer({ min: FIRST, max: LAST });
     const act = fc.oneof(

@@ -33,6 +33,7 @@ function shownOf(store: LevelIndexStore): ShownIndex {
     latestIndexedHeight: store.latestIndexedHeight(),
     coverage: store.coverage(),
     latestBlock: store.latestBlock(),
+    rewinds: store.rewinds(),
     accounts: store.accounts.coverage(),
   };
 }

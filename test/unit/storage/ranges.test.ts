@@ -461,6 +461,7 @@ describe('readers', () => {
         latestIndexedHeight: store.latestIndexedHeight(),
         coverage: store.coverage(),
         latestBlock: store.latestBlock(),
+        rewinds: store.rewinds(),
         accounts: store.accounts.coverage(),
       });
     show();

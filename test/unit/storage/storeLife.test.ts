@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import { LevelIndexStore, openLevelDatabase, StorageError } from '../../../src/storage/index.js';
+import { defaultTuning, LevelIndexStore, openLevelDatabase, StorageError } from '../../../src/storage/index.js';
 import type { Database } from '../../../src/storage/index.js';
+import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeBlock, makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import {
@@ -102,6 +103,80 @@ describe('a write that fails', () => {
     await closed;
     await expect(store.commit({ blocks: [], latestIndexedHeight: 1 })).rejects.toThrow('closed');
     expect((await open(path)).latestIndexedHeight()).toBe(1);
+  });
+});
+
+describe('batches', () => {
+  const openOverMemory = (database: MemoryDatabase, accounts: boolean): Promise<LevelIndexStore> =>
+    LevelIndexStore.over(
+      database,
+      { path: 'memory', chainId: TEST_CHAIN, accounts },
+      { logger: new RecordingLogger(), clock: systemClock },
+    );
+
+  // The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
+  it('are all given back, whatever fails before, in or after a write', async () => {
+    const database = new MemoryDatabase();
+    const store = await openOverMemory(database, false);
+    await store.initialise(metaFrom(11));
+    const blocks = makeChain(1, Array.from({ length: 20 }, (_, index) => [seededCollection(`c${index}`, 1)]));
+    const live = { blocks: blocks.slice(10, 15), latestIndexedHeight: 15 };
+    await store.commit(live);
+    // A change that is refused, beside one that is not.
+    const run = await store.ranges.run({ from: 5, to: 10 });
+    const wrong = makeChain(5, Array.from({ length: 6 }, () => []));
+    const refused = expect(run.commit({ blocks: wrong, latestIndexedHeight: 10 })).rejects.toThrow('parent');
+    store.stage(blocks[15]!);
+    await store.commit({ blocks: blocks.slice(15, 16), latestIndexedHeight: 16 });
+    await refused;
+    expect(database.openBatches.size).toBe(0);
+    // What was staged is not what is committed.
+    store.stage(blocks[17]!);
+    await store.commit({ blocks: blocks.slice(16, 17), latestIndexedHeight: 17 });
+    expect(database.openBatches.size).toBe(0);
+    await store.rewind(16);
+    expect(database.openBatches.size).toBe(0);
+    // A write that fails while another range, and the live one, wait for the next.
+    const failure = new StorageError('disk_full', 'full');
+    let fail: (() => void) | undefined;
+    database.beforeWrite = () => new Promise((_, reject) => (fail = () => reject(failure)));
+    const other = expect(store.ranges.run({ from: 1, to: 4 })).rejects.toBe(failure);
+    await expect.poll(() => fail).toBeDefined();
+    const waiting = [
+      run.commit({ blocks: blocks.slice(4, 7), latestIndexedHeight: 7 }),
+      store.commit({ blocks: blocks.slice(16, 18), latestIndexedHeight: 18 }),
+    ].map((commit) => expect(commit).rejects.toBe(failure));
+    fail?.();
+    await Promise.all([other, ...waiting]);
+    expect(database.openBatches.size).toBe(0);
+    await store.close();
+
+    database.beforeWrite = () => Promise.resolve();
+    const again = await openOverMemory(database, true);
+    again.stage(blocks[16]!);
+    await again.close();
+    await expect(again.commit({ blocks: blocks.slice(16, 17), latestIndexedHeight: 17 })).rejects.toThrow(
+      'closed',
+    );
+    expect(database.openBatches.size).toBe(0);
+  });
+
+  it('of LevelDB are lent once, and take nothing when they are over', async () => {
+    const database = await openLevelDatabase(await freshPath(), defaultTuning, { create: true });
+    const key = Buffer.from('key');
+    const batch = database.batch();
+    batch.put(key, key);
+    await batch.write();
+    batch[Symbol.dispose]();
+    batch[Symbol.dispose]();
+    const [first, second] = [database.batch(), database.batch()];
+    expect(() => batch.put(key, Buffer.from('late'))).toThrow('over');
+    first.put(Buffer.from('one'), key);
+    second[Symbol.dispose]();
+    await first.write();
+    expect(await database.get(Buffer.from('one'))).toEqual(key);
+    expect(await database.get(key)).toEqual(key);
+    await database.close();
   });
 });
 

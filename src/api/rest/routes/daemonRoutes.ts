@@ -62,7 +62,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       path: '/events',
       operation: 'followIndex',
       summary:
-        'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends.',
+        'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed.',
       parameters: [
         inQuery(
           'from',

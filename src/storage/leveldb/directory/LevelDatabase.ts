@@ -1,3 +1,4 @@
+import { ok as assert } from 'node:assert/strict';
 import type { Level } from 'level';
 import type { EndGate } from '../../../runtime/index.js';
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
@@ -138,19 +139,19 @@ export class LevelDatabase implements Database {
   batch(): WriteBatch {
     // A chained batch keeps its native memory until a full garbage collection, which may take minutes with a small
     // heap. With a new batch per write, memory would grow with everything written; so batches are reused.
-    const batch = this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
-    const reclaim = (): void => {
-      batch._clear();
-      this.#spares.push(batch);
+    let lent: ReusableBatch | undefined = this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
+    const own = (): ReusableBatch => {
+      assert(lent !== undefined, 'the batch is over');
+      return lent;
     };
     let length = 0;
     return {
       put: (key, value) => {
-        batch._put(key, value);
+        own()._put(key, value);
         length += 1;
       },
       del: (key) => {
-        batch._del(key);
+        own()._del(key);
         length += 1;
       },
       get length() {
@@ -160,12 +161,16 @@ export class LevelDatabase implements Database {
         // The next open deals with what a failed write leaves behind.
         this.#mayTidyUp = false;
         return this.#guard('write to the store', async () => {
-          await batch._write({ sync: true });
-          reclaim();
+          await own()._write({ sync: true });
           this.#mayTidyUp = true;
         });
       },
-      discard: reclaim,
+      [Symbol.dispose]: () => {
+        if (lent === undefined) return;
+        lent._clear();
+        this.#spares.push(lent);
+        lent = undefined;
+      },
     };
   }
 

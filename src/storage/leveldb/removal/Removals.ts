@@ -28,9 +28,15 @@ export interface RemovalsDependencies {
 /** Removes data from an open store: rewinds it, or drops its account index. Nothing else is written meanwhile. */
 export class Removals {
   readonly #deps: RemovalsDependencies;
+  #rewinds = 0;
 
   constructor(dependencies: RemovalsDependencies) {
     this.#deps = dependencies;
+  }
+
+  /** Like `IndexReader.rewinds`. */
+  get rewinds(): number {
+    return this.#rewinds;
   }
 
   /** Like `LevelIndexStore.rewind`. */
@@ -95,6 +101,7 @@ export class Removals {
     await finishRewind(database, intent, { logger, coverage });
     const book = await loadBook(database, after.live.meta, false);
     keeper.replace(book);
+    if (watermarkBefore > target) this.#rewinds += 1;
     accounts.release(await coverageOf(database, book.live.meta));
   }
 }

@@ -22,7 +22,7 @@ export async function finishInterrupted(database: Database, meta: StoreMeta, log
     const coverage = await coverageOf(database, meta);
     const write = (batch: WriteBatch): Promise<void> => batch.write();
     await removeBlocks(database, { from: keep + 1, to }, { coverage, write });
-    const batch = database.batch();
+    using batch = database.batch();
     const key = openKey(from);
     if (isDropped) batch.del(key);
     else batch.put(key, seal(key, encodeOpenRecord({ ...record, keep: undefined })));

@@ -40,7 +40,7 @@ export async function beginRewind(
   { before, after }: { readonly before: StoreBook; readonly after: StoreBook },
   intent: RewindIntent,
 ): Promise<void> {
-  const batch = database.batch();
+  using batch = database.batch();
   batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
   putChanges(before, after, batch);
   await batch.write();
@@ -59,7 +59,7 @@ export async function finishRewind(
   let intent = begun;
   const { target, watermarkBefore, covered = [{ from: target + 1, to: watermarkBefore }] } = begun;
   while (intent.remaining > target) {
-    const batch = database.batch();
+    using batch = database.batch();
     let { remaining, sweep } = intent;
     for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH && remaining > target; heights += 1) {
       if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
@@ -80,7 +80,7 @@ export async function finishRewind(
     logger.warn({ target }, 'damaged records above the target: looking through all pointers');
     await sweepOutside(database, (height) => height <= target);
   }
-  const batch = database.batch();
+  using batch = database.batch();
   batch.del(REWIND_KEY);
   if (coverage !== undefined) {
     batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, target))));
@@ -102,22 +102,16 @@ export async function removeBlocks(
 ): Promise<void> {
   let remaining = to;
   for (;;) {
-    const batch = database.batch();
+    using batch = database.batch();
     for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH; heights += 1) {
       if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
       const stored = await highestStored(database, from, remaining);
       if (stored === undefined) break;
       const found = await removeHeight(batch, stored, { database, coverage });
-      if (found !== 'whole') {
-        batch.discard();
-        throw corruptRecord('block', stored, 'not all of it is there');
-      }
+      if (found !== 'whole') throw corruptRecord('block', stored, 'not all of it is there');
       remaining = stored - 1;
     }
-    if (batch.length === 0) {
-      batch.discard();
-      return;
-    }
+    if (batch.length === 0) return;
     await write(batch);
   }
 }
@@ -169,13 +163,12 @@ export async function sweepOutside(
 ): Promise<void> {
   for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {
-      const batch = database.batch();
+      using batch = database.batch();
       for (const key of keys) {
         const height = heightOf(key);
         if (height === undefined || !keeps(height, prefix)) batch.del(key);
       }
       if (batch.length > 0) await batch.write();
-      else batch.discard();
     }
   }
 }

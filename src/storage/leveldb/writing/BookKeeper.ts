@@ -78,7 +78,10 @@ export class BookKeeper {
         if (this.#live === live) await this.#write();
       });
     } finally {
-      this.#live = undefined;
+      if (this.#live === live) {
+        this.#live = undefined;
+        prepared.then((batch) => batch[Symbol.dispose]()).catch(() => undefined);
+      }
     }
   }
 
@@ -108,14 +111,15 @@ export class BookKeeper {
     } catch (error) {
       live?.waiting.reject(error);
       for (const member of group.members) member.reject(error);
+    } finally {
+      group[Symbol.dispose]();
     }
   }
 
   async #writeGroup(group: ChangeGroup): Promise<void> {
     const before = this.initialised();
     const { after, accepted, batch, changes } = await group.apply(before);
-    if (after === before) batch.discard();
-    else {
+    if (after !== before) {
       putChanges(before, after, batch);
       for (const { putAlso } of changes) putAlso?.((key, value) => batch.put(key, value));
       await this.#deps.writer.write(() => batch.write());
@@ -129,7 +133,7 @@ export class BookKeeper {
   #abandon(error: unknown): void {
     const group = this.#next;
     this.#next = new ChangeGroup(this.#deps);
-    void group.close();
+    void group.close().then(() => group[Symbol.dispose]());
     for (const member of group.members) member.reject(error);
   }
 }

@@ -66,12 +66,17 @@ export interface ChangeGroupDependencies {
   readonly writer: LevelIndexWriter;
 }
 
-/** Changes that become one write. The entries of their blocks are prepared while the previous write is under way. */
-export class ChangeGroup {
+/**
+ * Changes that become one write. The entries of their blocks are prepared while the previous write is under way. Dispose of
+ * it once it is written, or will not be.
+ */
+export class ChangeGroup implements Disposable {
   readonly #deps: ChangeGroupDependencies;
   /** Changes whose blocks are all in the batch, in order of arrival. */
   #members: WaitingChange[] = [];
   #batch: WriteBatch | undefined;
+  /** All that the group ever had. */
+  readonly #batches = new Set<WriteBatch>();
   #bytes = 0;
   #filling: Promise<void> = Promise.resolve();
   /** The batch contains a part of a change that failed to join. */
@@ -106,19 +111,18 @@ export class ChangeGroup {
     await this.#filling;
   }
 
-  /** Adds the live range, which has a batch of its own: the smaller of the two batches is copied into the other. */
+  /** Adds the live range, whose batch it takes over: the smaller of the two batches is copied into the other. */
   async addLive(live: WaitingChange, prepared: WriteBatch): Promise<void> {
     const { writer } = this.#deps;
     const batch = this.#batch;
     const others = this.#members;
     this.#members = [live, ...others];
+    this.#batches.add(prepared);
     if (batch === undefined || this.#bytes <= live.bytes) {
       this.#batch = prepared;
-      batch?.discard();
       for (const { blocks } of others) await writer.fill(prepared, blocks);
       this.#isSpoilt = false;
     } else {
-      prepared.discard();
       await writer.fill(batch, live.blocks);
     }
     this.#bytes += live.bytes;
@@ -147,11 +151,13 @@ export class ChangeGroup {
     return { after, accepted, changes, batch: await this.#batchOf(accepted) };
   }
 
+  [Symbol.dispose](): void {
+    for (const batch of this.#batches) batch[Symbol.dispose]();
+  }
+
   async #add(member: WaitingChange): Promise<void> {
-    const { database, writer } = this.#deps;
-    this.#batch ??= database.batch();
     try {
-      await writer.fill(this.#batch, member.blocks);
+      await this.#deps.writer.fill(this.#batch ?? this.#begin(), member.blocks);
     } catch (error) {
       this.#isSpoilt = true;
       throw error;
@@ -161,12 +167,16 @@ export class ChangeGroup {
   }
 
   async #batchOf(accepted: readonly WaitingChange[]): Promise<WriteBatch> {
-    const { database, writer } = this.#deps;
     const isAll = accepted.length === this.#members.length && !this.#isSpoilt;
     if (this.#batch !== undefined && isAll) return this.#batch;
-    this.#batch?.discard();
-    const batch = database.batch();
-    for (const { blocks } of accepted) await writer.fill(batch, blocks);
+    const batch = this.#begin();
+    for (const { blocks } of accepted) await this.#deps.writer.fill(batch, blocks);
     return batch;
+  }
+
+  #begin(): WriteBatch {
+    this.#batch = this.#deps.database.batch();
+    this.#batches.add(this.#batch);
+    return this.#batch;
   }
 }

@@ -64,7 +64,7 @@ export class LevelIndexWriter {
   }
 
   discardStaged(): void {
-    this.#staged?.write.discard();
+    this.#staged?.write[Symbol.dispose]();
     this.#staged = undefined;
   }
 
@@ -73,8 +73,13 @@ export class LevelIndexWriter {
     const staged = this.#takeStaged(blocks);
     const write = staged?.write ?? this.#database.batch();
     const left = staged === undefined ? blocks : blocks.filter((entry) => !staged.entries.has(entry));
-    await this.fill(write, left);
-    return write;
+    try {
+      await this.fill(write, left);
+      return write;
+    } catch (error) {
+      write[Symbol.dispose]();
+      throw error;
+    }
   }
 
   /** Puts the entries of these blocks into a batch, and yields to the event loop now and then. */
@@ -148,6 +153,7 @@ export class LevelIndexWriter {
   /** Refuses further writes and waits for the current one. */
   async end(): Promise<void> {
     this.#closed = true;
+    this.discardStaged();
     // Its caller gets the error; here it only has to finish.
     await this.#turn?.catch(() => undefined);
   }

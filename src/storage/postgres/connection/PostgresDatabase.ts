@@ -1,5 +1,5 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, OperatorError, sleep } from '../../../runtime/index.js';
+import { AbortError, childOf, OperatorError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
@@ -156,8 +156,8 @@ export class PostgresDatabase implements Session {
     signal: AbortSignal = this.#closing.signal,
   ): Promise<T | undefined> {
     const caller = Symbol('watch');
-    const over = AbortSignal.any([signal, this.#closing.signal]);
-    const isOver = (): boolean => over.aborted;
+    const over = childOf(signal, this.#closing.signal);
+    const isOver = (): boolean => over.signal.aborted;
     try {
       for (;;) {
         if (isOver()) return undefined;
@@ -170,9 +170,10 @@ export class PostgresDatabase implements Session {
           const isNamed = error instanceof DatabaseFault || error.kind === 'corrupt';
           if (isNamed && !isOver()) this.#notice(error, caller);
         }
-        await sleep(this.#clock, everyMs, over).catch(() => undefined);
+        await sleep(this.#clock, everyMs, over.signal).catch(() => undefined);
       }
     } finally {
+      over.abort();
       this.#waiting.delete(caller);
     }
   }

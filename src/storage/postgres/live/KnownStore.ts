@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { AccountCoverage } from '../../port/AccountIndex.js';
-import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
+import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { bothSporks } from '../../records/book/changeBook.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Loaded } from '../reading/loadStore.js';
@@ -22,6 +22,7 @@ export class KnownStore {
   #firstHeight = 0;
   #sporks: readonly SporkRecord[] = [];
   #isDamaged = false;
+  #rewinds = 0;
   #line: BlockLine | undefined;
 
   constructor({ chainId }: { readonly chainId: string }, dependencies: KnownStoreDependencies) {
@@ -47,6 +48,16 @@ export class KnownStore {
   /** The block at the watermark is unreadable. */
   get isDamaged(): boolean {
     return this.#isDamaged;
+  }
+
+  /** The block at the watermark. */
+  get latestBlock(): BlockHead | undefined {
+    return this.#line?.state.latestBlock;
+  }
+
+  /** Like `IndexReader.rewinds`. */
+  get rewinds(): number {
+    return this.#rewinds;
   }
 
   coverage(): readonly HeightRange[] {
@@ -81,9 +92,10 @@ export class KnownStore {
   }
 
   /** Takes over everything that was read from the database. */
-  load({ createdBy, coverage, sporks, open, plans, latestBlock, above, isDamaged }: Loaded): void {
+  load({ createdBy, coverage, sporks, open, plans, latestBlock, above, isDamaged, isRewound }: Loaded): void {
     this.#createdBy = createdBy;
     this.#isDamaged = isDamaged;
+    if (isRewound) this.#rewinds += 1;
     const live = coverage.at(-1);
     this.#published = coverage.slice(0, -1);
     this.#sporks = sporks;

@@ -62,7 +62,7 @@ export class LiveRange {
     );
     const replaced = new AbortController();
     await inTurn(async () => {
-      known.load(await readStore(database, { isTolerant: forRewind }));
+      known.load(await readStore(database, { isTolerant: forRewind, before: known.latestBlock }));
       known.renew();
       this.#leading = { fence, replaced };
     });
@@ -103,7 +103,7 @@ export class LiveRange {
       }),
     );
     const nothing = { open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false };
-    known.load({ ...nothing, createdBy, coverage: [live], sporks });
+    known.load({ ...nothing, isRewound: false, createdBy, coverage: [live], sporks });
   }
 
   async commit(batch: CommitBatch): Promise<void> {
@@ -135,7 +135,7 @@ export class LiveRange {
     line.discardStaged();
     await inTurn(async () => {
       await this.#write((fence) => line.alone(() => fence.write((session) => forgetAbove(session, height))));
-      known.load(await readStore(database, { isTolerant: false }));
+      known.load(await readStore(database, { isTolerant: false, before: known.latestBlock }));
     });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
   }

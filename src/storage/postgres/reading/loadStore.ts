@@ -1,6 +1,7 @@
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { headOf } from '../../records/blocks/readBlocks.js';
+import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
@@ -20,14 +21,24 @@ export interface Loaded {
   readonly above: ReadonlyMap<number, BlockHead>;
   /** The block at the watermark is unreadable; tolerated only in order to rewind it away. */
   readonly isDamaged: boolean;
+  /** A block that was indexed before no longer is. */
+  readonly isRewound: boolean;
 }
 
-/** Call it in a snapshot. `isTolerant`: leaves a damaged block at the watermark to the rewind that follows. */
-export async function loadStore(session: Session, isTolerant: boolean): Promise<Loaded> {
+export interface LoadOptions {
+  /** Leaves a damaged block at the watermark to the rewind that follows. */
+  readonly isTolerant: boolean;
+  /** The block at the watermark as last known. */
+  readonly before?: BlockHead | undefined;
+}
+
+/** Call it in a snapshot. */
+export async function loadStore(session: Session, { isTolerant, before }: LoadOptions): Promise<Loaded> {
   const coverage = await readCoverage(session);
   const common = {
     coverage,
     isDamaged: false,
+    isRewound: before !== undefined && !(await isIndexed(session, before, coverage)),
     createdBy: await readCreator(session),
     sporks: await readSporks(session),
     open: await readOpenRanges(session),
@@ -47,11 +58,17 @@ export async function loadStore(session: Session, isTolerant: boolean): Promise<
 }
 
 /** `loadStore` in a snapshot; waits while the database is unreachable. Expected errors: `StorageError`. */
-export function readStore(
-  database: PostgresDatabase,
-  { isTolerant }: { readonly isTolerant: boolean },
-): Promise<Loaded> {
-  return database.persist(() => database.snapshot((session) => loadStore(session, isTolerant)));
+export function readStore(database: PostgresDatabase, options: LoadOptions): Promise<Loaded> {
+  return database.persist(() => database.snapshot((session) => loadStore(session, options)));
+}
+
+async function isIndexed(
+  session: Session,
+  { height, id }: BlockHead,
+  coverage: readonly HeightRange[],
+): Promise<boolean> {
+  const [head] = contains(coverage, height) ? await readHeads(session, height, height) : [];
+  return head?.id === id;
 }
 
 async function readCreator(session: Session): Promise<string> {

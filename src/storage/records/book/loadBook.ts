@@ -43,7 +43,7 @@ export async function loadBook(database: Database, meta: StoreMeta, forRewind: b
   const book = { live, published, plans: await readPlans(database), open, hasAccounts };
   const after = settled(book);
   if (after !== book) {
-    const batch = database.batch();
+    using batch = database.batch();
     putChanges(book, after, batch);
     await batch.write();
   }

@@ -2,7 +2,7 @@ import type { Identifier } from '../../../flow/index.js';
 import type { IndexReader } from '../../port/IndexStore.js';
 
 /** The part of the port that leads to stored bytes. */
-export type StoredReads = Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'>;
+export type StoredReads = Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight' | 'rewinds'>;
 
 /** A store, or a replica of one, that leaves reading to a part of its own. */
 export abstract class DelegatingReader implements StoredReads {

@@ -1,5 +1,4 @@
 import type { Identifier } from '../../../flow/index.js';
-import type { IndexReader } from '../../port/IndexStore.js';
 import type {
   CollectionPlace,
   StoredBlock,
@@ -18,6 +17,7 @@ import { contains } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { Prefix } from '../schema.js';
 import type { PointerPrefix } from '../schema.js';
+import type { StoredReads } from './DelegatingReader.js';
 
 /** The places of an id at covered heights, the lowest first, `limit` at most. Expected errors: `StorageError`. */
 export type PointersOf = (
@@ -44,7 +44,7 @@ export interface RecordReaderDependencies {
  * The read side of the port, over any store. It needs no lock and no snapshot: a covered height never changes, and the
  * coverage is checked for each pointer and block.
  */
-export class RecordReader implements Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight'> {
+export class RecordReader implements StoredReads {
   readonly #values: Values;
   readonly #pointers: PointersOf;
   readonly #coverage: () => HeightRanges;

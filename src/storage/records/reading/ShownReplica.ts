@@ -8,6 +8,7 @@ const NOTHING: ShownIndex = {
   latestIndexedHeight: 0,
   coverage: [],
   latestBlock: undefined,
+  rewinds: 0,
   accounts: undefined,
 };
 
@@ -41,6 +42,10 @@ export abstract class ShownReplica extends DelegatingReader implements IndexRead
 
   latestBlock(): BlockHead | undefined {
     return this.#shown.latestBlock;
+  }
+
+  rewinds(): number {
+    return this.#shown.rewinds;
   }
 
   abstract close(): Promise<void>;
