@@ -8,6 +8,7 @@ import {
   AbortError,
   exitCodeOf,
   isAbort,
+  isReaderGone,
   messageOf,
   OperatorError,
   openSink,
@@ -55,8 +56,14 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   });
 }
 
-const stdout = new Output({ name: 'standard output' }, { sink: openSink(1), onRefused });
-const stderr = new Output({ name: 'standard error' }, { sink: openSink(2) });
+const stdout = new Output(
+  { name: 'standard output', columns: () => screen.columns },
+  { sink: openSink(1), onRefused },
+);
+const stderr = new Output(
+  { name: 'standard error', columns: () => errScreen.columns },
+  { sink: openSink(2) },
+);
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
@@ -75,15 +82,6 @@ process.on('uncaughtException', dieOfBug);
 process.on('unhandledRejection', dieOfBug);
 
 const isLive = process.env['TERM'] !== 'dumb';
-const errTerminal = {
-  write: (text: string) => stderr.write(text),
-  get columns() {
-    return errScreen.columns;
-  },
-  get isBehind() {
-    return stderr.isBehind;
-  },
-};
 const terminal: Terminal = {
   out: (text) => stdout.write(text),
   err: (text) => stderr.write(text),
@@ -94,7 +92,7 @@ const terminal: Terminal = {
   isLive: screen.isTTY && isLive,
   columns: () => screen.columns,
   rows: () => screen.rows,
-  errTerminal: errScreen.isTTY && isLive ? errTerminal : undefined,
+  errTerminal: errScreen.isTTY && isLive ? stderr : undefined,
   onKey,
   onBug: (listener) => void bugListeners.push(listener),
   onReload: (listener) => void reloadListeners.push(listener),
@@ -124,10 +122,6 @@ async function write(bytes: Uint8Array): Promise<boolean> {
     if (isReaderGone(error)) return false;
     throw outputError(error, `to ${stdout.name}`);
   }
-}
-
-function isReaderGone(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EPIPE';
 }
 
 /** A reader that went away (`… | head`) is no fault of ours, nor is a full disk. */

@@ -12,7 +12,7 @@ export interface Terminal {
    */
   write(bytes: Uint8Array): Promise<boolean>;
   /** Standard output and standard error, for a process that must not wait for their readers. */
-  readonly outputs: readonly Output[];
+  readonly outputs: readonly [Output, Output];
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** True when standard output is a terminal. */
   readonly isTerminal: boolean;

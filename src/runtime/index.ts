@@ -29,4 +29,4 @@ export { MAX_WAITING_BYTES, Output } from './output/Output.js';
 export type { Loss, OutputTrouble } from './output/Output.js';
 export { openSink } from './output/openSink.js';
 export type { Sink } from './output/openSink.js';
-export { outputError } from './output/outputError.js';
+export { isReaderGone, outputError } from './output/outputError.js';

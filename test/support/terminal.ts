@@ -1,7 +1,7 @@
 import { runCommandLine } from '../../src/cli/index.js';
 import type { Terminal } from '../../src/cli/index.js';
-import { OperatorError } from '../../src/runtime/index.js';
-import type { ExitReason } from '../../src/runtime/index.js';
+import { OperatorError, Output } from '../../src/runtime/index.js';
+import type { ExitReason, Sink } from '../../src/runtime/index.js';
 
 /** What a command printed, and how it ended. */
 export interface Ran {
@@ -10,6 +10,15 @@ export interface Ran {
   readonly err: string;
   /** Of the refusal, if it was one. */
   readonly message: string;
+}
+
+function remembering(keep: (text: string) => void): Output {
+  const write: Sink['write'] = (buffers, done) => {
+    const bytes = Buffer.concat(buffers);
+    keep(bytes.toString('utf8'));
+    done(null, bytes.length);
+  };
+  return new Output({ name: 'memory' }, { sink: { write, chunkBytes: Infinity } });
 }
 
 /** A process that only remembers what is printed; no terminal, unless the test says so. */
@@ -22,7 +31,7 @@ export function recordingTerminal(change: Partial<Terminal> = {}) {
       printed.out += Buffer.from(bytes).toString('utf8');
       return Promise.resolve(true);
     },
-    outputs: [],
+    outputs: [remembering((text) => (printed.out += text)), remembering((text) => (printed.err += text))],
     environment: {},
     isTerminal: false,
     isLive: change.isTerminal ?? false,

@@ -18,6 +18,10 @@ export class LinkedLogger implements Logger {
   readonly #post: (message: FromReader) => void;
   #underWay = 0;
   #dropped = 0;
+  readonly debug = this.#as('debug');
+  readonly info = this.#as('info');
+  readonly warn = this.#as('warn');
+  readonly error = this.#as('error');
 
   constructor(
     options: { readonly level: LogLevel },
@@ -31,22 +35,6 @@ export class LinkedLogger implements Logger {
     this.#least = rankOf(level);
   }
 
-  debug(fields: object, message: string): void {
-    this.#send('debug', fields, message);
-  }
-
-  info(fields: object, message: string): void {
-    this.#send('info', fields, message);
-  }
-
-  warn(fields: object, message: string): void {
-    this.#send('warn', fields, message);
-  }
-
-  error(fields: object, message: string): void {
-    this.#send('error', fields, message);
-  }
-
   /** The other thread answered: it has taken everything sent before. */
   taken(): void {
     this.#underWay = 0;
@@ -56,13 +44,15 @@ export class LinkedLogger implements Logger {
     this.#post({ kind: 'logLost', records });
   }
 
-  #send(level: Level, fields: object, message: string): void {
-    if (levels.indexOf(level) < this.#least) return;
-    if (this.#underWay >= MAX_RECORDS_UNDER_WAY) {
-      this.#dropped += 1;
-      return;
-    }
-    this.#underWay += 1;
-    this.#post({ kind: 'log', level, fields: errorFields(fields), message });
+  #as(level: Level) {
+    return (fields: object, message: string): void => {
+      if (levels.indexOf(level) < this.#least) return;
+      if (this.#underWay >= MAX_RECORDS_UNDER_WAY) {
+        this.#dropped += 1;
+        return;
+      }
+      this.#underWay += 1;
+      this.#post({ kind: 'log', level, fields: errorFields(fields), message });
+    };
   }
 }

@@ -10,16 +10,7 @@ export function start(invocation: Invocation, terminal: Terminal): Promise<ExitR
   const { config } = loaded;
   const { outputs } = terminal;
   return runDaemon(config, {
-    outputs,
-    stdout: {
-      write: (text) => terminal.out(text),
-      get columns() {
-        return terminal.columns();
-      },
-      get isBehind() {
-        return outputs[0]?.isBehind;
-      },
-    },
+    ...{ outputs, stdout: outputs[0] },
     isLive: terminal.isLive && config.log.format === 'pretty',
     signal: terminal.signal,
     onBug: (listener) => terminal.onBug(listener),

@@ -53,6 +53,7 @@ interface Waiting {
 export class Output {
   /** For people. */
   readonly name: string;
+  readonly #columns: () => number | undefined;
   readonly #clock: Clock;
   readonly #sink: Sink;
   readonly #onRefused: (error: NodeJS.ErrnoException) => void;
@@ -74,7 +75,7 @@ export class Output {
 
   /** `onRefused`: an error that is not EAGAIN, of `write`, before `neverWait`. */
   constructor(
-    options: { readonly name: string },
+    options: { readonly name: string; readonly columns?: () => number | undefined },
     dependencies: {
       readonly sink: Sink;
       readonly clock?: Clock;
@@ -82,6 +83,7 @@ export class Output {
     },
   ) {
     this.name = options.name;
+    this.#columns = options.columns ?? (() => undefined);
     this.#sink = dependencies.sink;
     this.#clock = dependencies.clock ?? systemClock;
     this.#onRefused = dependencies.onRefused ?? (() => undefined);
@@ -90,6 +92,11 @@ export class Output {
   /** From now on at most MAX_WAITING_BYTES wait, and lines are lost rather than waited for. */
   neverWait(listener: LossListener = {}): void {
     this.#listener = listener;
+  }
+
+  /** Width of a terminal. */
+  get columns(): number | undefined {
+    return this.#columns();
   }
 
   /** `neverWait` was called. */

@@ -22,6 +22,11 @@ export function outputFault(error: NodeJS.ErrnoException): string {
   return faults[error.code ?? ''] ?? `${error.message}. Look at the disk and the path`;
 }
 
+/** True for the error of a pipe that nobody will read any more. */
+export function isReaderGone(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE';
+}
+
 /**
  * Says what the operator can do about output that cannot be written. Errors that do not come from the system are
  * returned as they are.

@@ -3,7 +3,6 @@ import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import type { Transform } from 'node:stream';
 import { named, outputError } from '../../../runtime/index.js';
-import { writeAll } from '../../output/output.js';
 import { unfinishedName } from '../source/replaceFile.js';
 
 /** A file that gets its name once it is complete and on disk. Expected errors of every method: OperatorError `storage`. */
@@ -83,7 +82,7 @@ export class PartFile {
   async #put(bytes: Uint8Array): Promise<void> {
     this.#sha256.update(bytes);
     this.#bytes += bytes.length;
-    await writeAll(this.#handle.fd, bytes, named(this.#path));
+    await explained(this.#path, () => this.#handle.appendFile(bytes));
   }
 
   async #close(): Promise<void> {

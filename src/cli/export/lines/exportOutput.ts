@@ -1,8 +1,7 @@
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { named, OperatorError, outputError } from '../../../runtime/index.js';
+import { isReaderGone, named, OperatorError, outputError } from '../../../runtime/index.js';
 import type { Terminal } from '../../command.js';
-import { writeAll } from '../../output/output.js';
 import { lockFile } from '../source/exportLock.js';
 import type { ExportProgress } from '../source/exportProgress.js';
 import { NotAnExportError } from '../source/NotAnExportError.js';
@@ -78,7 +77,15 @@ export async function fileOutput(
         if (about.isFile()) await explained(handle.truncate(tally.whole.bytes));
         tally.cutToWhole();
       },
-      write: (bytes) => writeAll(handle.fd, bytes, name),
+      write: async (bytes) => {
+        try {
+          await handle.appendFile(bytes);
+          return true;
+        } catch (error) {
+          if (isReaderGone(error)) return false;
+          throw outputError(error, name);
+        }
+      },
       close,
     };
   } catch (error) {
