@@ -87,7 +87,9 @@ export function smallChain(
 /** The empty blocks of another chain, which leaves that of `smallChain` above a height. */
 export function branchAbove(height: number, count: number, name = 'other'): BlockEntry[] {
   const blocks = Array.from({ length: count }, () => []);
-  return smallChain(height + 1, blocks, undefined, (each) => idOf(`${each > height ? `${name} ` : ''}block ${each}`));
+  return smallChain(height + 1, blocks, undefined, (each) =>
+    idOf(`${each > height ? `${name} ` : ''}block ${each}`),
+  );
 }
 
 /** The transaction ids of a collection of a chain, in order. */

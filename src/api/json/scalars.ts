@@ -1,7 +1,6 @@
 import { asBuffer, NO_TIME } from '../../flow/index.js';
 import type { Timestamp } from '../../flow/index.js';
 
-
 export function hex(bytes: Uint8Array): string {
   return asBuffer(bytes).toString('hex');
 }

@@ -1,6 +1,11 @@
 import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import { defaultTuning, LevelIndexStore, openLevelDatabase, StorageError } from '../../../src/storage/index.js';
+import {
+  defaultTuning,
+  LevelIndexStore,
+  openLevelDatabase,
+  StorageError,
+} from '../../../src/storage/index.js';
 import type { Database } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -119,12 +124,18 @@ describe('batches', () => {
     const database = new MemoryDatabase();
     const store = await openOverMemory(database, false);
     await store.initialise(metaFrom(11));
-    const blocks = makeChain(1, Array.from({ length: 20 }, (_, index) => [seededCollection(`c${index}`, 1)]));
+    const blocks = makeChain(
+      1,
+      Array.from({ length: 20 }, (_, index) => [seededCollection(`c${index}`, 1)]),
+    );
     const live = { blocks: blocks.slice(10, 15), latestIndexedHeight: 15 };
     await store.commit(live);
     // A change that is refused, beside one that is not.
     const run = await store.ranges.run({ from: 5, to: 10 });
-    const wrong = makeChain(5, Array.from({ length: 6 }, () => []));
+    const wrong = makeChain(
+      5,
+      Array.from({ length: 6 }, () => []),
+    );
     const refused = expect(run.commit({ blocks: wrong, latestIndexedHeight: 10 })).rejects.toThrow('parent');
     store.stage(blocks[15]!);
     await store.commit({ blocks: blocks.slice(15, 16), latestIndexedHeight: 16 });

@@ -139,7 +139,8 @@ export class LevelDatabase implements Database {
   batch(): WriteBatch {
     // A chained batch keeps its native memory until a full garbage collection, which may take minutes with a small
     // heap. With a new batch per write, memory would grow with everything written; so batches are reused.
-    let lent: ReusableBatch | undefined = this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
+    let lent: ReusableBatch | undefined =
+      this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
     const own = (): ReusableBatch => {
       assert(lent !== undefined, 'the batch is over');
       return lent;
