@@ -202,24 +202,21 @@ export class ChangeFeed {
     if (follower.isDoubted) {
       follower.isDoubted = false;
       if (follower.last !== undefined) await this.#assertIndexed(follower.last);
-    } else {
-      // Otherwise the height above the hole would look like the next one.
-      if (follower.rewind === undefined && this.#isMissing(follower.next))
-        throw holeAt(follower.next, this.#dependencies.status.range());
-      const { blocks, send } = await follower.read(follower);
-      await this.#assertContinued(follower, blocks);
-      if (!follower.isDoubted) {
-        this.#send(follower, blocks, send);
-        return;
-      }
-    }
+    } else if (await this.#sendNext(follower)) return;
     follower.state = 'waiting';
     this.#enqueue(follower);
   }
 
-  #send(follower: Follower, blocks: readonly BlockHead[], send: Sending['send']): void {
+  /** False: the store was rewound meanwhile, and nothing was sent. */
+  async #sendNext(follower: Follower): Promise<boolean> {
+    // Otherwise the height above the hole would look like the next one.
+    if (follower.rewind === undefined && this.#isMissing(follower.next))
+      throw holeAt(follower.next, this.#dependencies.status.range());
+    const { blocks, send } = await follower.read(follower);
+    await this.#assertContinued(follower, blocks);
+    if (follower.isDoubted) return false;
     // It may have left in the meantime.
-    if (!this.#followers.has(follower)) return;
+    if (!this.#followers.has(follower)) return true;
     follower.rewind = undefined;
     follower.next += blocks.length;
     const newest = blocks.at(-1);
@@ -235,6 +232,7 @@ export class ChangeFeed {
       if (follower.next > follower.to) this.#end(follower);
       else this.#enqueue(follower);
     });
+    return true;
   }
 
   /**

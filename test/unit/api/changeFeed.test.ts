@@ -482,14 +482,14 @@ describe('a rewind by another process', () => {
     const { store } = world;
     let goOn = (): void => undefined;
     const held = new Promise<void>((resolve) => (goOn = resolve));
-    const { blockByHeight, wholeBlock } = store;
+    const [blockByHeight, wholeBlock] = [store.blockByHeight.bind(store), store.wholeBlock.bind(store)];
     const after = async <T>(read: Promise<T>): Promise<T> => {
       const value = await read;
       await held;
       return value;
     };
-    store.blockByHeight = (height) => after(blockByHeight.call(store, height));
-    store.wholeBlock = (height) => after(wholeBlock.call(store, height));
+    store.blockByHeight = (height) => after(blockByHeight(height));
+    store.wholeBlock = (height) => after(wholeBlock(height));
     const got: string[] = [];
     const follow = (): void => {
       const from = { next: 108, rewind: undefined, last: undefined };
@@ -513,8 +513,7 @@ describe('a rewind by another process', () => {
     };
     follow();
     await world.clock.settle();
-    store.blockByHeight = blockByHeight.bind(store);
-    store.wholeBlock = wholeBlock.bind(store);
+    Object.assign(store, { blockByHeight, wholeBlock });
     await world.rewindUnheard(105, branchAbove(105, 4));
     world.feed.notify();
     goOn();
