@@ -112,6 +112,10 @@ export default tseslint.config(
           selector: 'ImportExpression:not([source.value=/^\\.\\u002f.+\\.js$/])',
           message: 'Import other rooms and packages statically: the floors are checked on static imports.',
         },
+        {
+          selector: 'MemberExpression[object.name="AbortSignal"][property.name="any"]',
+          message: 'It leaves something behind on a signal that lives longer: use childOf of src/runtime.',
+        },
       ],
     },
   },

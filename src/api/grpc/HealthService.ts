@@ -63,8 +63,8 @@ export class HealthService {
       throw new ApiError(503, 'busy', `at most ${MAX_WATCHERS} callers may watch at once`);
     }
     const watcher: Watcher = { isKnown: this.#services.has(request.text(1)), sink, reported: undefined };
-    this.#watchers.add(watcher);
     this.#report(watcher, this.#state());
+    this.#watchers.add(watcher);
     return () => void this.#watchers.delete(watcher);
   }
 

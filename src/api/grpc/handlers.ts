@@ -63,6 +63,8 @@ export function streamHandler(
         return true;
       },
       write: (message: Buffer, onTaken: () => void) => {
+        // Nobody would be told that it was taken.
+        if (call.cancelled) return;
         holding = held.hold(message.length);
         call.write(message, (error: unknown) => {
           holding?.release();

@@ -32,6 +32,7 @@ export class AddressLimiter {
   /** Applies from the next request on. A caller that has used up the old rate waits no longer than the new rate requires. */
   setRate(ratePerSecond: number): void {
     this.#ratePerSecond = ratePerSecond;
+    if (ratePerSecond === 0) this.#buckets.clear();
   }
 
   /** Addresses remembered now. */

@@ -526,6 +526,45 @@ describe('what is forwarded is counted', () => {
 });
 
 describe('bounds', () => {
+  it('of calls give back the place of whoever leaves while it waits for its turn', async () => {
+    const node = await RawNode.start({ [SCRIPT]: echo });
+    const network = await networkOf([node]);
+    const metrics = createReaderMetrics();
+    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
+    const clients = [0, 1].map(
+      () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
+    );
+    atEnd(() => clients.forEach((client) => client.close()));
+    const begin = (index: number) => {
+      // Its request does not come.
+      const call = clients[index % 2]!.makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
+      call.on('error', () => undefined);
+      return call;
+    };
+    const inFlight = async (): Promise<number> => {
+      const scraped = new ScrapedMetrics(await metrics.registry.metrics());
+      return scraped.value('forwarded_calls_in_flight', { protocol: 'grpc', kind: 'call' });
+    };
+    const until = async (count: number): Promise<void> => {
+      while ((await inFlight()) !== count) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const mute = Array.from({ length: 32 }, (_, index) => begin(index));
+    await until(32);
+    const waiting = Array.from({ length: 68 }, (_, index) => begin(index));
+    await until(100);
+    for (const call of waiting) call.cancel();
+    await until(32);
+    for (const call of mute) call.cancel();
+    await until(0);
+    const message = Buffer.from('request');
+    const said = await new Promise((resolve, reject) => {
+      clients[0]!.makeUnaryRequest(SCRIPT, asItIs, asItIs, message, (failure, given) =>
+        failure === null ? resolve(given) : reject(failure),
+      );
+    });
+    expect(said).toEqual(message);
+  });
+
   it('allow so many streams, and end them when the server closes', async () => {
     const node = await RawNode.start({ [EVENTS]: (call) => call.write(Buffer.from('begun')) });
     const network = await networkOf([node]);

@@ -453,6 +453,37 @@ describe('bounds', () => {
   });
 });
 
+it('a stream whose caller has left before it begins holds nothing', async () => {
+  const scripts = [transactionWith({ script: Buffer.alloc(200_000, 'x') })];
+  const blocks = smallChain(1, [[scripts], [scripts]]);
+  const store = await MemoryIndexStore.startingAt(1);
+  await store.commit({ blocks, latestIndexedHeight: 2 });
+  const { port, feed } = await listening({ store, options: { maxHeldBytes: 250_000 } });
+  const probe = probeOf(port);
+  const start = { start_height: 1, end_height: 1 };
+  const api = 'flow_collection_indexer.v1.IndexAPI';
+  // The first one has the block read, so that the second gets it from the cache.
+  await probe.follow('SubscribeIndexedBlocks', start, api).finished();
+  const asked: (() => void)[] = [];
+  const cursorAt = feed.cursorAt.bind(feed);
+  feed.cursorAt = async (...start) => {
+    const cursor = await cursorAt(...start);
+    await new Promise<void>((resolve) => asked.push(resolve));
+    return cursor;
+  };
+  const gone = probe.follow('SubscribeIndexedBlocks', start, api);
+  const ended = refusalOf(gone.ended());
+  while (asked.length === 0) await probe.call('Ping');
+  gone.stream.cancel();
+  await ended;
+  await probe.call('Ping');
+  asked[0]?.();
+  while (feed.followers > 0) await probe.call('Ping');
+  feed.cursorAt = cursorAt;
+  const next = probe.follow('SubscribeIndexedBlocks', { ...start, end_height: 2 }, api);
+  await next.finished();
+});
+
 /** Resolves when the other end has answered a ping: it has read all that was sent before. */
 function pinged(session: ClientHttp2Session): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
+import { atEnd } from '../../support/cleanup.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { eventually } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
@@ -239,6 +242,26 @@ describe('the protocol', () => {
     const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
     const elsewhere = await sendRaw(served.port, `GET /nowhere HTTP/1.0\r\n${webSocket}\r\n`);
     expect(elsewhere).toContain('404 Not Found');
+  });
+
+  it('leaves nothing behind on a connection that asks for another protocol with every request', async () => {
+    const served = await ServedChain.start(there, heads);
+    const warnings: Error[] = [];
+    const note = (warning: Error) => warnings.push(warning);
+    process.on('warning', note);
+    atEnd(() => void process.off('warning', note));
+    const socket = connect(served.port, '127.0.0.1');
+    atEnd(() => void socket.destroy());
+    let said = '';
+    socket.on('data', (chunk) => (said += String(chunk)));
+    // More than a connection may have listeners for one event.
+    for (let count = 1; count <= 40; count += 1) {
+      socket.write(
+        'GET /v1/network/parameters HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n',
+      );
+      while (said.split('"chain_id"').length <= count) await once(socket, 'data');
+    }
+    expect(warnings).toEqual([]);
   });
 
   it.each([

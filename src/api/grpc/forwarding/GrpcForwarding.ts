@@ -1,7 +1,7 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { ForwardedCall, Forwarder, ForwarderSink, ForwardOutcome } from '../../../access/index.js';
-import { AbortError, isAbort } from '../../../runtime/index.js';
+import { AbortError, childOf, isAbort } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { ForwardingMetrics } from '../../limits/ForwardingMetrics.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../../limits/ForwardingMetrics.js';
@@ -65,7 +65,7 @@ export class GrpcForwarding {
     const caller = streamCaller(call);
     const { clock } = this.#dependencies;
     const read = (): Promise<Buffer> => readRequest(call, { clock, signal: caller.signal });
-    void this.#run(caller, () => this.#received.run(read));
+    void this.#run(caller, () => this.#received.run(read, caller.signal));
   }
 
   /**
@@ -141,19 +141,19 @@ export class GrpcForwarding {
       ? caller.deadlineMs
       : Math.min(caller.deadlineMs, clock.now() + CALL_LIMIT_MS);
     let ended: ForwardedOutcome = 'cancelled';
-    const givenUp = new AbortController();
+    const over = childOf(signal);
     const sink = this.#sink(caller, own, {
       giveUp: (error) => {
         ended = 'busy';
         caller.end(refusalOf(error));
-        givenUp.abort(new AbortError());
+        over.abort(new AbortError());
       },
       onEnd: (outcome) => (ended = outcome),
     });
     const outcome = await forwarder.forward(
       { path, message, metadata, deadlineMs, isStream: isLasting },
       sink,
-      { signal: AbortSignal.any([signal, givenUp.signal]), isRepeatable: !/\/Send[^/]*$/.test(path) },
+      { signal: over.signal, isRepeatable: !/\/Send[^/]*$/.test(path) },
     );
     if (outcome === 'ended') return ended;
     caller.end(refusalOf(own ?? refusals[outcome]()));
