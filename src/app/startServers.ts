@@ -6,6 +6,7 @@ import type { IndexStore } from '../storage/index.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ListenAddresses } from './firstContact.js';
 import type { Health } from './health/startHealth.js';
+import type { Descriptors } from './lifecycle/Descriptors.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
@@ -16,6 +17,7 @@ import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
 type ServedParts = IndexingParts & {
+  readonly descriptors: Descriptors;
   readonly readers: ReaderThread | undefined;
   readonly replica: IndexStore | undefined;
   readonly secretFiles: SecretFiles;
@@ -51,13 +53,18 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
 }
 
 async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<MetricsServer> {
-  const { clock, health, lifecycle, logger, metrics, readers } = parts;
-  const server = new MetricsServer(config.metrics, {
-    ...{ clock, logger, health: health.monitor },
-    fail: (error) => lifecycle.fail(error),
-    page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
-  });
+  const { clock, descriptors, health, lifecycle, logger, metrics, readers } = parts;
+  const server = new MetricsServer(
+    { ...config.metrics, maxConnections: descriptors.shares.metrics },
+    {
+      ...{ clock, logger, metrics, health: health.monitor },
+      fail: (error) => lifecycle.fail(error),
+      page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
+    },
+  );
   await server.start();
+  descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares.metrics }));
+  descriptors.count(() => ({ metrics: server.connections, ...readers?.connections() }));
   lifecycle.onClose('metrics server', () => server.close());
   return server;
 }
