@@ -1,6 +1,6 @@
 import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { maskedEndpoint } from '../runtime/index.js';
+import { maskedEndpoint, outOfDescriptors } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
@@ -16,6 +16,9 @@ import type { ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
+/** When no file could be opened for the record. */
+const RECORD_AGAIN_MS = 1_000;
+
 type ServedParts = IndexingParts & {
   readonly descriptors: Descriptors;
   readonly readers: ReaderThread | undefined;
@@ -26,7 +29,7 @@ type ServedParts = IndexingParts & {
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
-  const { health, lifecycle, logger, secretFiles } = parts;
+  const { clock, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await startControlSocket(config, parts);
   const { readers } = parts;
@@ -35,12 +38,18 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  const record = (): void =>
-    writeDaemonRecord(config.dataDir, {
-      ...{ pid: process.pid, instance: health.report.instance, ...all },
-      ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
-      ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
-    });
+  const record = (): void => {
+    try {
+      writeDaemonRecord(config.dataDir, {
+        ...{ pid: process.pid, instance: health.report.instance, ...all },
+        ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
+        ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
+      });
+    } catch (error) {
+      if (outOfDescriptors(error) === undefined) throw error;
+      clock.setTimer(RECORD_AGAIN_MS, record);
+    }
+  };
   record();
   secretFiles.onChange(record);
   const withdraw = announceRun(config.dataDir, process.env);

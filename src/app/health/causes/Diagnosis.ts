@@ -92,7 +92,11 @@ export class Diagnosis {
       this.#database(),
       leaderLost && { code: 'leader_lost', ...leaderLost },
     ];
-    return consistent(found.filter((finding) => finding !== undefined)).map((finding) => ({
+    // What follows from a lack of descriptors is not a cause of its own.
+    const isCause = ({ message }: Finding): boolean =>
+      outOfDescriptors === undefined || !/\bE[MN]FILE\b/.test(message);
+    const known = found.filter((finding) => finding !== undefined).filter(isCause);
+    return consistent(known).map((finding) => ({
       ...finding,
       logged: finding.logged ?? withoutIds(finding.message),
     }));

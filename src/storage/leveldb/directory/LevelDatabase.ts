@@ -253,7 +253,7 @@ export class LevelDatabase implements Database {
         do await sleep(systemClock, WAIT_MS);
         while (this.#descriptors !== undefined && !(await canOpen(this.#path)));
         // Files can be opened, and it failed before although they could.
-        if (isWrite && waited > 0) await this.#reopen();
+        if (isWrite && waited > 0 && reopened === this.#reopened) await this.#reopen();
         waited += 1;
       }
     }
@@ -264,12 +264,14 @@ export class LevelDatabase implements Database {
    * it is opened anew; what it has written is as safe as after a crash.
    */
   #reopen(): Promise<void> {
-    const { alone = (action: () => Promise<void>) => action() } = this.#descriptors ?? {};
-    this.#reopening ??= alone(async () => {
+    const again = async (): Promise<void> => {
       await this.#level.close();
       while (!(await this.#opens())) await sleep(systemClock, WAIT_MS);
       this.#reopened += 1;
-    }).finally(() => (this.#reopening = undefined));
+    };
+    this.#reopening ??= (this.#descriptors?.alone(again) ?? again()).finally(
+      () => (this.#reopening = undefined),
+    );
     return this.#reopening;
   }
 
@@ -284,13 +286,12 @@ export class LevelDatabase implements Database {
   }
 }
 
-/** True while a few files can be opened at once. */
+/** False while a few files cannot be opened at once. */
 async function canOpen(path: string): Promise<boolean> {
-  const files = await Promise.allSettled(
-    Array.from({ length: FILES_TO_GO_ON }, () => open(join(path, 'CURRENT'))),
-  );
-  await Promise.all(files.map((file) => (file.status === 'fulfilled' ? file.value.close() : undefined)));
-  return files.every(({ status }) => status === 'fulfilled');
+  const opening = Array.from({ length: FILES_TO_GO_ON }, () => open(join(path, 'CURRENT')));
+  const files = await Promise.allSettled(opening);
+  for (const file of files) if (file.status === 'fulfilled') await file.value.close();
+  return files.every((file) => file.status === 'fulfilled' || outOfDescriptors(file.reason) === undefined);
 }
 
 /** The part of a range behind a key. */
