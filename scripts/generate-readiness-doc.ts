@@ -26,6 +26,7 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
   database_unreachable: diagnosis,
   leader_lost: diagnosis,
   reader_down: diagnosis,
+  descriptors_low: diagnosis,
   disk_low: diagnosis,
 };
 

@@ -14,6 +14,7 @@ import {
   openSink,
   Output,
   outputError,
+  outOfDescriptors,
   withoutCredentials,
 } from './runtime/index.js';
 import type { ExitReason } from './runtime/index.js';
@@ -146,8 +147,22 @@ function onKey(listener: (key: string) => void): () => void {
   };
 }
 
+/** What the operator can do about an error that says that no file could be opened; `undefined` for any other. */
+function shortageOf(error: unknown): OperatorError | undefined {
+  if (outOfDescriptors(error) === undefined) return undefined;
+  const advice =
+    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "doctor" says how far';
+  return new OperatorError('configuration', `No more files may be open (${messageOf(error)}): ${advice}.`);
+}
+
 function dieOfBug(error: unknown): void {
-  for (const tell of bugListeners.splice(0)) tell(error);
+  const shortage = shortageOf(error);
+  for (const tell of bugListeners.splice(0)) tell(shortage ?? error);
+  if (shortage !== undefined) {
+    stderr.write(`${shortage.message}\n`);
+    void endWith(shortage.exit);
+    return;
+  }
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
   stderr.write(`This is a fault of the program. Please report it:\n${withoutCredentials(trace)}\n`);
   void endWith('bug');
@@ -159,9 +174,10 @@ try {
 } catch (error) {
   // A command that was stopped before it was done: whoever started it is to know.
   if (stoppedBy !== undefined && isAbort(error)) endBy(stoppedBy);
-  if (error instanceof OperatorError) {
-    stderr.write(`${withoutCredentials(error.message)}\n`);
-    process.exitCode = exitCodeOf(error.exit);
+  const known = error instanceof OperatorError ? error : shortageOf(error);
+  if (known !== undefined) {
+    stderr.write(`${withoutCredentials(known.message)}\n`);
+    process.exitCode = exitCodeOf(known.exit);
   } else {
     dieOfBug(error);
   }

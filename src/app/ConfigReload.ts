@@ -2,6 +2,7 @@ import { daemonSettings } from '../config/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import type { LogLevel, ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
+import type { Descriptors } from './lifecycle/Descriptors.js';
 import type { Health, StorageWatch } from './health/startHealth.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
@@ -20,6 +21,7 @@ export interface Reloading {
 
 /** Parts whose settings may change while they run. */
 export interface Reloadable {
+  readonly descriptors: Pick<Descriptors, 'reload'>;
   readonly diskWatch: Pick<StorageWatch, 'setMinFreeBytes'>;
   readonly health: Pick<Health, 'setLimits'>;
   readonly secretFiles: Pick<SecretFiles, 'reload'>;
@@ -107,9 +109,11 @@ export class ConfigReload {
 }
 
 /** Applies the settings that may change, in both threads. `ConfigReload` itself sets the log level. */
-function apply({ api, disk, log, ready }: LoadedConfig['config'], parts: Reloadable): void {
-  const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
-  parts.readers?.change({ logLevel: log.level, corsOrigins, maxConnections, ratePerSecondPerAddress });
+function apply(config: LoadedConfig['config'], parts: Reloadable): void {
+  const { api, disk, log, ready } = config;
+  const { corsOrigins, ratePerSecondPerAddress } = api;
+  parts.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
+  parts.descriptors.reload(config);
   parts.diskWatch.setMinFreeBytes(disk.minFreeBytes);
   parts.health.setLimits(ready);
 }

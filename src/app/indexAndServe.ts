@@ -13,6 +13,7 @@ import { tellPlan } from './firstContact.js';
 import { SecretFiles } from './guard/SecretFiles.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
+import { Descriptors } from './lifecycle/Descriptors.js';
 import type { Lifecycle } from './lifecycle/Lifecycle.js';
 import { readShippedSporks } from './lifecycle/readShippedSporks.js';
 import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
@@ -59,6 +60,8 @@ export async function indexAndServe(
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
   const sporks = await readShippedSporks(config.network);
+  const descriptors = Descriptors.claim(config, common);
+  lifecycle.supervise(descriptors.run(lifecycle.signal));
   const secretFiles = await SecretFiles.open(config, { ...common, sporks });
   lifecycle.supervise(secretFiles.run(lifecycle.signal));
   const { fromSnapshot } = config;
@@ -68,9 +71,9 @@ export async function indexAndServe(
   }
   // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
-    ? startReaderThread(config, { ...common, ports, secretFiles })
+    ? startReaderThread(config, { ...common, descriptors, ports, secretFiles })
     : undefined;
-  const store = await openOwnStore(config, { ...common, openStore: ports.openStore, readers });
+  const store = await openOwnStore(config, { ...common, descriptors, openStore: ports.openStore, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     // A service that ends without having been ready counts as failed.
@@ -89,9 +92,15 @@ export async function indexAndServe(
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
-  const health = startHealth(config, { ...parts, diskWatch, outputs, queue, readers, replica, terminal });
-  reload?.start({ diskWatch, health, readers, secretFiles });
-  const addresses = await startServers(config, { ...parts, readers, replica, secretFiles, health });
+  const health = startHealth(config, {
+    ...parts,
+    ...{ descriptors, diskWatch, outputs, queue, readers, replica, terminal },
+  });
+  reload?.start({ descriptors, diskWatch, health, readers, secretFiles });
+  const addresses = await startServers(config, {
+    ...parts,
+    ...{ descriptors, readers, replica, secretFiles, health },
+  });
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
   await tellPlan(config, { addresses, store, logger, print });
@@ -105,11 +114,16 @@ export async function indexAndServe(
 function startReaderThread(
   config: DaemonConfig,
   {
+    descriptors,
     lifecycle,
     ports,
     secretFiles,
     ...common
-  }: Common & { readonly ports: DaemonPorts; readonly secretFiles: SecretFiles },
+  }: Common & {
+    readonly descriptors: Descriptors;
+    readonly ports: DaemonPorts;
+    readonly secretFiles: SecretFiles;
+  },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
   const forwards = api.forward || api.forwardRest !== undefined;
@@ -117,9 +131,16 @@ function startReaderThread(
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
+  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares;
   const readers = new ReaderThread(
     {
-      ...{ accessNodes, api, chainId, version: programVersion(), userAgent: userAgent() },
+      ...{
+        accessNodes,
+        api: { ...api, maxConnections, forwardSockets },
+        chainId,
+        version: programVersion(),
+        userAgent: userAgent(),
+      },
       ...{ storePath: storePathOf(dataDir), storeUrl: api.store ?? store },
       maxMessageBytes: access.maxMessageBytes,
       logLevel: log.level,
@@ -128,6 +149,7 @@ function startReaderThread(
     { ...common, start: ports.startReader ?? startWorker },
   );
   secretFiles.onChange(() => readers.secure(readerSecrets()));
+  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares.perPort }));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

@@ -5,6 +5,7 @@ import { hasSoundHttp2 } from '../runtime/index.js';
 import type { Random } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
+import type { Descriptors } from './lifecycle/Descriptors.js';
 import { removeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import type { IndexingParts } from './line/indexingParts.js';
@@ -24,14 +25,26 @@ export async function openOwnStore(
   config: DaemonConfig,
   {
     clock,
+    descriptors,
     lifecycle,
     logger,
     openStore = openLevelStore,
     readers,
-  }: Common & { readonly openStore: OpenStore | undefined; readonly readers: ReaderThread | undefined },
+  }: Common & {
+    readonly descriptors: Descriptors;
+    readonly openStore: OpenStore | undefined;
+    readonly readers: ReaderThread | undefined;
+  },
 ): Promise<IndexStore> {
+  const { maxOpenFiles } = descriptors.shares;
   if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
-  const store = await openStoreToIndex(config, { openStore, clock, logger });
+  const store = await openStoreToIndex(config, {
+    ...{ openStore, maxOpenFiles, clock, logger },
+    descriptors: {
+      waits: (why) => descriptors.storeWaits(why),
+      alone: (action) => (readers === undefined ? action() : readers.without(action)),
+    },
+  });
   // The reader thread reads the store, so it ends first.
   lifecycle.onClose('store', async () => {
     await readers?.close();

@@ -1,11 +1,12 @@
 import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { maskedEndpoint } from '../runtime/index.js';
+import { maskedEndpoint, outOfDescriptors } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ListenAddresses } from './firstContact.js';
 import type { Health } from './health/startHealth.js';
+import type { Descriptors } from './lifecycle/Descriptors.js';
 import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
@@ -15,7 +16,11 @@ import type { ReaderAddresses } from './threads/messages.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
+/** When no file could be opened for the record. */
+const RECORD_AGAIN_MS = 1_000;
+
 type ServedParts = IndexingParts & {
+  readonly descriptors: Descriptors;
   readonly readers: ReaderThread | undefined;
   readonly replica: IndexStore | undefined;
   readonly secretFiles: SecretFiles;
@@ -24,7 +29,7 @@ type ServedParts = IndexingParts & {
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
-  const { health, lifecycle, logger, secretFiles } = parts;
+  const { clock, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await startControlSocket(config, parts);
   const { readers } = parts;
@@ -33,12 +38,18 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  const record = (): void =>
-    writeDaemonRecord(config.dataDir, {
-      ...{ pid: process.pid, instance: health.report.instance, ...all },
-      ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
-      ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
-    });
+  const record = (): void => {
+    try {
+      writeDaemonRecord(config.dataDir, {
+        ...{ pid: process.pid, instance: health.report.instance, ...all },
+        ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
+        ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
+      });
+    } catch (error) {
+      if (outOfDescriptors(error) === undefined) throw error;
+      clock.setTimer(RECORD_AGAIN_MS, record);
+    }
+  };
   record();
   secretFiles.onChange(record);
   const withdraw = announceRun(config.dataDir, process.env);
@@ -51,13 +62,18 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
 }
 
 async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<MetricsServer> {
-  const { clock, health, lifecycle, logger, metrics, readers } = parts;
-  const server = new MetricsServer(config.metrics, {
-    ...{ clock, logger, health: health.monitor },
-    fail: (error) => lifecycle.fail(error),
-    page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
-  });
+  const { clock, descriptors, health, lifecycle, logger, metrics, readers } = parts;
+  const server = new MetricsServer(
+    { ...config.metrics, maxConnections: descriptors.shares.metrics },
+    {
+      ...{ clock, logger, metrics, health: health.monitor },
+      fail: (error) => lifecycle.fail(error),
+      page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
+    },
+  );
   await server.start();
+  descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares.metrics }));
+  descriptors.count(() => ({ metrics: server.connections, ...readers?.connections() }));
   lifecycle.onClose('metrics server', () => server.close());
   return server;
 }

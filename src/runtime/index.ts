@@ -23,6 +23,7 @@ export { parseJson } from './text/json.js';
 export { named, quoted, sentence, shortened } from './text/text.js';
 export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
+export { descriptorLimit, openDescriptors, outOfDescriptors } from './descriptors.js';
 export { packageRoot, programVersion } from './version.js';
 export { hasSoundHttp2 } from './hasSoundHttp2.js';
 export { MAX_WAITING_BYTES, Output } from './output/Output.js';

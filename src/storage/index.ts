@@ -23,7 +23,7 @@ export type { IndexReader, IndexStore, SharedStore, ShownIndex, WriteRoom } from
 export { ReadBatcher } from './leveldb/directory/ReadBatcher.js';
 export { defaultTuning } from './leveldb/directory/openLevel.js';
 export { openLevelDatabase } from './leveldb/directory/LevelDatabase.js';
-export type { LevelTuning } from './leveldb/directory/openLevel.js';
+export type { DescriptorWait, LevelTuning } from './leveldb/directory/openLevel.js';
 export type { OpenDatabase } from './leveldb/directory/LevelDatabase.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';

@@ -143,6 +143,11 @@ export class GrpcServer {
     return this.#lifecycle.address();
   }
 
+  /** Open connections. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
   /** Changes limits while it runs. */
   setLimits(limits: { readonly maxConnections: number; readonly ratePerSecondPerAddress: number }): void {
     this.#connections.setLimit(limits.maxConnections);

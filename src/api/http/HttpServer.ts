@@ -145,11 +145,16 @@ export class HttpServer {
     return this.#lifecycle.address();
   }
 
-  /** Changes limits while it runs; open connections stay. */
-  setLimits(limits: HttpLimits): void {
-    this.#corsOrigins = limits.corsOrigins;
-    this.#connections.setLimit(limits.maxConnections);
-    this.#limiter.setRate(limits.ratePerSecondPerAddress);
+  /** Open connections. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** Changes limits while it runs. Connections beyond theirs stay if they have a request. */
+  setLimits({ corsOrigins, maxConnections, ratePerSecondPerAddress }: Partial<HttpLimits>): void {
+    this.#corsOrigins = corsOrigins ?? this.#corsOrigins;
+    if (maxConnections !== undefined) this.#connections.setLimit(maxConnections);
+    if (ratePerSecondPerAddress !== undefined) this.#limiter.setRate(ratePerSecondPerAddress);
   }
 
   /** Replaces tokens and certificate; a plain-text port stays plain text. */

@@ -1,11 +1,12 @@
 import type { Server } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import type { Logger } from '../../observability/index.js';
+import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { missingOf, renew } from '../guard/tls.js';
 import type { ApiSecrets } from '../guard/tls.js';
-import { ApiError, storageRefusal } from '../view/ApiError.js';
+import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
 import type { Connections } from './Connections.js';
 import { isLoopback, listenError } from './listenError.js';
 
@@ -125,6 +126,7 @@ export class ServerLifecycle {
       }
       return storageRefusal(error);
     }
+    if (outOfDescriptors(error) !== undefined) return outOfFiles();
     // Errors after close are expected.
     if (!this.#isClosed) this.#dependencies.fail(error);
     return new ApiError(500, 'internal', 'internal server error');

@@ -29,7 +29,7 @@ export const refusals = {
   origin_refused: { status: 403, when: 'a page of an origin that api.corsOrigins does not name' },
   too_large: { status: 414, when: 'the URL is too long' },
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
-  busy: { status: 503, when: 'too many large responses wait for their callers' },
+  busy: { status: 503, when: 'too much is under way: large responses, streams, or open files' },
   bad_request: { status: 400, when: 'the path is not well-formed' },
   storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
   rewound: {
@@ -187,10 +187,17 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
   return new ApiError(404, 'unknown_id', message, range);
 }
 
+/** The refusal while no file or connection can be opened. */
+export function outOfFiles(): ApiError {
+  const message = 'the daemon can open no further file or connection now; /readyz says why; retry';
+  return new ApiError(503, 'busy', message);
+}
+
 /** A failed read of the store. The message contains no paths: those are in the log. */
 export function storageRefusal(error: StorageError): ApiError {
   if (error instanceof DatabaseFault)
     return new ApiError(503, 'storage', 'the database that holds the index cannot be read now; retry');
+  if (error.kind === 'too_many_files') return outOfFiles();
   const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
   return new ApiError(500, 'storage', `${what}; see the daemon log`);
 }

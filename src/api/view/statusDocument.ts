@@ -227,6 +227,17 @@ export const statusSchema = t.named(
           }),
         ),
       ),
+      descriptors: t.note(
+        'File descriptors: files and connections that are open.',
+        t.object({
+          limit: t.note('How many the process may have; null: any number.', t.orNull(t.count)),
+          open: t.note('Counted every second; null until then.', t.orNull(t.count)),
+          connections: t.note(
+            'Of callers, by port.',
+            t.arrayOf(t.object({ port: t.text, open: t.count, limit: t.count })),
+          ),
+        }),
+      ),
       ready: t.flag,
       reasons,
       uptimeSeconds: t.amount,

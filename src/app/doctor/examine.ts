@@ -2,6 +2,7 @@ import { parseEndpoint, surveyNode } from '../../access/index.js';
 import type { NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
+import { descriptorLimit } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
@@ -13,7 +14,7 @@ import { checkConfiguration } from './checks/configuration.js';
 import { checkDatabase } from './checks/database.js';
 import { checkDisk } from './checks/disk.js';
 import { checkExposure } from './checks/exposure.js';
-import { checkLimits, openFilesLimit } from './checks/limits.js';
+import { checkLimits } from './checks/limits.js';
 import { checkMachine, thisMachine } from './checks/machine.js';
 import { checkNodes } from './checks/nodes.js';
 import { checkPeers } from './checks/peers.js';
@@ -48,7 +49,7 @@ export async function examine(
     }
   };
   await check('machine', () => checkMachine(config, thisMachine()));
-  await check('limits', async () => checkLimits(await openFilesLimit(), config.api.maxConnections));
+  await check('limits', () => checkLimits(config, descriptorLimit()));
   let stored = nothingStored;
   await check('store', async () => {
     const facts = await factsOfStore(config, clock);

@@ -10,6 +10,7 @@ import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Backfill } from '../line/history/Backfill.js';
 import type { IndexingLine } from '../line/indexingLine.js';
+import type { Descriptors } from '../lifecycle/Descriptors.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import type { BackfillWatch } from './watches/BackfillWatch.js';
 import type { Diagnosis } from './causes/Diagnosis.js';
@@ -27,6 +28,7 @@ export interface DaemonParts {
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Pick<Backfill, 'state'>;
   readonly backfillWatch: BackfillWatch;
+  readonly descriptors: Pick<Descriptors, 'status' | 'trouble'>;
   readonly diskWatch: Pick<DiskWatch, 'disk' | 'minFreeBytes' | 'pause' | 'storeBytes'>;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;

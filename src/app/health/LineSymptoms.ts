@@ -18,7 +18,7 @@ export class LineSymptoms {
   }
 
   all(): Symptoms {
-    const { diskWatch, leaderWatch, listener, network, readers, store } = this.#state.parts;
+    const { descriptors, diskWatch, leaderWatch, listener, network, readers, store } = this.#state.parts;
     return {
       phase: () => this.#state.phase,
       firstHeight: () => store.meta()?.firstHeight,
@@ -44,6 +44,7 @@ export class LineSymptoms {
       readerDown: () => readers?.down(),
       disk: () => diskWatch.disk(),
       paused: () => diskWatch.pause(),
+      outOfDescriptors: () => descriptors.trouble(),
     };
   }
 

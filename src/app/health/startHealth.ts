@@ -6,6 +6,7 @@ import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
+import type { Descriptors } from '../lifecycle/Descriptors.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { IndexingParts } from '../line/indexingParts.js';
@@ -58,6 +59,7 @@ export function watchStorage(
 export function startHealth(
   config: DaemonConfig,
   parts: IndexingParts & {
+    readonly descriptors: Descriptors;
     readonly diskWatch: StorageWatch;
     readonly outputs: readonly Output[];
     readonly readers: ReaderThread | undefined;

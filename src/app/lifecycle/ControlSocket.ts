@@ -6,12 +6,11 @@ import { dirname, join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
+import { MAX_CONTROL_CONNECTIONS } from './descriptorShares.js';
 
 const SOCKET_FILE = 'control.sock';
 /** The longest socket path that systems accept, with some margin. */
 const MAX_PATH_BYTES = 100;
-/** Concurrent commands at most. */
-const MAX_CONNECTIONS = 16;
 const MAX_REQUEST_BYTES = 4_096;
 /** How long a command may take to arrive. */
 const REQUEST_TIMEOUT_MS = 5_000;
@@ -48,7 +47,7 @@ export class ControlSocket {
     this.#folder = isLong ? dirname(this.path) : undefined;
     this.#dependencies = dependencies;
     this.#server = createServer((socket) => this.#serve(socket));
-    this.#server.maxConnections = MAX_CONNECTIONS;
+    this.#server.maxConnections = MAX_CONTROL_CONNECTIONS;
   }
 
   /** Expected errors: OperatorError `storage`. */

@@ -6,7 +6,7 @@ import type { Logger } from '../../observability/index.js';
 import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, StorageError } from '../../storage/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import type { DescriptorWait, IndexStore } from '../../storage/index.js';
 import { daemonRuns, storePathOf } from '../lifecycle/daemonRecord.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 
@@ -25,13 +25,22 @@ export async function openStoreToIndex(
   config: DaemonConfig,
   {
     openStore,
+    maxOpenFiles,
+    descriptors,
     ...dependencies
-  }: { readonly openStore: OpenStore; readonly clock: Clock; readonly logger: Logger },
+  }: {
+    readonly openStore: OpenStore;
+    /** LevelDB's share of the file descriptors. */
+    readonly maxOpenFiles: number;
+    readonly descriptors: DescriptorWait;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
 ): Promise<IndexStore> {
   const { chainId, dataDir, index, store: url } = config;
   if (url === undefined) {
     const options = { path: storePathOf(dataDir), chainId, accounts: index.accounts, isShared: true };
-    return openStore(options, dependencies);
+    return openStore({ ...options, descriptors, tuning: { maxOpenFiles } }, dependencies);
   }
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const { PostgresIndexStore } = await loadPostgres();

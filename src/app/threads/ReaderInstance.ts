@@ -9,6 +9,7 @@ import type {
   Answer,
   FromReader,
   IndexMoment,
+  OpenConnections,
   Question,
   ReaderOptions,
   Surroundings,
@@ -66,6 +67,7 @@ export class ReaderInstance {
   #hasSurroundings = false;
   #silentMs = 0;
   #listensSinceMs: number | undefined;
+  #connections: OpenConnections | undefined;
   #refusal: string | undefined;
   #isGivenUp = false;
   #stopping: Timer | undefined;
@@ -94,6 +96,11 @@ export class ReaderInstance {
   /** Monotonic; `undefined` until its servers listen. */
   get listensSinceMs(): number | undefined {
     return this.#listensSinceMs;
+  }
+
+  /** As of the last acknowledgement; `undefined` while its servers do not listen. */
+  get connections(): OpenConnections | undefined {
+    return this.#connections;
   }
 
   /** Why it cannot serve, for the operator. */
@@ -186,6 +193,7 @@ export class ReaderInstance {
   #receive(message: FromReader): void {
     switch (message.kind) {
       case 'ack':
+        this.#connections = message.connections;
         this.#awaitsAck = false;
         this.#silentMs = 0;
         if (this.#hasChanged) this.#send();

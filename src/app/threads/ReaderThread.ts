@@ -4,7 +4,13 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { DOWN_AFTER_MS, ReaderInstance } from './ReaderInstance.js';
 import type { ReaderEvent, ReaderSources } from './ReaderInstance.js';
 import { ReaderScrapes } from './ReaderScrapes.js';
-import type { ReaderAddresses, ReaderOptions, ReaderSecrets, ReaderSettings } from './messages.js';
+import type {
+  OpenConnections,
+  ReaderAddresses,
+  ReaderOptions,
+  ReaderSecrets,
+  ReaderSettings,
+} from './messages.js';
 import type { StartReader } from './startWorker.js';
 
 /** How often the thread is checked. The state and its surroundings are sent at least this often. */
@@ -49,6 +55,8 @@ export class ReaderThread {
     | undefined;
   #closing: Promise<void> | undefined;
   #onEnded: () => void = () => undefined;
+  /** Called when a thread ends whose successor must wait. */
+  #onHeldBack: (() => void) | undefined;
 
   /** Starts the thread, which loads its modules and waits for `serve`. */
   constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderThreadDependencies) {
@@ -86,11 +94,35 @@ export class ReaderThread {
   }
 
   /** Changes this thread and every one that follows it. */
-  change(settings: ReaderSettings): void {
-    const { logLevel, ...limits } = settings;
+  change({ logLevel = this.#options.logLevel, ...limits }: Partial<ReaderSettings>): void {
     const api = { ...this.#options.api, ...limits };
     this.#options = { ...this.#options, api, logLevel };
+    const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
+    const settings = { logLevel, corsOrigins, maxConnections, ratePerSecondPerAddress };
     this.#current?.post({ kind: 'settings', settings });
+  }
+
+  /** Ends the thread, runs an action that needs what it holds, and starts another thread. */
+  async without(action: () => Promise<void>): Promise<void> {
+    this.#restart?.cancel();
+    const instance = this.#current;
+    if (instance !== undefined) {
+      const ended = new Promise<void>((resolve) => (this.#onHeldBack = resolve));
+      instance.stop();
+      await ended;
+    }
+    this.#cause = new Error('the store is opened again');
+    try {
+      await action();
+    } finally {
+      this.#onHeldBack = undefined;
+      if (!this.#isClosing) this.#begin();
+    }
+  }
+
+  /** The connections of callers to each port; `undefined` while none are served. */
+  connections(): OpenConnections | undefined {
+    return this.#current?.connections;
   }
 
   /** Like `change`. */
@@ -217,6 +249,10 @@ export class ReaderThread {
       this.#serving?.reject(new AbortError('stopping'));
       this.#timer?.cancel();
       this.#onEnded();
+      return;
+    }
+    if (this.#onHeldBack !== undefined) {
+      this.#onHeldBack();
       return;
     }
     const reason = instance.isGivenUp ? 'hung' : 'died';

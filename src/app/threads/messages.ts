@@ -15,7 +15,10 @@ export interface ReaderOptions {
   /** The program's version. */
   readonly version: string;
   /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly api: Omit<DaemonConfig['api'], 'store' | 'tls' | 'tokensFile' | 'tokensFor'>;
+  readonly api: Omit<DaemonConfig['api'], 'store' | 'tls' | 'tokensFile' | 'tokensFor'> & {
+    /** The most connections to the node of `forwardRest`. */
+    readonly forwardSockets?: number;
+  };
   /** Absent: nothing guards the ports. */
   readonly secrets?: ApiSecrets;
   /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */
@@ -36,7 +39,14 @@ export interface ReaderSettings {
   readonly logLevel: LogLevel;
   readonly corsOrigins: readonly string[];
   readonly ratePerSecondPerAddress: number;
+  /** Of each port. */
   readonly maxConnections: number;
+}
+
+/** The open connections of each port. */
+export interface OpenConnections {
+  readonly api: number;
+  readonly grpc: number;
 }
 
 export interface ReaderAddresses {
@@ -98,7 +108,8 @@ export type ToReader =
   | { readonly kind: 'stop' };
 
 export type FromReader =
-  | { readonly kind: 'ack' }
+  /** Absent while its servers do not listen. */
+  | { readonly kind: 'ack'; readonly connections?: OpenConnections | undefined }
   | { readonly kind: 'listening'; readonly addresses: ReaderAddresses }
   /** The operator must fix something; the thread ends. */
   | { readonly kind: 'refused'; readonly exit: ExitReason; readonly message: string }

@@ -11,6 +11,7 @@ import { IndexerLink } from './IndexerLink.js';
 import { LinkedLogger } from './LinkedLogger.js';
 import type {
   FromReader,
+  OpenConnections,
   Port,
   ReaderAddresses,
   ReaderOptions,
@@ -34,6 +35,7 @@ interface Servers {
   readonly addresses: ReaderAddresses;
   /** Call it when there is a new state. */
   notify(): void;
+  connections(): OpenConnections;
   setLimits(settings: ReaderSettings): void;
   secure(secrets: ReaderSecrets): void;
   close(): Promise<void>;
@@ -79,7 +81,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
       link.receive(message);
       switch (message.kind) {
         case 'state':
-          post({ kind: 'ack' });
+          post({ kind: 'ack', connections: servers?.connections() });
           logger.taken();
           servers?.notify();
           opening ??= open().then((opened) => {
@@ -192,6 +194,7 @@ async function openServers(
       feed.notify();
       grpc?.notify();
     },
+    connections: () => ({ api: api.connections, grpc: grpc?.connections ?? 0 }),
     setLimits: (settings) => {
       api.setLimits(settings);
       grpc?.setLimits(settings);

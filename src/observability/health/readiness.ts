@@ -117,6 +117,12 @@ export const readinessCodes = {
     cause: 'The reader thread has ended or does not answer. Indexing continues.',
     mend: 'Wait: it is replaced within seconds. If this happens again, report what the log says ended it.',
   },
+  descriptors_low: {
+    severity: 'trouble',
+    cause:
+      'Hardly another file or connection can be opened: the limit of open files was lowered while the daemon runs, or the system has reached its own. Nothing is lost: whatever needs one waits, and continues by itself.',
+    mend: 'Raise the limit that the message names, or end what uses the files up. `process_open_fds` and `connections` show what is open.',
+  },
   disk_low: {
     severity: 'trouble',
     cause:

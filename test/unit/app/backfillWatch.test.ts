@@ -33,6 +33,7 @@ class World {
         },
         store: { coverage: () => this.coverage },
         network: { heights: { whyUnserved: () => [] } },
+        descriptors: { trouble: () => undefined },
         diskWatch: { pause: () => undefined },
         listener: {
           sealedHeight: () => undefined,

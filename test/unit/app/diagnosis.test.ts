@@ -39,6 +39,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     ...{ height: state.latest + 1, stage: 'queued', commitStartedAtMs: undefined },
     database: undefined,
     paused: undefined,
+    outOfDescriptors: undefined,
     block: { height: state.latest + 1, troubles: [], isUnserved: false },
     collections: undefined,
     peerTrouble: undefined,
@@ -74,6 +75,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
     paused: () => state.change.paused?.(),
+    outOfDescriptors: () => state.change.outOfDescriptors?.(),
   };
   const diagnosis = new Diagnosis(
     { readyMaxLag: 100, maxHeadAgeMs: undefined, ediOnly: false, ...options },

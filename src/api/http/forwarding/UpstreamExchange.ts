@@ -2,9 +2,10 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, Transform } from 'node:stream';
 import { longestValue, maskValues, withoutValues } from '../../../access/index.js';
 import type { NodeMetadata } from '../../../access/index.js';
+import { outOfDescriptors } from '../../../runtime/index.js';
 import type { Clock, Timer } from '../../../runtime/index.js';
 import type { ForwardedOutcome } from '../../limits/ForwardingMetrics.js';
-import { ApiError } from '../../view/ApiError.js';
+import { ApiError, outOfFiles } from '../../view/ApiError.js';
 import { passedOn, viaOf } from './forwardedHeaders.js';
 import { IdleTimeout } from './IdleTimeout.js';
 import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES, writeRefusal } from '../refusals.js';
@@ -104,11 +105,12 @@ export class UpstreamExchange {
       else socket.once(isSecure ? 'secureConnect' : 'connect', onConnected);
     });
     let hasResponse = false;
-    upstream.on('error', () => {
+    upstream.on('error', (error) => {
       // A response that has begun reports its own end.
       if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
       // The node closed a kept connection just as it was used again: try a new one.
-      if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
+      if (outOfDescriptors(error) !== undefined) this.#refuse(outOfFiles(), 'refused');
+      else if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
       else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
     });
     upstream.once('response', (response) => {

@@ -1,44 +1,33 @@
-import { readFile } from 'node:fs/promises';
+import type { DaemonConfig } from '../../../config/index.js';
+import {
+  descriptorShares,
+  fewestDescriptors,
+  isEnough,
+  plentyOfDescriptors,
+} from '../../lifecycle/descriptorShares.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 
-/** Below this, the daemon ends when a few dozen readers connect (docs/operations.md, Files that may be open). */
-const FEW_FILES = 256;
-const GOOD_FILES = 4096;
-
-const LIMITS_PATH = '/proc/self/limits';
-const OPEN_FILES = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m;
-
-/** How many files this process may have open; `undefined` if the system does not say. */
-export async function openFilesLimit(): Promise<number | undefined> {
-  try {
-    const [, soft] = OPEN_FILES.exec(await readFile(LIMITS_PATH, 'utf8')) ?? [];
-    if (soft === undefined) return undefined;
-    return soft === 'unlimited' ? Infinity : Number(soft);
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * Limits that the system sets for the process. Node.js has already raised the soft limits to the hard ones.
- * `maxConnections`: for each of the two ports of the read API.
- */
-export function checkLimits(files: number | undefined, maxConnections: number): Finding[] {
-  const enough = 2 * maxConnections;
-  const good = Math.max(GOOD_FILES, 2 * enough);
-  if (files === undefined)
-    return [ok(`The system does not say how many files may be open; ${good} are plenty.`)];
-  const advice = `raise it to ${good} (ulimit -n ${good}, or LimitNOFILE=${good} of the systemd unit).`;
-  if (files < FEW_FILES) {
+/** Limits that the system sets for the process. `files`: how many may be open; `Infinity`: any number, or it does not say. */
+export function checkLimits(config: DaemonConfig, files: number): Finding[] {
+  const [fewest, plenty] = [fewestDescriptors(config), plentyOfDescriptors(config)];
+  const advice = `raise the limit to ${plenty} (ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit).`;
+  if (files < fewest)
     return [
       problem(
-        'storage',
-        `Only ${files} files may be open, but the store, nodes and a few readers need more: ${advice}`,
+        'configuration',
+        `Only ${files} files may be open, but the daemon needs ${fewest} to start: ${advice}`,
+      ),
+    ];
+  const { maxConnections } = config.api;
+  if (!isEnough(config, files)) {
+    const { perPort } = descriptorShares(config, files);
+    return [
+      warning(
+        `${files} files may be open, so each port of the read API takes ${perPort} connections and not the ${maxConnections} of api.maxConnections: ${advice}`,
       ),
     ];
   }
-  if (files < enough)
-    return [warning(`${files} files may be open, which many readers can use up: ${advice}`)];
-  return [ok(`${files === Infinity ? 'Any number of' : files} files may be open.`)];
+  const many = files === Infinity ? 'Any number of' : String(files);
+  return [ok(`${many} files may be open, enough for ${maxConnections} connections to each port.`)];
 }

@@ -14,7 +14,9 @@ const SILENT_FOR_MS = 8_000;
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
 /** Codes that findings about the store report already. */
-const STORE_CODES: readonly string[] = ['store_stalled', 'database_unreachable', 'disk_low'];
+const STORE_CODES: readonly string[] = [
+  ...['store_stalled', 'database_unreachable', 'disk_low', 'descriptors_low'],
+];
 /** Free space that is enough on any disk, and the share that is enough on a small disk. */
 const DISK_ENOUGH_BYTES = 1024 ** 3;
 const DISK_ENOUGH_SHARE = 0.1;
@@ -80,7 +82,9 @@ export class Diagnosis {
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const readerDown = this.#symptoms.readerDown();
     const leaderLost = this.#symptoms.leaderLost();
+    const outOfDescriptors = this.#symptoms.outOfDescriptors();
     const found: (Finding | undefined)[] = [
+      outOfDescriptors === undefined ? undefined : { code: 'descriptors_low', message: outOfDescriptors },
       ...this.#upstream.find(),
       ...(phase === 'running' ? this.#running() : []),
       readerDown && { code: 'reader_down', ...readerDown },
@@ -88,7 +92,11 @@ export class Diagnosis {
       this.#database(),
       leaderLost && { code: 'leader_lost', ...leaderLost },
     ];
-    return consistent(found.filter((finding) => finding !== undefined)).map((finding) => ({
+    // What follows from a lack of descriptors is not a cause of its own.
+    const isCause = ({ message }: Finding): boolean =>
+      outOfDescriptors === undefined || !/\bE[MN]FILE\b/.test(message);
+    const known = found.filter((finding) => finding !== undefined).filter(isCause);
+    return consistent(known).map((finding) => ({
       ...finding,
       logged: finding.logged ?? withoutIds(finding.message),
     }));
@@ -159,7 +167,8 @@ export class Diagnosis {
     const startedAtMs = this.#symptoms.commitStartedAtMs();
     const forMs = startedAtMs === undefined ? 0 : this.#clock.monotonic() - startedAtMs;
     const database = this.#symptoms.database();
-    if (forMs < COMMIT_STALLED_AFTER_MS || database?.trouble !== undefined) return undefined;
+    const isKnown = database?.trouble !== undefined || this.#symptoms.outOfDescriptors() !== undefined;
+    if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     return {
       code: 'store_stalled',
       height: this.#symptoms.latestIndexedHeight() + 1,

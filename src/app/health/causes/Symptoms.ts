@@ -44,4 +44,6 @@ export interface Symptoms {
   disk(): { readonly freeBytes: number; readonly sizeBytes: number } | undefined;
   /** Why writing is paused for lack of space; `undefined` while it is not. */
   paused(): { readonly message: string } | undefined;
+  /** Why nothing can be opened; `undefined` while it can. */
+  outOfDescriptors(): string | undefined;
 }

@@ -27,6 +27,8 @@ export interface HeldUpFacts {
   readonly database: { readonly trouble: string | undefined } | undefined;
   /** Why nothing is written now; `undefined` while there is room. */
   readonly paused: string | undefined;
+  /** Why nothing can be opened; `undefined` while it can. */
+  readonly outOfDescriptors: string | undefined;
   /** The stage that the height has reached. */
   readonly stage: HeightExplanation['stage'];
   /** The next missing block and its troubles; if no node serves it, where each node begins. */
@@ -69,13 +71,16 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   return { height, ...because(what, block.troubles, clock) };
 }
 
-function heldUpByStore({ height, commitStartedAtMs, database, paused }: HeldUpFacts, clock: Clock): HeldUp {
+function heldUpByStore(facts: HeldUpFacts, clock: Clock): HeldUp {
+  const { height, commitStartedAtMs, database, outOfDescriptors, paused } = facts;
   if (database?.trouble !== undefined)
     return {
       height,
       message: `height ${height} is complete; ${database.trouble}`,
       code: 'database_unreachable',
     };
+  if (outOfDescriptors !== undefined)
+    return { height, message: `height ${height} is complete; ${outOfDescriptors}`, code: 'descriptors_low' };
   if (commitStartedAtMs === undefined && paused !== undefined)
     return { height, message: `height ${height} is complete, and ${paused}`, code: 'disk_low' };
   if (commitStartedAtMs === undefined)

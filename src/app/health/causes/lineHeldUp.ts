@@ -12,6 +12,7 @@ interface Surroundings {
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly store: Pick<IndexStore, 'trouble'>;
   readonly diskWatch: { pause(): { readonly message: string } | undefined };
+  readonly descriptors: { trouble(): string | undefined };
   readonly clock: Clock;
 }
 
@@ -19,7 +20,7 @@ interface Surroundings {
 export function lineHeldUp(
   height: number,
   line: IndexingLine,
-  { ediOnly, network, listener, store, diskWatch, clock }: Surroundings,
+  { ediOnly, network, listener, store, diskWatch, descriptors, clock }: Surroundings,
 ): HeldUp {
   const sealedAgeMs = listener.sealedAdvanceAgeMs();
   const block = line.blocks.heldUpBy();
@@ -28,6 +29,7 @@ export function lineHeldUp(
       height,
       database: store.trouble && { trouble: store.trouble() },
       paused: diskWatch.pause()?.message,
+      outOfDescriptors: descriptors.trouble(),
       stage: line.explainer.explain(height).stage,
       commitStartedAtMs: line.indexer.commitStartedAtMs(),
       block:

@@ -86,6 +86,7 @@ export class StatusReport implements StatusSource {
         const { ageMs, lostLines, reason } = trouble;
         return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
       }),
+      descriptors: parts.descriptors.status(),
       ready: readiness.ready,
       reasons: readiness.reasons,
       uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,

@@ -33,6 +33,7 @@ interface BackfillWatchParts {
   readonly store: Pick<IndexStore, 'coverage' | 'trouble'>;
   readonly network: { readonly heights: Pick<ServedHeights, 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly descriptors: { trouble(): string | undefined };
   readonly diskWatch: Pick<DiskWatch, 'pause'>;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -77,7 +77,9 @@ export class WorkerRegistry {
   /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
   start(): void {
     const repeat = (action: () => Promise<void>): Promise<undefined> => {
-      const act = async (): Promise<undefined> => void (await action());
+      const act = async (): Promise<undefined> => {
+        await action();
+      };
       return this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
     };
     const beat = async (): Promise<void> => {

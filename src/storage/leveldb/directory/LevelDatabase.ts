@@ -1,16 +1,25 @@
 import { ok as assert } from 'node:assert/strict';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Level } from 'level';
+import { messageOf, outOfDescriptors, sleep, systemClock } from '../../../runtime/index.js';
 import type { EndGate } from '../../../runtime/index.js';
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
 import type { KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
 import { openLevel } from './openLevel.js';
-import type { LevelTuning, OpenOptions } from './openLevel.js';
+import type { DescriptorWait, LevelTuning, OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
 
 /** Bytes and entries per page of an iterator. */
 const PAGE_BYTES = 1024 * 1024;
 const PAGE_ENTRIES = 1000;
+
+/** Between two attempts of what could not open a file; and how many a reader makes. */
+const WAIT_MS = 250;
+const MAX_WAITS = 8;
+/** Files that must open at once before the database is opened again. */
+const FILES_TO_GO_ON = 8;
 
 /** The common part of the package's iterators over entries and over keys. */
 interface PagedIterator<T> {
@@ -41,25 +50,30 @@ export class LevelDatabase implements Database {
   /** Empty batches to reuse: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
+  readonly #descriptors: DescriptorWait | undefined;
   /** There were writes, and the latest one succeeded: closing may tidy up. */
   #mayTidyUp = false;
+  /** How often it was opened again: iterators of before are closed. */
+  #reopened = 0;
+  #reopening: Promise<void> | undefined;
 
   private constructor(
     path: string,
     tuning: LevelTuning,
     level: Level<Buffer, Buffer>,
-    gate: EndGate | undefined,
+    { gate, descriptors }: OpenOptions,
   ) {
     this.#path = path;
     this.#tuning = tuning;
     this.#level = level;
     this.#gate = gate;
+    this.#descriptors = descriptors;
   }
 
   /** Expected errors: `StorageError`. */
   static async open(path: string, tuning: LevelTuning, options: OpenOptions) {
     const level = await openLevel(path, tuning, options);
-    return new LevelDatabase(path, tuning, level, options.gate);
+    return new LevelDatabase(path, tuning, level, options);
   }
 
   get(key: Buffer): Promise<Buffer | undefined> {
@@ -105,11 +119,17 @@ export class LevelDatabase implements Database {
   }
 
   pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
-    return this.#pagesOf(() => this.#level.iterator({ ...range, highWaterMarkBytes: PAGE_BYTES }));
+    return this.#pagesOf(
+      (after) => this.#level.iterator({ ...rest(range, after), highWaterMarkBytes: PAGE_BYTES }),
+      ([key]) => key,
+    );
   }
 
   keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    return this.#pagesOf(() => this.#level.keys({ ...range, highWaterMarkBytes: PAGE_BYTES }));
+    return this.#pagesOf(
+      (after) => this.#level.keys({ ...rest(range, after), highWaterMarkBytes: PAGE_BYTES }),
+      (key) => key,
+    );
   }
 
   compact({ gte, lt }: KeyRange): Promise<void> {
@@ -118,17 +138,36 @@ export class LevelDatabase implements Database {
     return this.#guard('compact the store', () => level.compactRange(gte, lt));
   }
 
-  /** Opens the iterator for the first page, and closes it however the loop ends. */
-  async *#pagesOf<T>(open: () => PagedIterator<T>): AsyncGenerator<T[], void, undefined> {
-    const iterator = this.#make(open);
+  /**
+   * Opens the iterator for the first page, and closes it however the loop ends. One that failed, or that was closed with the
+   * database, is replaced by one that begins behind the last page.
+   */
+  async *#pagesOf<T>(
+    open: (after: Buffer | undefined) => PagedIterator<T>,
+    keyOf: (item: T) => Buffer,
+  ): AsyncGenerator<T[], void, undefined> {
+    let iterator: PagedIterator<T> | undefined;
+    let after: Buffer | undefined;
+    const next = async (): Promise<T[]> => {
+      const one = (iterator ??= this.#make(() => open(after)));
+      try {
+        return await one.nextv(PAGE_ENTRIES);
+      } catch (error) {
+        iterator = undefined;
+        await one.close();
+        throw error;
+      }
+    };
     try {
       for (;;) {
-        const page = await this.#guard('read the store', () => iterator.nextv(PAGE_ENTRIES));
-        if (page.length === 0) return;
+        const page = await this.#guard('read the store', next);
+        const last = page.at(-1);
+        if (last === undefined) return;
+        after = keyOf(last);
         yield page;
       }
     } finally {
-      await iterator.close();
+      await iterator?.close();
     }
   }
 
@@ -161,10 +200,11 @@ export class LevelDatabase implements Database {
       write: () => {
         // The next open deals with what a failed write leaves behind.
         this.#mayTidyUp = false;
-        return this.#guard('write to the store', async () => {
+        const action = async (): Promise<void> => {
           await own()._write({ sync: true });
           this.#mayTidyUp = true;
-        });
+        };
+        return this.#guard('write to the store', action, { isWrite: true });
       },
       [Symbol.dispose]: () => {
         if (lent === undefined) return;
@@ -195,13 +235,69 @@ export class LevelDatabase implements Database {
     return this.#gate === undefined ? open() : this.#gate.within(open);
   }
 
-  async #guard<T>(doing: string, action: () => Promise<T>): Promise<T> {
-    try {
-      return await action();
-    } catch (error) {
-      throw storageErrorFrom(error, doing, this.#path);
+  /** Waits where no file can be opened: nothing of the action has been done then, so it is repeated. */
+  async #guard<T>(doing: string, action: () => Promise<T>, { isWrite = false } = {}): Promise<T> {
+    for (let waited = 0; ;) {
+      if (this.#reopening !== undefined) await this.#reopening;
+      const reopened = this.#reopened;
+      try {
+        const result = await action();
+        if (waited > 0) this.#descriptors?.waits(undefined);
+        return result;
+      } catch (error) {
+        // It was closed meanwhile, to be opened again.
+        if (this.#reopening !== undefined || reopened !== this.#reopened) continue;
+        const isOver = this.#descriptors === undefined && waited >= MAX_WAITS;
+        if (isOver || outOfDescriptors(error) === undefined) throw storageErrorFrom(error, doing, this.#path);
+        this.#descriptors?.waits(`the store cannot open a file (${messageOf(error)})`);
+        do await sleep(systemClock, WAIT_MS);
+        while (this.#descriptors !== undefined && !(await canOpen(this.#path)));
+        // Files can be opened, and it failed before although they could.
+        if (isWrite && waited > 0 && reopened === this.#reopened) await this.#reopen();
+        waited += 1;
+      }
     }
   }
+
+  /**
+   * Closes the database and opens it again. LevelDB takes no write after one that it did itself, merging tables, has failed, until
+   * it is opened anew; what it has written is as safe as after a crash.
+   */
+  #reopen(): Promise<void> {
+    const again = async (): Promise<void> => {
+      await this.#level.close();
+      while (!(await this.#opens())) await sleep(systemClock, WAIT_MS);
+      this.#reopened += 1;
+    };
+    this.#reopening ??= (this.#descriptors?.alone(again) ?? again()).finally(
+      () => (this.#reopening = undefined),
+    );
+    return this.#reopening;
+  }
+
+  async #opens(): Promise<boolean> {
+    try {
+      await this.#level.open();
+      return true;
+    } catch (error) {
+      if (outOfDescriptors(error) !== undefined) return false;
+      throw storageErrorFrom(error, 'open the store', this.#path);
+    }
+  }
+}
+
+/** False while a few files cannot be opened at once. */
+async function canOpen(path: string): Promise<boolean> {
+  const opening = Array.from({ length: FILES_TO_GO_ON }, () => open(join(path, 'CURRENT')));
+  const files = await Promise.allSettled(opening);
+  for (const file of files) if (file.status === 'fulfilled') await file.value.close();
+  return files.every((file) => file.status === 'fulfilled' || outOfDescriptors(file.reason) === undefined);
+}
+
+/** The part of a range behind a key. */
+function rest({ gte, lt }: Partial<KeyRange>, after: Buffer | undefined) {
+  const from = after === undefined ? (gte === undefined ? {} : { gte }) : { gt: after };
+  return lt === undefined ? from : { ...from, lt };
 }
 
 /** How the database of a directory is opened. Expected errors: `StorageError`. */

@@ -3,7 +3,7 @@ import type { Database } from '../../records/Database.js';
 import { openLevelDatabase } from './LevelDatabase.js';
 import type { OpenDatabase } from './LevelDatabase.js';
 import { defaultTuning } from './openLevel.js';
-import type { LevelTuning } from './openLevel.js';
+import type { DescriptorWait, LevelTuning } from './openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
 
 export interface OpenDirectoryOptions {
@@ -15,6 +15,8 @@ export interface OpenDirectoryOptions {
   readonly isShared?: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<LevelTuning>;
+  /** See `OpenOptions`. */
+  readonly descriptors?: DescriptorWait | undefined;
 }
 
 export interface OpenDirectoryDependencies {
@@ -28,12 +30,16 @@ export interface OpenDirectoryDependencies {
  * `StorageError` (locked by another process, no permission, damaged, …).
  */
 export async function openDirectory(
-  { path, create = true, isShared = false, tuning }: OpenDirectoryOptions,
+  { path, create = true, descriptors, isShared = false, tuning }: OpenDirectoryOptions,
   { logger, openDatabase = openLevelDatabase }: OpenDirectoryDependencies,
 ): Promise<Database> {
   await prepareDirectory(path, create);
   if (await holdsData(path)) await refuseDamagedFiles(path);
-  const database = await openDatabase(path, { ...defaultTuning, ...tuning }, { create, isShared });
+  const database = await openDatabase(
+    path,
+    { ...defaultTuning, ...tuning },
+    { create, descriptors, isShared },
+  );
   try {
     const details = await droppedAtOpen(path);
     if (details.length > 0)

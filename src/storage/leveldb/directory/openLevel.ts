@@ -33,6 +33,16 @@ export interface OpenOptions {
   readonly isShared?: boolean;
   /** For a thread that may be terminated from outside: LevelDB would hold a half-made iterator for ever. */
   readonly gate?: EndGate | undefined;
+  /** How it waits for file descriptors, for a database that is written to. Default: a read waits a little. */
+  readonly descriptors?: DescriptorWait | undefined;
+}
+
+/** What a database needs from its surroundings while it cannot open a file. */
+export interface DescriptorWait {
+  /** It waits for a file descriptor, for this reason; `undefined`: no longer. */
+  waits(why: string | undefined): void;
+  /** Runs an action while no other thread has the database open. */
+  alone(action: () => Promise<void>): Promise<void>;
 }
 
 /** Opens LevelDB itself, with bytes as keys and values. Expected errors: `StorageError`. */

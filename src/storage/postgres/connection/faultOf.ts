@@ -49,6 +49,11 @@ const CONNECTION_ADVICE: typeof ADVICE = [
     'unavailable',
     'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word.',
   ],
+  [
+    /\bE[MN]FILE\b|too many open files/i,
+    'unavailable',
+    'No more files or connections may be open here: raise the limit ("ulimit -n", or LimitNOFILE of the systemd unit).',
+  ],
   [/(?:)/, 'unavailable', 'Check that it runs, and can be reached from here.'],
 ];
 
