@@ -598,6 +598,17 @@ describe('what has a code of its own', () => {
     expect(await codes()).toEqual(['starting', 'reader_down']);
   });
 
+  it('tells that no file can be opened, and nothing that follows from it', async () => {
+    const { after, state } = healthyDaemon();
+    state.change = {
+      outOfDescriptors: () => '64 of the 64 files that may be open are open',
+      database: () => ({ message: 'connect EMFILE', sinceMs: 0 }),
+    };
+    const [finding, ...others] = await after(0);
+    expect(finding).toMatchObject({ code: 'descriptors_low', message: expect.stringContaining('64 of the 64') });
+    expect(others).toEqual([]);
+  });
+
   it('is stopping, whatever else holds', async () => {
     const { codes, state } = healthyDaemon();
     state.phase = 'stopping';

@@ -1,0 +1,174 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import { Crowd } from '../support/crowd.js';
+import type { Manner } from '../support/crowd.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { TestSecrets } from '../support/secretFiles.js';
+
+/** Nobody listens there. */
+const nowhere = { address: '127.0.0.1:1' };
+const withFiles = (limit: number): readonly string[] => [
+  ...['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'],
+];
+
+interface Place {
+  readonly port: number;
+  readonly host: string;
+}
+const placeOf = (url: string): Place => {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
+};
+
+interface Ports {
+  readonly api: Place;
+  readonly grpc: Place;
+  readonly metrics: Place;
+}
+const portsOf = ({ apiUrl, grpcAddress, metricsUrl }: RunningDaemon): Ports => ({
+  ...{ api: placeOf(apiUrl), grpc: placeOf(`http://${grpcAddress}`), metrics: placeOf(metricsUrl) },
+});
+
+/** Who comes to which port. */
+const crowds: Readonly<Record<string, readonly (readonly [keyof Ports, Manner])[]>> = {
+  'silent ones at every port': [
+    ['api', 'silent'],
+    ['grpc', 'silent'],
+    ['metrics', 'silent'],
+  ],
+  'slow and idle ones at the HTTP ports': [
+    ['api', 'slow'],
+    ['api', 'idle'],
+    ['metrics', 'slow'],
+    ['metrics', 'idle'],
+  ],
+  'WebSockets, followers and streams': [
+    ['api', 'webSocket'],
+    ['api', 'follower'],
+    ['grpc', 'grpcStream'],
+  ],
+};
+
+/** What the daemon owes its operator, whoever else is there. */
+async function isWell({ daemon, limit }: { readonly daemon: RunningDaemon; readonly limit: number }) {
+  for (const path of ['/livez', '/readyz'] as const) expect((await daemon.health(path)).status).toBe(200);
+  const before = (await daemon.scrape()).value('latest_indexed_height');
+  const metrics = await daemon.reaches(before + 5);
+  const open = metrics.series('connections');
+  expect(open.map(({ labels }) => labels['port']).sort()).toEqual(['api', 'grpc', 'metrics']);
+  for (const { labels, value } of open) {
+    const port = labels['port'] ?? '';
+    expect([port, value <= metrics.value('connections_limit', { port })]).toEqual([port, true]);
+  }
+  const { pid = 0 } = daemon.program.child;
+  // What is set aside for the store and the nodes is there.
+  expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThanOrEqual(limit - 8);
+}
+
+/** It stops in good order, and leaves a store without damage. */
+async function isSound(daemon: RunningDaemon, dataDir: string): Promise<void> {
+  expect(await daemon.program.stop(), daemon.program.stderr).toBe(0);
+  const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+  expect(verified.code, verified.stderr).toBe(0);
+}
+
+describe.runIf(process.platform === 'linux')('the files that the daemon may open', () => {
+  it('are refused at the start where they cannot suffice, with the number that does', async () => {
+    const args = startArguments(nowhere, scratchDirectory());
+    const few = await runProgram(args, {}, withFiles(64));
+    expect(few.code).toBe(78);
+    const said =
+      /^Only 64 files may be open at once, but .* the daemon needs (\d+), and (\d+) for api\.maxConnections\. Raise the limit \(ulimit -n \2, or LimitNOFILE=\2 of the systemd unit\)\.$/m;
+    const [, fewest = ''] = said.exec(few.stderr) ?? [];
+    expect(few.stderr).not.toMatch(/\n\s+at /);
+    expect((await runProgram(args, {}, withFiles(Number(fewest) - 1))).code).toBe(78);
+    const devnet = await devnetForTest({ startHead: 20, paused: true });
+    const daemon = await startDaemon(
+      startArguments(devnet, scratchDirectory(), '--start-height', '0'),
+      {},
+      withFiles(Number(fewest)),
+    );
+    await daemon.reaches(20);
+  });
+
+  it.each([[128], [256], [512], [1024]])(
+    'are shared out, so that at a limit of %i no crowd of callers takes what the daemon needs',
+    async (limit) => {
+      const devnet = await devnetForTest({ seed: 7, startHead: 100, blockIntervalMs: 200 });
+      const dataDir = scratchDirectory();
+      const args = startArguments(devnet, dataDir, '--start-height', '0');
+      const daemon = await startDaemon(args, {}, withFiles(limit));
+      await daemon.reaches(100);
+      for (const [name, callers] of Object.entries(crowds)) {
+        const crowd = new Crowd();
+        const before = await daemon.scrape();
+        const ports = portsOf(daemon);
+        await Promise.all(callers.map(([port, manner]) => crowd.join(600, ports[port], manner)));
+        await crowd.join(30, { path: join(dataDir, 'control.sock') }, 'silent');
+        await isWell({ daemon, limit });
+        const after = await daemon.scrape();
+        const cut = after.sum('connections_cut_total') - before.sum('connections_cut_total');
+        expect([name, cut > 0]).toEqual([name, true]);
+        const { descriptors } = await eventually(async () => {
+          const { status, body } = await daemon.api('/status').catch(() => ({ status: 0, body: undefined }));
+          return status === 200 ? (body as StatusDocument) : undefined;
+        });
+        expect(descriptors.limit).toBe(limit);
+        expect(descriptors.connections.map(({ port }) => port).sort()).toEqual(['api', 'grpc', 'metrics']);
+        crowd.leave();
+        await daemon.scrapeUntil((metrics) => metrics.sum('connections') < 10);
+      }
+      const warnings = daemon.program.logs().filter(({ level }) => level === 'warn');
+      const full = warnings.filter(({ msg }) => String(msg).startsWith('all connections are taken'));
+      // Once for each port, whatever comes and goes within a minute.
+      expect(full.map(({ server }) => server).sort()).toEqual(['api', 'grpc', 'metrics']);
+      const isShort = warnings.filter(({ msg }) => /fewer connections than/.test(String(msg)));
+      expect(isShort).toHaveLength(1);
+      await isSound(daemon, dataDir);
+    },
+  );
+
+  it('count for callers in their TLS handshake too', async () => {
+    const limit = 256;
+    const devnet = await devnetForTest({ seed: 7, startHead: 50, blockIntervalMs: 200 });
+    const tls = new TestSecrets('').tlsFlags();
+    const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', ...tls);
+    const daemon = await startDaemon(args, {}, withFiles(limit));
+    await daemon.reaches(50);
+    const crowd = new Crowd();
+    const { api, grpc } = portsOf(daemon);
+    await Promise.all([crowd.join(600, api, 'silent'), crowd.join(600, grpc, 'silent')]);
+    await isWell({ daemon, limit });
+  });
+
+  it('may become fewer while it runs: it says so, waits, and goes on when it can', async () => {
+    const devnet = await devnetForTest({ seed: 7, profile: 'dense', startHead: 4_000, paused: true });
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '0'));
+    await daemon.reaches(200);
+    const { pid = 0 } = daemon.program.child;
+    const allow = (files: string): void => {
+      expect(spawnSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`]).status).toBe(0);
+    };
+    // A kept connection, on which the daemon can still be asked.
+    await daemon.health('/livez');
+    allow('20');
+    await daemon.program.sees(/"code":"descriptors_low".*\n/);
+    // LevelDB takes no more writes once it could not open a file of its own.
+    await daemon.program.sees(/"heldUpBy":"descriptors_low".*\n/);
+    allow('4096');
+    await daemon.reaches(4_000);
+    const { body } = await eventually(async () => {
+      const answer = await daemon.api('/v1/blocks?height=4000').catch(() => undefined);
+      return answer?.status === 200 ? answer : undefined;
+    });
+    expect(body).toMatchObject([{ header: { height: '4000' } }]);
+    expect(daemon.program.logs().filter(({ level }) => level === 'error')).toEqual([]);
+    await isSound(daemon, dataDir);
+  });
+});
