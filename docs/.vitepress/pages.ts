@@ -80,6 +80,7 @@ export const menu: readonly PageGroup[] = [
       ['Disk, readers, forwarding', 'docs/operations.md'],
       ['Backup and copies', 'docs/copies.md'],
       ['PostgreSQL', 'docs/postgresql.md'],
+      ['PostgreSQL behind a pooler', 'docs/poolers.md'],
       ['The whole chain', 'docs/whole-chain.md'],
       ['TLS and tokens', 'docs/tls-and-tokens.md'],
       ['Security', 'SECURITY.md'],
