@@ -49,7 +49,7 @@ export interface ConnectionsDependencies {
  * the place of the one that has been without a request longest, and is cut where all have one.
  */
 export abstract class Connections<C extends Connection = Connection> {
-  protected readonly clock: Clock;
+  readonly clock: Clock;
   readonly #options: ConnectionsOptions;
   readonly #dependencies: ConnectionsDependencies;
   readonly #byPeer = new Map<string, C>();
@@ -78,7 +78,7 @@ export abstract class Connections<C extends Connection = Connection> {
     return this.#byPeer.size;
   }
 
-  protected get limit(): number {
+  get limit(): number {
     return this.#maxConnections;
   }
 
@@ -110,26 +110,26 @@ export abstract class Connections<C extends Connection = Connection> {
   }
 
   /** What is known of a new connection. */
-  protected abstract recordOf(connection: Connection): C;
+  abstract recordOf(connection: Connection): C;
 
   /** The regular check of one connection. */
-  protected abstract look(connection: C, nowMs: number): void;
+  abstract look(connection: C, nowMs: number): void;
 
   /** Which connection may be cut although it has a request. */
-  protected mostSilent(): C | undefined {
+  mostSilent(): C | undefined {
     return undefined;
   }
 
-  protected all(): readonly C[] {
+  all(): readonly C[] {
     return [...this.#byPeer.values()];
   }
 
-  protected of(peer: Peer | string): C | undefined {
+  of(peer: Peer | string): C | undefined {
     return this.#byPeer.get(typeof peer === 'string' ? peer : nameOf(peer));
   }
 
   /** A request has begun. Returns a function to call once, when it is over. */
-  protected begun(connection: C): () => void {
+  begun(connection: C): () => void {
     connection.requests += 1;
     this.#resting.delete(connection);
     return () => {
@@ -139,7 +139,7 @@ export abstract class Connections<C extends Connection = Connection> {
     };
   }
 
-  protected cut(connection: C, reason: CutReason): void {
+  cut(connection: C, reason: CutReason): void {
     this.#dependencies.metrics?.connectionsCut.inc({ port: this.#options.name, reason });
     this.#forget(connection);
     connection.tcp.destroy();

@@ -602,10 +602,13 @@ describe('what has a code of its own', () => {
     const { after, state } = healthyDaemon();
     state.change = {
       outOfDescriptors: () => '64 of the 64 files that may be open are open',
-      database: () => ({ message: 'connect EMFILE', sinceMs: 0 }),
+      database: () => ({ trouble: 'connect EMFILE' }),
     };
     const [finding, ...others] = await after(0);
-    expect(finding).toMatchObject({ code: 'descriptors_low', message: expect.stringContaining('64 of the 64') });
+    expect(finding).toMatchObject({
+      code: 'descriptors_low',
+      message: expect.stringContaining('64 of the 64'),
+    });
     expect(others).toEqual([]);
   });
 

@@ -105,14 +105,14 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     for (const { socket } of this.all()) socket.once('finish', () => socket.destroy());
   }
 
-  protected override recordOf(connection: Connection): GrpcConnection {
+  override recordOf(connection: Connection): GrpcConnection {
     return {
       ...{ ...connection, calls: new Set(), ending: new Set(), checks: 0, callBytes: 0 },
       ...{ bytesReadAtLook: 0, bytesWrittenAtLook: 0, movedBytes: 0, movedAtMs: this.clock.monotonic() },
     };
   }
 
-  protected override mostSilent(): GrpcConnection | undefined {
+  override mostSilent(): GrpcConnection | undefined {
     const nowMs = this.clock.monotonic();
     let mostSilent: GrpcConnection | undefined;
     for (const connection of this.all()) {
@@ -124,7 +124,7 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     return mostSilent;
   }
 
-  protected override look(connection: GrpcConnection, nowMs: number): void {
+  override look(connection: GrpcConnection, nowMs: number): void {
     noteMovement(connection, nowMs);
     connection.checks += 1;
     if (isTalkative(connection)) this.cut(connection, 'talkative');

@@ -69,11 +69,11 @@ export class HttpConnections extends Connections<HttpConnection> {
     return undefined;
   }
 
-  protected override recordOf(connection: Connection): HttpConnection {
+  override recordOf(connection: Connection): HttpConnection {
     return { ...connection, waiting: 0, sentBytes: 0, movedAtMs: this.clock.monotonic() };
   }
 
-  protected override look(connection: HttpConnection, nowMs: number): void {
+  override look(connection: HttpConnection, nowMs: number): void {
     // A chunk counts as sent once the kernel has taken all of it.
     const { bytesWritten, writableLength } = connection.socket;
     const sentBytes = bytesWritten - writableLength;
