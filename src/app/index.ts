@@ -1,6 +1,6 @@
 export { runDaemon } from './runDaemon.js';
 export type { Host } from './runDaemon.js';
-export { daemonRuns, readDaemonRecord } from './lifecycle/daemonRecord.js';
+export { daemonRuns, mayReadRecord, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
 export { daemonRequest } from './guard/daemonRequest.js';

@@ -7,7 +7,7 @@ import type { IndexStore } from '../storage/index.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import type { Descriptors } from './lifecycle/Descriptors.js';
 import { removeDaemonRecord } from './lifecycle/daemonRecord.js';
-import { refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
+import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import type { IndexingParts } from './line/indexingParts.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
@@ -50,6 +50,7 @@ export async function openOwnStore(
     await readers?.close();
     await store.close();
   });
+  await refuseUnwritable(config.dataDir);
   // The directory is ours now: a record in it is left from a killed daemon.
   removeDaemonRecord(config.dataDir);
   if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });

@@ -101,9 +101,15 @@ interface Fault {
 const faults: readonly Fault[] = [
   {
     kind: 'permission',
+    pattern: /\bEACCES\b.*, (?:scandir|l?stat)\b/,
+    advice:
+      'This user may not read there. Run this as the user that runs the daemon (sudo -u), or choose another directory.',
+  },
+  {
+    kind: 'permission',
     pattern: /\b(?:EACCES|EPERM)\b|Permission denied|Operation not permitted|Access is denied/i,
     advice:
-      'This user may not write there. Give the directory to the user that runs the daemon (chown), or choose another --data-dir.',
+      'This user may not write there. Give the directory to the user that runs the daemon (chown), or choose another directory.',
   },
   {
     kind: 'disk_full',
@@ -115,7 +121,7 @@ const faults: readonly Fault[] = [
     kind: 'read_only',
     pattern: /\bEROFS\b|Read-only file system/i,
     advice:
-      'The file system is mounted read-only. Remount it writable (a disk fault often turns it read-only), or choose another --data-dir.',
+      'The file system is mounted read-only. Remount it writable (a disk fault often turns it read-only), or choose another directory.',
   },
   {
     kind: 'too_many_files',
@@ -141,8 +147,13 @@ const faults: readonly Fault[] = [
   },
   {
     kind: 'io',
-    pattern:
-      /\b(?:LEVEL_IO_ERROR|EIO|ENOTDIR|EISDIR|ENAMETOOLONG|ELOOP|EFBIG|EBUSY|ENODEV|ENXIO)\b|IO error/i,
+    pattern: /\b(?:ENOTDIR|ENAMETOOLONG|ELOOP)\b|Not a directory|File name too long|Too many levels/i,
+    advice:
+      'That path leads to no directory: part of it is a file, a loop of links, or too long a name. Choose another directory.',
+  },
+  {
+    kind: 'io',
+    pattern: /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EFBIG|EBUSY|ENODEV|ENXIO)\b|IO error/i,
     advice: 'The device or the file system failed. Look at the system log, and check the disk and the path.',
   },
 ];

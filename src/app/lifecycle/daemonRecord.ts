@@ -1,5 +1,6 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { hasCode } from '../../storage/index.js';
 
 /** How other commands find a running daemon: a small file in its data directory. */
 export interface DaemonRecord {
@@ -44,6 +45,16 @@ export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
     return isRecord(parsed) ? parsed : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** False where this user may not see whether a daemon is recorded. */
+export function mayReadRecord(dataDir: string): boolean {
+  try {
+    accessSync(join(dataDir, RECORD_FILE), constants.R_OK);
+    return true;
+  } catch (error) {
+    return !hasCode(error, 'EACCES');
   }
 }
 

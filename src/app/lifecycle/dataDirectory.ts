@@ -1,7 +1,8 @@
-import { stat } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
+import { storageErrorFrom } from '../../storage/index.js';
 import { readDaemonRecord, storePathOf } from './daemonRecord.js';
 
 /** Permission bits of everyone but the owner. */
@@ -24,6 +25,15 @@ export async function warnOfOpenDirectory(
     const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${path}` };
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
+  }
+}
+
+/** The daemon keeps its record and its socket there, wherever the index is. Expected errors: `StorageError`. */
+export async function refuseUnwritable(dataDir: string): Promise<void> {
+  try {
+    await access(dataDir, constants.W_OK);
+  } catch (error) {
+    throw storageErrorFrom(error, 'write to the data directory', dataDir);
   }
 }
 

@@ -1,12 +1,13 @@
-import { mkdir } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { access, constants } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { LevelIndexStore, loadPostgres, StorageError } from '../../storage/index.js';
-import type { DescriptorWait, IndexStore } from '../../storage/index.js';
+import { LevelIndexStore, loadPostgres, makeDirectory, StorageError } from '../../storage/index.js';
+import type { DescriptorWait, IndexStore, StorageErrorKind } from '../../storage/index.js';
 import { daemonRuns, storePathOf } from '../lifecycle/daemonRecord.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 
@@ -42,7 +43,7 @@ export async function openStoreToIndex(
     const options = { path: storePathOf(dataDir), chainId, accounts: index.accounts, isShared: true };
     return openStore({ ...options, descriptors, tuning: { maxOpenFiles } }, dependencies);
   }
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await makeDirectory(dataDir);
   const { PostgresIndexStore } = await loadPostgres();
   const options = { url, chainId, accounts: index.accounts, waitMs: DATABASE_WAIT_MS };
   return PostgresIndexStore.open(options, dependencies);
@@ -50,8 +51,8 @@ export async function openStoreToIndex(
 
 /**
  * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
- * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, another chain, a newer schema, a database
- * that does not answer).
+ * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, one that must be copied first, another chain,
+ * a newer schema, a database that does not answer).
  */
 export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
   return openStoreWithoutDaemon(config, { isReadOnly: true });
@@ -71,7 +72,48 @@ export async function openStoreWithoutDaemon(
       dependencies,
     );
   }
-  return whenFree(config, () => LevelIndexStore.open({ ...placeOf(config), create }, dependencies));
+  const open = (): Promise<IndexStore> => LevelIndexStore.open({ ...placeOf(config), create }, dependencies);
+  return whenFree(config, isReadOnly ? () => toRead(config, open) : open);
+}
+
+/** Why LevelDB, which writes to a store that it opens, cannot open one that can be read. */
+const UNWRITABLE: Readonly<Partial<Record<StorageErrorKind, string>>> = {
+  read_only: 'the file system is mounted read-only',
+  permission: 'this user may not write there',
+  disk_full: 'the disk is full',
+};
+
+/** Opens a store for a command that only reads. Says how to copy a store first that can be read, but not opened. */
+export async function toRead<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
+  } catch (error) {
+    const why = error instanceof StorageError ? UNWRITABLE[error.kind] : undefined;
+    if (!(error instanceof StorageError) || why === undefined || !(await isReadable(config))) throw error;
+    const { dataDir, network } = config;
+    const copy = join(tmpdir(), 'flow-collection-indexer-copy');
+    throw new StorageError(
+      error.kind,
+      `The store in ${dataDir} can be read, but not opened: even a command that only reads must let LevelDB write there, and ${why}. ` +
+        `Copy it first: "flow-collection-indexer backup --network ${network} --data-dir ${inShell(resolve(dataDir))} --to ${inShell(copy)}" ` +
+        `(or to any place with room), and name the copy in its stead.`,
+      { cause: error },
+    );
+  }
+}
+
+async function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
+  try {
+    await access(storePathOf(dataDir), constants.R_OK | constants.X_OK);
+    await access(join(storePathOf(dataDir), 'CURRENT'), constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function inShell(path: string): string {
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 /** Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. */

@@ -4,7 +4,7 @@ import { systemClock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
 import { DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
-import { placeOf, refuseDatabase, whenFree } from './openStore.js';
+import { placeOf, refuseDatabase, toRead, whenFree } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
@@ -21,7 +21,8 @@ export async function verifyStoreOf(
     );
   }
   const options = { ...placeOf(config), ...range };
-  return whenFree(config, () => verifyStore(options, { logger: silentLogger, ...dependencies }));
+  const verify = (): Promise<VerifyReport> => verifyStore(options, { logger: silentLogger, ...dependencies });
+  return whenFree(config, () => toRead(config, verify));
 }
 
 /**

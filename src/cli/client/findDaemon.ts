@@ -1,5 +1,5 @@
 import type { StatusDocument } from '../../api/index.js';
-import { daemonRequest } from '../../app/index.js';
+import { daemonRequest, mayReadRecord } from '../../app/index.js';
 import type { PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { AbortError, OperatorError, systemClock } from '../../runtime/index.js';
@@ -76,6 +76,8 @@ export function noDaemon(loaded: LoadedConfig): OperatorError {
 function nothingRecorded(config: LoadedConfig['config']): string {
   const { dataDir } = config;
   const { metrics } = recordOf(config) ?? {};
+  if (!mayReadRecord(dataDir))
+    return `this user may not read in ${dataDir} where one listens (run this as the user of the daemon)`;
   return metrics === undefined
     ? `no daemon is recorded in ${dataDir}`
     : `the one recorded in ${dataDir} serves no API (not one of its roles; ${urlOf(metrics.host, metrics.port)}/readyz shows its state)`;

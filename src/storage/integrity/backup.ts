@@ -1,11 +1,11 @@
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { readdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFilesInUse } from '../files/filesInUse.js';
 import type { CopiedFiles } from '../files/filesInUse.js';
 import { syncDirectory } from '../files/syncDirectory.js';
-import { prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
@@ -36,10 +36,10 @@ export async function backupStore(
   dependencies: { readonly logger: Logger; readonly clock: Clock },
 ): Promise<BackupReport> {
   const partial = `${to}.partial`;
+  await prepareDirectory(path, false);
+  await refuseTaken(to);
+  await makeDirectory(dirname(to));
   try {
-    await prepareDirectory(path, false);
-    await refuseTaken(to);
-    await mkdir(dirname(to), { recursive: true, mode: 0o700 });
     await rm(partial, { recursive: true, force: true });
     const copied = await copyFilesInUse(path, partial);
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
@@ -61,7 +61,7 @@ async function refuseTaken(to: string): Promise<void> {
     names = await readdir(to);
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return;
-    throw error;
+    throw storageErrorFrom(error, 'write a copy of the store', to);
   }
   if (names.length === 0) return;
   const what = `${to} is not empty, and a backup never replaces anything. Name a directory that does not exist yet.`;

@@ -48,11 +48,11 @@ export async function restoreStore(
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
   const partial = `${path}.restored`;
+  if (await holdsData(path)) {
+    const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
+    throw new StorageError('not_a_store', what);
+  }
   try {
-    if (await holdsData(path)) {
-      const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
-      throw new StorageError('not_a_store', what);
-    }
     await rm(partial, { recursive: true, force: true });
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });

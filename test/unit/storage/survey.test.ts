@@ -107,7 +107,7 @@ describe('a survey of a closed store', () => {
     await writeFile(path, 'a file');
     await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject({
       kind: 'io',
-      message: expect.stringContaining('Look at the system log, and check the disk and the path') as string,
+      message: expect.stringContaining('That path leads to no directory: part of it is a file') as string,
     });
   });
 

@@ -42,27 +42,45 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   }
   // Possibly a store that lost its CURRENT file: the inspection of its files reports that.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
+  const above = dirname(path);
+  if (names === undefined && (await list(above))?.includes('CURRENT') === true) {
+    throw new StorageError(
+      'not_a_store',
+      `${above} is the folder of a store itself. Name the data directory that it is in: ${dirname(above)}.`,
+    );
+  }
   if (!create) {
     throw new StorageError(
       'missing',
       `There is no store at ${path}. Check the network and the data directory, or run "start" first.`,
     );
   }
-  if (names !== undefined) return;
+  if (names === undefined) await makeDirectory(path);
+}
+
+/**
+ * Creates a directory for its owner only, with its parents, one by one: with `recursive`, Node reports a read-only file system as
+ * a missing path. Expected errors: `StorageError`.
+ */
+export async function makeDirectory(path: string): Promise<void> {
   try {
-    await makeDirectory(path);
+    await makeAll(path);
   } catch (error) {
-    throw storageErrorFrom(error, 'create the directory of the store', path);
+    if (!hasCode(error, 'ENOENT')) throw storageErrorFrom(error, 'create the directory', path);
+    throw new StorageError(
+      'missing',
+      `The directory ${path} cannot be created: its file system takes no new directories. Choose another directory.`,
+      { cause: error },
+    );
   }
 }
 
-/** Creates the parents one by one: with `recursive`, Node reports a read-only file system as a missing path. */
-async function makeDirectory(path: string): Promise<void> {
+async function makeAll(path: string): Promise<void> {
   try {
     await makeOne(path);
   } catch (error) {
     if (!hasCode(error, 'ENOENT') || dirname(path) === path) throw error;
-    await makeDirectory(dirname(path));
+    await makeAll(dirname(path));
     await makeOne(path);
   }
 }
@@ -77,7 +95,7 @@ async function makeOne(path: string): Promise<void> {
     throw new StorageError(
       'missing',
       `${path} is a file, or a link to nowhere (a disk that is not mounted?). ` +
-        'Fix it, or choose another --data-dir.',
+        'Fix it, or choose another directory.',
     );
   }
 }

@@ -1,0 +1,190 @@
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { ChainGenerator } from '../../../src/devnet/index.js';
+import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
+import { atEnd } from '../../support/cleanup.js';
+import { scratchDirectory } from '../../support/program.js';
+import { smallFileSystem } from '../../support/smallFileSystem.js';
+import { runInProcess } from '../../support/terminal.js';
+
+const FIRST = 100;
+const LAST = 103;
+const chain = new ChainGenerator({ seed: 5, rootHeight: FIRST });
+let dataDir: string;
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'fci-places-'));
+  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), { chainId: chain.chainId });
+});
+afterAll(() => rmSync(dataDir, { recursive: true }));
+
+const run = (...args: string[]) => runInProcess(args);
+const at = (place: string): string[] => ['--network', 'devnet', '--data-dir', place];
+/** Commands that only read, on the store of a place. */
+const readers: readonly ((place: string) => string[])[] = [
+  (place) => ['verify', ...at(place)],
+  (place) => ['get', 'block', String(FIRST), ...at(place)],
+  (place) => ['export', '--quiet', ...at(place)],
+  (place) => ['explain', String(FIRST), ...at(place)],
+  (place) => ['backfill', 'status', ...at(place)],
+  (place) => ['migrate', '--network', 'devnet', '--from', place, '--to', join(scratchDirectory(), 'to')],
+];
+
+/** A copy of the data directory that nobody may write to: on a mount, or, where this user may mount none, by its permissions. */
+function sealed(): string {
+  const small = smallFileSystem(16);
+  const place = join(small?.path ?? scratchDirectory(), 'data');
+  cpSync(dataDir, place, { recursive: true });
+  if (small !== undefined) {
+    small.remount('ro');
+    return place;
+  }
+  const folder = join(place, 'index');
+  for (const name of readdirSync(folder)) chmodSync(join(folder, name), 0o400);
+  chmodSync(folder, 0o500);
+  atEnd(() => chmodSync(folder, 0o700));
+  return place;
+}
+
+describe('a store that can only be read', () => {
+  it.each(
+    readers.map(
+      (reader, index) =>
+        [['verify', 'get', 'export', 'explain', 'backfill', 'migrate'][index], reader] as const,
+    ),
+  )('%s says how to copy it, and works on the copy', async (_name, reader) => {
+    const place = sealed();
+    vi.stubEnv('TMPDIR', scratchDirectory());
+    atEnd(() => void vi.unstubAllEnvs());
+    const refused = await run(...reader(place));
+    expect(refused.exit).toBe('storage');
+    expect(refused.message).toMatch(/mounted read-only|may not write there/);
+    expect(refused.message).not.toMatch(/disk fault|system log/);
+    const [, command = ''] = /"flow-collection-indexer ([^"]*)"/.exec(refused.message) ?? [];
+    expect(await run(...command.split(' '))).toMatchObject({ exit: 'done' });
+    const copy = command.split(' ').at(-1) ?? '';
+    expect(await run(...reader(copy))).toMatchObject({ exit: 'done' });
+  });
+
+  it('is looked at by status and doctor, which write nothing to it', async () => {
+    const place = sealed();
+    expect(await run('status', ...at(place))).toMatchObject({
+      exit: 'no_daemon',
+      message: expect.stringContaining(`no daemon is recorded in ${place}`) as string,
+    });
+    const { out } = await run('doctor', '--access-node', '127.0.0.1:1', ...at(place));
+    expect(out).toContain('disk');
+  });
+
+  it('is not changed: what would change it says that it must be writable', async () => {
+    const place = sealed();
+    for (const command of [
+      ['rewind', '--to', String(FIRST), '--yes'],
+      ['forget', 'accounts', '--yes'],
+    ]) {
+      const { exit, message } = await run(...command, ...at(place));
+      expect({ exit, message }).toEqual({
+        exit: 'storage',
+        message: expect.stringMatching(/Remount it writable|Give the directory to the user/) as string,
+      });
+    }
+  });
+
+  it('on a full disk is copied first, too', async () => {
+    const small = smallFileSystem(1);
+    if (small === undefined) return;
+    const place = join(small.path, 'data');
+    cpSync(dataDir, place, { recursive: true });
+    const filler = join(small.path, 'filler');
+    expect(() => writeFileSync(filler, Buffer.alloc(2 ** 20))).toThrow(/ENOSPC/);
+    expect(await run('verify', ...at(place))).toMatchObject({
+      exit: 'storage',
+      message: expect.stringMatching(/the disk is full. Copy it first: "flow-/) as string,
+    });
+  });
+});
+
+describe('a place that is no data directory', () => {
+  /** Name of the case, the place, and what is said of it. */
+  const places: readonly (readonly [string, () => string, RegExp])[] = [
+    ['a file', () => fileAt(scratchDirectory()), /part of it is a file/],
+    ['below a file', () => join(fileAt(scratchDirectory()), 'data'), /part of it is a file/],
+    ['a loop of links', () => loopIn(scratchDirectory()), /a loop of links/],
+    ['too long a name', () => join(scratchDirectory(), 'x'.repeat(300)), /too long a name/],
+    ['the folder of the store', () => join(dataDir, 'index'), /Name the data directory that it is in/],
+    ['nothing', () => join(scratchDirectory(), 'none', 'at', 'all'), /There is no store at/],
+  ];
+
+  it.each(places)('%s is named by every command', async (_name, make, words) => {
+    const place = make();
+    const backup = ['backup', ...at(place), '--to', join(scratchDirectory(), 'to')];
+    for (const args of [...readers.map((reader) => reader(place)), backup]) {
+      const { exit, message } = await run(...args);
+      expect({ command: args[0], exit, message }).toEqual({
+        ...{ command: args[0], exit: 'storage' },
+        message: expect.stringMatching(words) as string,
+      });
+      expect(message).not.toContain('system log');
+    }
+  });
+
+  it.each([
+    ['a file', () => fileAt(scratchDirectory())],
+    ['below a file', () => join(fileAt(scratchDirectory()), 'data')],
+    ['where nothing can be made', () => '/proc/nowhere/data'],
+    ['a place that cannot be written to', () => join(sealed(), 'index', 'to')],
+  ])('%s is refused as a target', async (_name, make) => {
+    const targets = [
+      (place: string) => ['backup', ...at(dataDir), '--to', place],
+      (place: string) => ['migrate', '--network', 'devnet', '--from', dataDir, '--to', place],
+      (place: string) => ['restore', '--from', dataDir, ...at(place)],
+    ];
+    for (const target of targets) {
+      const args = target(make());
+      expect({ command: args[0], ...(await run(...args)) }).toMatchObject({
+        command: args[0],
+        exit: 'storage',
+      });
+    }
+  });
+
+  it('leaves no store inside another one', async () => {
+    const folder = join(dataDir, 'index');
+    await run('migrate', '--network', 'devnet', '--from', dataDir, '--to', folder);
+    expect(existsSync(join(folder, 'index'))).toBe(false);
+  });
+
+  it('a link to a data directory, and a copy that backup made, are data directories', async () => {
+    const link = join(scratchDirectory(), 'link');
+    symlinkSync(dataDir, link);
+    const copy = join(scratchDirectory(), 'copy');
+    expect(await run('backup', ...at(link), '--to', copy)).toMatchObject({ exit: 'done' });
+    for (const place of [link, copy])
+      for (const reader of readers) expect(await run(...reader(place))).toMatchObject({ exit: 'done' });
+  });
+});
+
+function fileAt(folder: string): string {
+  const path = join(folder, 'a-file');
+  writeFileSync(path, 'not a directory');
+  return path;
+}
+
+function loopIn(folder: string): string {
+  mkdirSync(folder, { recursive: true });
+  symlinkSync('two', join(folder, 'one'));
+  symlinkSync('one', join(folder, 'two'));
+  return join(folder, 'one');
+}
