@@ -68,12 +68,13 @@ export const readersRow: Row = {
       ],
     }),
     lines({
-      title: 'Connections to the gRPC port',
-      text: 'Open ones, of 512, and those that were cut, by reason.',
+      title: 'Connections of callers',
+      text: 'Open ones by port, how many may be open, and those that were cut, by reason.',
       width: 6,
       queries: [
-        [own('grpc_connections'), '{{instance}} open'],
-        [increase('grpc_connections_cut_total', ['reason']), '{{instance}} cut: {{reason}}'],
+        [own('connections'), '{{instance}} {{port}} open'],
+        [own('connections_limit'), '{{instance}} {{port}} at most'],
+        [increase('connections_cut_total', ['port', 'reason']), '{{instance}} {{port}} cut: {{reason}}'],
       ],
     }),
     lines({
