@@ -212,7 +212,7 @@ export const daemonSettings = {
     isReloadable: true,
   }),
   'api.maxConnections': setting(integer(1, 65_535, 'connections'), 512, {
-    doc: 'Connections at once to each port of the read API, HTTP and gRPC. The HTTP port closes further ones; on the gRPC port they replace idle ones, if there are any. Each needs an open file (docs/operations.md, Files that may be open). When it is lowered, open connections stay.',
+    doc: 'Connections at once to each port of the read API, HTTP and gRPC; fewer where the limit of open files leaves fewer (docs/operations.md, Files that may be open). When all are taken, a new one takes the place of the one that has been without a request longest. When it is lowered, connections with a request stay.',
     isReloadable: true,
   }),
   'api.keepAliveMs': setting(milliseconds(1_000, 3_600_000), 75_000, {

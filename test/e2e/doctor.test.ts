@@ -217,12 +217,24 @@ describe('doctor', () => {
       );
       expect(inMemory.saying('disk', 'warning')).toContain('is in memory (tmpfs)');
     }
-    const wrapper = ['bash', '-c', 'ulimit -n 200; exec "$@"', 'bash'];
-    const few = read(await runProgram(doctorOf(startArguments(devnet, scratchDirectory())), {}, wrapper));
-    expect([few.code, few.saying('limits', 'problem')]).toEqual([
-      74,
-      expect.stringContaining('Only 200 files may be open'),
-    ]);
+    const withFiles = async (limit: number) =>
+      read(
+        await runProgram(doctorOf(startArguments(devnet, scratchDirectory())), {}, [
+          ...['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'],
+        ]),
+      );
+    const few = await withFiles(64);
+    expect(few.code).toBe(78);
+    expect(few.saying('limits', 'problem')).toMatch(
+      /^Only 64 files may be open, but the daemon needs \d+ to start: raise the limit to 2048/,
+    );
+    const fewer = await withFiles(1024);
+    expect(fewer.saying('limits', 'warning')).toMatch(
+      /^1024 files may be open, so each port of the read API takes \d+ connections and not the 512 of api\.maxConnections/,
+    );
+    expect((await withFiles(2048)).saying('limits', 'ok')).toContain(
+      'enough for 512 connections to each port',
+    );
   });
 
   it('warns of what is exposed', async () => {

@@ -69,11 +69,11 @@ export const readersRow: Row = {
     }),
     lines({
       title: 'Connections of callers',
-      text: 'Open ones by port, how many there may be, and those that were cut, by reason.',
+      text: 'Open ones by port, how many may be open, and those that were cut, by reason.',
       width: 6,
       queries: [
         [own('connections'), '{{instance}} {{port}} open'],
-        [own('connections_limit'), '{{instance}} {{port}} limit'],
+        [own('connections_limit'), '{{instance}} {{port}} at most'],
         [increase('connections_cut_total', ['port', 'reason']), '{{instance}} {{port}} cut: {{reason}}'],
       ],
     }),
