@@ -195,7 +195,7 @@ export interface paths {
       path?: never;
       cookie?: never;
     };
-    /** The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends. */
+    /** The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed. */
     get: operations['followIndex'];
     put?: never;
     post?: never;
@@ -341,6 +341,7 @@ export interface components {
         | 'busy'
         | 'bad_request'
         | 'storage'
+        | 'rewound'
         | 'overdue'
         | 'indexer_silent'
         | 'stopping'
@@ -2285,7 +2286,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends. */
+      /** @description The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed. */
       200: {
         headers: {
           [name: string]: unknown;

@@ -151,8 +151,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'wake-up lost: a notification that comes while nobody waits',
     file: 'jobqueue/pipeline/WorkSignal.ts',
-    of: '      this.#pending = true;\n',
-    instead: '',
+    of: 'if (this.#wake === undefined) this.#pending = true;',
+    instead: 'if (this.#wake === undefined) return;',
     heldBy: {
       file: 'unit/jobqueue/workSignal.test.ts',
       test: 'causes exactly one more pass for a notify that comes during a pass',
@@ -324,8 +324,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'cancelled request not released',
     file: 'collections/requester/calls/CollectionCalls.ts',
-    of: '    slots.release(node.name, use);\n    this.#returned(wanted);',
-    instead: '    if (!options.signal.aborted) slots.release(node.name, use);\n    this.#returned(wanted);',
+    of: '    this.#over(wanted, release);\n    try {',
+    instead: '    this.#over(wanted, options.signal.aborted ? () => undefined : release);\n    try {',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'frees the slot for the next height',
@@ -358,7 +358,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a caller that went away keeps its turn at the limiter',
     file: 'access/transport/limits/MethodLimiter.ts',
-    of: '        queue.delete(waiter);\n        if (this.#nobodyWaits) this.#cancelTimer();\n        if',
+    of: '        queue.delete(admit);\n        if',
     instead: '        if',
   },
   {
@@ -444,6 +444,146 @@ export const plantedBugs: readonly PlantedBug[] = [
     heldBy: {
       file: 'unit/finality/rangeEnds.test.ts',
       test: 'is read once the block below is known, and must name that as its parent',
+    },
+  },
+  {
+    name: 'not given back: the slots of answers that wait at a stop',
+    file: 'collections/requester/calls/CollectionCalls.ts',
+    of: '    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);',
+    instead: '    this.#answers.splice(0);',
+    heldBy: {
+      file: 'unit/collections/CollectionRequester.test.ts',
+      test: 'are all given back by a stop while answers wait with their slots',
+    },
+  },
+  {
+    name: 'not given back: the slot of an answer that comes after the stop',
+    file: 'collections/requester/calls/CollectionCalls.ts',
+    of: '    this.#over(wanted, release);\n    try {',
+    instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted, release);\n    try {",
+    heldBy: {
+      file: 'unit/collections/CollectionRequester.test.ts',
+      test: 'are given back by an answer that comes after the stop',
+    },
+  },
+  {
+    name: 'not given back: the turn of a pump that threw',
+    file: 'collections/requester/CollectionRequester.ts',
+    of: '    } finally {\n      this.#pumping = false;\n    }',
+    instead: '    }',
+    heldBy: {
+      file: 'unit/collections/CollectionRequester.test.ts',
+      test: 'reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
+    },
+  },
+  {
+    name: 'a bug in the pump is swallowed',
+    file: 'collections/requester/CollectionRequester.ts',
+    of: '    } catch (error) {\n      this.#dependencies.onFatal(error);\n    } finally {\n      this.#pumping',
+    instead: '    } catch {\n      // Lost.\n    } finally {\n      this.#pumping',
+    heldBy: {
+      file: 'unit/collections/CollectionRequester.test.ts',
+      test: 'reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
+    },
+  },
+  {
+    name: 'not given back: the timer of a history caller, when a live one comes',
+    file: 'access/transport/limits/MethodLimiter.ts',
+    of: '    if (this.#timer !== undefined && this.#timer.atMs <= atMs) return;',
+    instead: '    if (this.#timer !== undefined) return;',
+    heldBy: {
+      file: 'unit/access/limiter.test.ts',
+      test: 'do not make a live call wait that comes while they wait',
+    },
+  },
+  {
+    name: 'a read that a rewind overtakes is cached',
+    file: 'api/feed/RecentHeights.ts',
+    of: '    if (rewinds === this.#rewinds) return;',
+    instead: '    if (rewinds >= this.#rewinds) return;',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'lets no read of %s that it overtakes into the cache',
+    },
+  },
+  {
+    name: 'a follower ahead of a rewind is not told',
+    file: 'api/feed/ChangeFeed.ts',
+    of: '      follower.isDoubted ||= isRewound;\n',
+    instead: '',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'ends the stream of whoever has a block that is gone, at once, and of nobody else',
+    },
+  },
+  {
+    name: 'a follower gets blocks of two chains in one stream',
+    file: 'api/feed/ChangeFeed.ts',
+    of: '    await this.#assertContinued(follower, blocks);\n',
+    instead: '',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'is noticed by the next block before anybody tells of it',
+    },
+  },
+  {
+    name: 'a range lost at the beginning of its line ends the worker',
+    file: 'ranges/RangeRunner.ts',
+    of: '      if (!(error instanceof RangeLostError)) {',
+    instead: '      if (this.#running.size === 0 || !(error instanceof RangeLostError)) {',
+    heldBy: {
+      file: 'unit/ranges/rangeRunner.test.ts',
+      test: 'gives back a range that it learns to have lost %s, and goes on',
+    },
+  },
+  {
+    name: 'a bug is swallowed where a range was lost',
+    file: 'ranges/RangeRunner.ts',
+    of: '      if (!(error instanceof RangeLostError)) {',
+    instead: '      if (!job.signal.aborted && !(error instanceof RangeLostError)) {',
+    heldBy: {
+      file: 'unit/ranges/rangeRunner.test.ts',
+      test: 'ends with a bug, also where the range was lost or given back before it shows',
+    },
+  },
+  {
+    name: 'not given back: the pause of a range that failed and was cancelled',
+    file: 'ranges/local/RunningRanges.ts',
+    of: '    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n',
+    instead: '',
+    heldBy: {
+      file: 'unit/ranges/localWorkSource.test.ts',
+      test: 'keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
+    },
+  },
+  {
+    name: 'not given back: the run of a range that is over',
+    file: 'ranges/local/RunningRanges.ts',
+    of: '      this.#deps.store.ranges.release(store);\n',
+    instead: '',
+    heldBy: {
+      file: 'unit/ranges/localWorkSource.test.ts',
+      test: 'keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
+    },
+  },
+  {
+    name: 'not given back: the batch of a write that failed',
+    file: 'storage/leveldb/writing/BookKeeper.ts',
+    of: '    } finally {\n      group[Symbol.dispose]();\n    }',
+    instead: '    }',
+    heldBy: {
+      file: 'unit/storage/storeLife.test.ts',
+      test: 'are all given back, whatever fails before, in or after a write',
+    },
+  },
+  {
+    name: 'the account index is let go by a range while a rewind holds it',
+    file: 'storage/accounts/LevelAccountIndex.ts',
+    of: '    this.#holds -= 1;',
+    instead: '    this.#holds = 0;',
+    heldBy: {
+      file: 'unit/storage/accounts.test.ts',
+      test: 'stays held by a rewind when a range has entered meanwhile',
     },
   },
 ];
