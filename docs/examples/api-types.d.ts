@@ -767,6 +767,19 @@ export interface components {
         lostLines: number;
         ageSeconds: number;
       }[];
+      /** @description File descriptors: files and connections that are open. */
+      descriptors: {
+        /** @description How many the process may have; null: any number. */
+        limit: number | null;
+        /** @description Counted every second; null until then. */
+        open: number | null;
+        /** @description Of callers, by port. */
+        connections: {
+          port: string;
+          open: number;
+          limit: number;
+        }[];
+      };
       ready: boolean;
       reasons: {
         /** @enum {string} */
@@ -789,6 +802,7 @@ export interface components {
           | 'database_unreachable'
           | 'leader_lost'
           | 'reader_down'
+          | 'descriptors_low'
           | 'disk_low';
         message: string;
         sinceSeconds: number;
@@ -1025,6 +1039,7 @@ export interface components {
           | 'database_unreachable'
           | 'leader_lost'
           | 'reader_down'
+          | 'descriptors_low'
           | 'disk_low';
         message: string;
         sinceSeconds: number;
@@ -1202,7 +1217,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1313,7 +1328,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1422,7 +1437,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1533,7 +1548,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1644,7 +1659,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1754,7 +1769,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1863,7 +1878,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1954,7 +1969,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2057,7 +2072,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2148,7 +2163,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2255,7 +2270,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2355,7 +2370,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2449,7 +2464,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2559,7 +2574,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2672,7 +2687,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2763,7 +2778,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too many large responses wait for their callers */
+      /** @description busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;

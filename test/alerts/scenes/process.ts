@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { inspectReaders } from '../../support/inspector.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
@@ -51,6 +52,27 @@ export const processScenes: readonly Scene[] = [
           await stage.daemon(instance).program.stop();
           await stage.restart(instance);
         },
+      });
+    },
+  },
+  {
+    name: 'no file can be opened',
+    needs: 'root',
+    play: async (stage) => {
+      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
+      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+      const daemon = stage.daemon(instance);
+      await ready(daemon);
+      const allow = (files: string): void => {
+        execFileSync('prlimit', ['--pid', String(daemon.program.child.pid), `--nofile=${files}:`]);
+      };
+      await stage.provoke({
+        alerts: ['FlowIndexerDescriptorsLow'],
+        fault: 'its limit of open files is lowered to 20 (`prlimit`)',
+        // Prometheus keeps the connection over which it scrapes.
+        strike: () => allow('20'),
+        mended: 'the limit is raised again',
+        mend: () => allow('4096'),
       });
     },
   },
