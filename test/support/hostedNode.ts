@@ -115,13 +115,14 @@ export class HostedNode {
       if (stream.destroyed) return;
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       stream.respond(response, { endStream: isWhole, waitForTrailers: !isWhole });
-      stream.on('wantTrailers', () => stream.sendTrailers(withoutSymbols(trailers)));
+      stream.on('wantTrailers', () => stream.sendTrailers(trailersOf(trailers)));
       if (!isWhole) call.pipe(stream);
     });
   }
 }
 
-/** Node.js adds symbols to the headers that it received. */
-function withoutSymbols(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers));
+/** What gRPC says in trailers. Node.js adds symbols to those that it received. */
+function trailersOf(received: IncomingHttpHeaders): Record<string, string> {
+  const named = ['grpc-status', 'grpc-message'].filter((name) => received[name] !== undefined);
+  return Object.fromEntries(named.map((name) => [name, String(received[name])]));
 }
