@@ -32,16 +32,18 @@ interface Running {
   readonly says: RegExp;
   readonly fault: Fault;
   readonly dataDir?: () => string;
+  /** See `Program`. */
+  readonly wrapper?: readonly string[];
 }
 
 /** A fault that befalls a daemon at work: it stops by itself, and once the fault is over a start is all it takes. */
-async function whileItRuns({ says, fault, dataDir: where }: Running): Promise<Result> {
+async function whileItRuns({ says, fault, dataDir: where, wrapper }: Running): Promise<Result> {
   const devnet = await devnetForTest({
     ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
   });
   const dataDir = where?.() ?? scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
-  const daemon = await startDaemon(args);
+  const daemon = await startDaemon(args, {}, wrapper);
   await daemon.reaches(BEFORE);
   const end = await fault(dataDir, daemon);
   devnet.node.head.set(BEYOND);

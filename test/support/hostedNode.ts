@@ -110,7 +110,7 @@ export class HostedNode {
     stream.on('close', cancel);
     stream.pipe(call);
     let trailers: IncomingHttpHeaders = {};
-    call.on('trailers', (received) => (trailers = received));
+    call.on('trailers', (received: IncomingHttpHeaders) => void (trailers = received));
     call.on('response', (response, flags) => {
       if (stream.destroyed) return;
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;

@@ -470,7 +470,13 @@ describe('findings', () => {
 
   it('never contradict each other, whatever is the matter', () => {
     const told = { height: 1_001, message: 'so' };
-    const kinds: readonly NodeTrouble['kind'][] = ['unreachable', 'denied', 'refused', 'rate_limited', 'invalid'];
+    const kinds: readonly NodeTrouble['kind'][] = [
+      'unreachable',
+      'denied',
+      'refused',
+      'rate_limited',
+      'invalid',
+    ];
     const troubles = fc.array(
       fc.constantFrom(...kinds).map((kind) => trouble({ kind })),
       { maxLength: 3 },
