@@ -613,7 +613,7 @@ describe('what has a code of its own', () => {
     const [finding, ...others] = await after(0);
     expect(finding).toMatchObject({
       code: 'descriptors_low',
-      message: expect.stringContaining('64 of the 64'),
+      message: expect.stringContaining('64 of the 64') as string,
     });
     expect(others).toEqual([]);
   });
