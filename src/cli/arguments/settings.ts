@@ -1,6 +1,6 @@
 import { parseEndpoint } from '../../access/index.js';
-import { loadConfig, loadSettings } from '../../config/index.js';
-import type { LoadedConfig, Settings, ValuesOf } from '../../config/index.js';
+import { loadConfig } from '../../config/index.js';
+import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
@@ -51,9 +51,4 @@ export function checkEndpoints({ config, origins, places }: LoadedConfig): void 
       );
     }
   }
-}
-
-/** A command's own flags, which only the command line can set. Expected errors: OperatorError `usage`. */
-export function ownValuesOf<S extends Settings>(ownFlags: S, { flags }: Invocation): ValuesOf<S> {
-  return loadSettings(ownFlags, { file: undefined, environment: {}, flags }).values;
 }

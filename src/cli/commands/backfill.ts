@@ -10,9 +10,9 @@ import { namesDaemonAddress } from '../client/daemonAddress.js';
 import { commandDaemon } from '../client/commandDaemon.js';
 import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { Invocation, Terminal } from '../command.js';
-import { backfillFlags } from '../arguments/flags.js';
+import { backfillFlags, ownValuesOf } from '../arguments/flags.js';
 import { renderBackfill } from '../output/backfillPage.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { configOf } from '../arguments/settings.js';
 
 /** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

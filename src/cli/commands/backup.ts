@@ -5,8 +5,8 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { backupFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { backupFlags, ownValuesOf } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 const MIB = 1024 * 1024;
 

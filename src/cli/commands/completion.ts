@@ -1,11 +1,10 @@
 import { OperatorError } from '../../runtime/index.js';
 import type { Command, Run } from '../command.js';
 import { completionScripts } from '../completion/completionScripts.js';
-import { completionFlags, INSTALL, shells } from '../arguments/flags.js';
+import { completionFlags, INSTALL, ownValuesOf, shells } from '../arguments/flags.js';
 import type { Shell } from '../arguments/flags.js';
 import { installCompletion, shellOf } from '../completion/installCompletion.js';
 import { PROGRAM } from '../arguments/parse.js';
-import { ownValuesOf } from '../arguments/settings.js';
 
 /** `completion`: prints a shell's script for these commands, or writes it to where the shell looks for it. */
 export function completionOf(commands: readonly Command[]): Run {

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { devnetSettings } from '../../config/index.js';
+import { ownValuesOf } from '../arguments/flags.js';
 import { parseFaults, startDevnet } from '../../devnet/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { ownValuesOf } from '../arguments/settings.js';
 
 /** `devnet`: runs the simulated access node until it is stopped. */
 export async function devnet(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

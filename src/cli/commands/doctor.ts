@@ -3,9 +3,9 @@ import type { Verdict } from '../../app/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { doctorFlags } from '../arguments/flags.js';
+import { doctorFlags, ownValuesOf } from '../arguments/flags.js';
 import { summaryOf, verdictLines } from '../output/doctorPage.js';
-import { checkEndpoints, configOf, ownValuesOf } from '../arguments/settings.js';
+import { checkEndpoints, configOf } from '../arguments/settings.js';
 
 /** `doctor`: looks at machine, nodes and store as `start` would find them, and says what to change. */
 export async function doctor(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -8,8 +8,8 @@ import { checkKey } from '../client/refusals.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderExplanation } from '../output/explainPage.js';
-import { explainFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { explainFlags, ownValuesOf } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 /** `explain`: says why something is or is not in the index. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

@@ -14,8 +14,8 @@ import { exportRange } from '../export/source/exportRange.js';
 import { openExportSource } from '../export/source/exportSource.js';
 import { runExport } from '../export/lines/runExport.js';
 import type { ExportParts, ExportPlan } from '../export/lines/runExport.js';
-import { exportFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { exportFlags, ownValuesOf } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 type Values = ReturnType<typeof ownValuesOf<typeof exportFlags>>;
 

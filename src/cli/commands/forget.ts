@@ -3,8 +3,8 @@ import { formatCount } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { forgetFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { forgetFlags, ownValuesOf } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 /** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

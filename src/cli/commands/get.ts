@@ -12,8 +12,8 @@ import type { IndexStore } from '../../storage/index.js';
 import { documentFrom } from '../client/documentFrom.js';
 import { checkKey } from '../client/refusals.js';
 import type { Invocation, Terminal } from '../command.js';
-import { ACCOUNT, getFlags, getKinds } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { ACCOUNT, getFlags, getKinds, ownValuesOf } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 const kinds = getKinds.join('|');
 

@@ -4,8 +4,8 @@ import { OperatorError, systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { migrateFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { migrateFlags, ownValuesOf } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 import { counted } from '../output/counted.js';
 import { atMostEvery } from '../output/interval.js';
 

@@ -4,8 +4,8 @@ import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { repairFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { ownValuesOf, repairFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 /** How many damaged files are named; the rest are only counted. */
 const MAX_FILES_SHOWN = 20;

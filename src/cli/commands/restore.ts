@@ -5,8 +5,8 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { restoreFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { ownValuesOf, restoreFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 import { atMostEvery } from '../output/interval.js';
 
 /** Pause between progress lines on standard error. */

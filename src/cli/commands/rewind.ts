@@ -4,8 +4,8 @@ import { formatCount } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { rewindFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { ownValuesOf, rewindFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 
 /** `rewind`: deletes everything above a height. No daemon may be running on the store. */
 export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {

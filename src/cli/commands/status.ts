@@ -5,8 +5,8 @@ import { OperatorError } from '../../runtime/index.js';
 import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { statusFlags } from '../arguments/flags.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { ownValuesOf, statusFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
 import { renderStatus, statusLine } from '../output/statusPage.js';
 import { watchStatus } from '../output/watchStatus.js';
 

@@ -1,9 +1,9 @@
 import { workersOf } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
-import { workersFlags } from '../arguments/flags.js';
+import { ownValuesOf, workersFlags } from '../arguments/flags.js';
 import { renderWorkers } from '../output/workersPage.js';
-import { configOf, ownValuesOf } from '../arguments/settings.js';
+import { configOf } from '../arguments/settings.js';
 
 /** `workers`: the processes that share a database. */
 export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
