@@ -22,7 +22,7 @@ export const questions: readonly Question[] = [
     question: 'What do I have to install first?',
     page: 'docs/quickstart.md',
     anchor: 'what-you-need',
-    words: ['Node.js 20.19', 'Node.js 24'],
+    words: ['20.19 works', 'Node.js 24 is recommended'],
     search: 'what you need Node.js npm',
   },
   {
