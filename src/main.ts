@@ -237,6 +237,8 @@ function exit(code?: number): never {
   leaveTerminals();
   // No process exits while one of its threads waits for the system.
   if (stdout.isWriting || stderr.isWriting) endBy(stoppedBy ?? 'SIGTERM');
+  // An undefined code would count as success, whatever `process.exitCode` says.
+  if (code === undefined) process.exit();
   process.exit(code);
 }
 
