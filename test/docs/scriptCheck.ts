@@ -37,12 +37,17 @@ export function complaintsAgainstPaths(paths: readonly string[]): string[] {
 }
 
 /** `npm` commands that the pages may use, besides scripts. */
-const npmCommands = ['ci', 'test', 'install', 'pack', 'audit', 'view', 'publish', 'version', 'uninstall'];
+const npmCommands = [
+  ...['ci', 'test', 'install', 'pack', 'audit', 'view', 'publish', 'version', 'uninstall'],
+  ...['update', 'prune', 'sbom'],
+];
 
 /** What is wrong with an npm command line: the script, and the flags that the script is given. */
 export function complaintsAgainstNpm([command = '', ...rest]: readonly string[]): string[] {
   if (command !== 'run') return npmCommands.includes(command) ? [] : [`npm ${command} is not known here`];
   const [name = '', ...args] = rest.filter((word) => !['--silent', '-s', '--'].includes(word));
+  // Any script.
+  if (name === '') return [];
   const script = scripts[name];
   if (script === undefined) return [`package.json has no script ${name}`];
   const [path] = /(?:scripts|test)\/[\w/.-]+\.(?:ts|mjs)/.exec(script) ?? [];

@@ -178,7 +178,7 @@ export class ExchangeableIndex
   coverage = () => this.#index.store.coverage();
   meta = () => this.#index.store.meta();
   latestBlock = () => this.#index.store.latestBlock();
-  rewinds = () => this.#index.store.rewinds();
+  rewinds = () => this.index?.store.rewinds() ?? 0;
   hasHeight = (height: number) => this.#index.store.hasHeight(height);
   blocksAboveWatermark = () => this.#index.store.blocksAboveWatermark();
   latestIndexedHeight = () => this.#index.store.latestIndexedHeight();
