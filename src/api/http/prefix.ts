@@ -21,7 +21,8 @@ export function prefixOf(headers: IncomingHttpHeaders): string {
 export function rootFrom(url: string, prefix: string): string {
   if (prefix !== '') return `${prefix}/`;
   const [path = ''] = url.split('?', 1);
-  return '../'.repeat(path.split('/').length - 2) || './';
+  // `*`, and the path of an absolute URL, have no slash or others.
+  return '../'.repeat(Math.max(0, path.split('/').length - 2)) || './';
 }
 
 /** Puts the prefix before every link of a document in Flow's form. */
