@@ -21,7 +21,9 @@ if (isRewindCommand) {
 } else {
   const stop = new AbortController();
   steps.onStop = () => stop.abort();
-  const host = { stdout: { write: () => undefined, columns: 80 }, isLive: false, signal: stop.signal };
+  // The log goes there too.
+  const stdout = { write: (text: string) => void process.stdout.write(text), columns: 80 };
+  const host = { stdout, isLive: false, signal: stop.signal };
   const ports = {
     openStore,
     openChannel: steppedChannel(steps),
