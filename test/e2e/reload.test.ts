@@ -121,7 +121,7 @@ describe('SIGHUP', () => {
     }
     await change(2, 3);
     const open = [];
-    for (let count = 0; count < 3; count += 1) open.push((await eventually(() => served(httpPort, GET))));
+    for (let count = 0; count < 3; count += 1) open.push(await eventually(() => served(httpPort, GET)));
     expect(open.map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
     // Those that rest are cut down to the new limit.
     const left = Promise.all(open.slice(0, 2).map((socket) => once(socket, 'close')));
