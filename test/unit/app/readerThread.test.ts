@@ -18,6 +18,7 @@ import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/obs
 import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { scratchDirectory } from '../../support/program.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const addresses = {
@@ -164,7 +165,7 @@ describe('log records of the thread', () => {
     let receive = (_message: unknown): void => undefined;
     const { last, logger, metrics, sources } = await serving();
     const served = serveReaders(
-      { ...last().options, storePath: '/nowhere', gate: EndGate.forThread().memory },
+      { ...last().options, storePath: scratchDirectory(), gate: EndGate.forThread().memory },
       {
         port: {
           postMessage: (message) => posted.push(message as FromReader),
