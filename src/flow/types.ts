@@ -23,6 +23,11 @@ export interface FinalizedBlock {
   /** The collection id of each guarantee, in guarantee order. The same id may occur more than once. */
   readonly collectionIds: readonly Identifier[];
   readonly encoded: Uint8Array;
+  /**
+   * With `encoded` all that its id and guarantees can be recomputed from, as `src/proof` encodes it. Absent: they are on the
+   * node's word.
+   */
+  readonly proof?: Uint8Array;
 }
 
 /** One guarantee of a block, every field as the node gave it. */

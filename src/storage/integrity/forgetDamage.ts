@@ -18,6 +18,7 @@ import {
   readPlans,
   readProgress,
   readPublished,
+  readUnproven,
 } from '../records/book/readState.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
@@ -35,6 +36,7 @@ import {
   prefixRange,
   PUBLISHED_KEY,
   REWIND_KEY,
+  UNPROVEN_KEY,
 } from '../records/schema.js';
 import { isCorruption, StorageError } from '../StorageError.js';
 import { keeps, mendedBook } from './mendedBook.js';
@@ -56,7 +58,10 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
     const { latestIndexedHeight } = book.live;
     using batch = database.batch();
-    for (const keys of [[REWIND_KEY, PUBLISHED_KEY, PLANS_KEY], ...(await openKeys(database))]) {
+    for (const keys of [
+      [REWIND_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY],
+      ...(await openKeys(database)),
+    ]) {
       for (const key of keys) batch.del(key);
     }
     putChanges(undefined, book, batch);
@@ -120,6 +125,7 @@ async function bookOf(database: Database, meta: StoreMeta, watermark?: number): 
     plans: (await soundly(() => readPlans(database))) ?? [],
     open: isInOrder ? records.map((record) => ({ record, line: emptyLine(record.from) })) : [],
     hasAccounts: false,
+    unproven: (await soundly(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
   };
 }
 

@@ -44,6 +44,7 @@ export function mendedBook(
       plans: withHoles(before.plans, holes, lastPlan),
       open,
       hasAccounts: before.hasAccounts,
+      unproven: before.unproven,
     }),
     holes,
   };

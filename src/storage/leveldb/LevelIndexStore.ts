@@ -8,7 +8,7 @@ import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { emptyLine, settled } from '../records/book/changeBook.js';
+import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
@@ -178,7 +178,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     const hasAccounts = this.#accounts.coverage() !== undefined;
     const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
-    const book = settled({ ...{ live, hasAccounts }, published: [], plans: [], open: [] });
+    const book = settled({ ...{ live, hasAccounts }, published: [], plans: [], open: [], unproven: [] });
     await this.#writer.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
@@ -201,7 +201,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     const change = (book: StoreBook) => {
       // The live range may have grown downwards meanwhile: a range that touches it was published.
       const live = book.live === before.live ? expected : applyCommit(book.live, batch);
-      return { after: { ...book, live } };
+      return { after: withProofs(book, { ...book, live }, batch.blocks) };
     };
     await this.#keeper.record('live', change, batch.blocks);
   }

@@ -13,12 +13,26 @@ export const ACCOUNTS_SCHEMA_VERSION = 2;
 
 /**
  * Version of a store that has a range besides its live one, an open range or a plan, so that no program that knows only
- * one range reads or continues it. It may have an account index. A store with a higher version is refused.
+ * one range reads or continues it. It may have an account index.
  */
 export const RANGES_SCHEMA_VERSION = 3;
 
-/** The lowest version for the features that a store has: it goes back when the last use of one is gone. */
-export function schemaVersionOf(has: { readonly accounts: boolean; readonly ranges: boolean }): number {
+/**
+ * Version of a store some of whose blocks carry a proof, which an older program would take for damage. It may have ranges
+ * and an account index. The version of a store without proofs is as low as it can be.
+ */
+export const PROOFS_SCHEMA_VERSION = 4;
+
+/** A store with a higher version is refused. */
+export const NEWEST_SCHEMA_VERSION = PROOFS_SCHEMA_VERSION;
+
+/** The lowest version for the features that a store has: it goes back when the last use of one is gone, but for proofs. */
+export function schemaVersionOf(has: {
+  readonly accounts: boolean;
+  readonly ranges: boolean;
+  readonly proofs: boolean;
+}): number {
+  if (has.proofs) return PROOFS_SCHEMA_VERSION;
   if (has.ranges) return RANGES_SCHEMA_VERSION;
   return has.accounts ? ACCOUNTS_SCHEMA_VERSION : SCHEMA_VERSION;
 }
@@ -29,7 +43,7 @@ export function agreesOnAccounts(
   hasAccounts: boolean,
 ): boolean {
   return (
-    schemaVersion === RANGES_SCHEMA_VERSION || hasAccounts === (schemaVersion === ACCOUNTS_SCHEMA_VERSION)
+    schemaVersion >= RANGES_SCHEMA_VERSION || hasAccounts === (schemaVersion === ACCOUNTS_SCHEMA_VERSION)
   );
 }
 
@@ -56,7 +70,9 @@ export const Prefix = {
   plans: 0x06,
   /** `open, height` → JSON of OpenRecord: the open range that begins at this height; version 3 */
   open: 0x07,
-  /** `block, height` → BlockRecord: canonical light block, length and transaction count per collection, body length */
+  /** `unproven` → ranges of heights whose blocks have no proof; version 4, absent if there are none */
+  unproven: 0x08,
+  /** `block, height` → BlockRecord: canonical light block, its proof, length and transaction count per collection, body length */
   block: 0x10,
   /** `body, height, u32 chunk` → the block's collections in guarantee order, each in its wire form, or a chunk of that */
   body: 0x11,
@@ -86,6 +102,7 @@ export const REWIND_KEY = Buffer.of(Prefix.rewind);
 export const COVERAGE_KEY = Buffer.of(Prefix.coverage);
 export const PUBLISHED_KEY = Buffer.of(Prefix.published);
 export const PLANS_KEY = Buffer.of(Prefix.plans);
+export const UNPROVEN_KEY = Buffer.of(Prefix.unproven);
 
 const OPEN_KEY_BYTES = 1 + HEIGHT_BYTES;
 const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;

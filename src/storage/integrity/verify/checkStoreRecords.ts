@@ -11,6 +11,7 @@ import {
   readPlans,
   readProgress,
   readPublished,
+  readUnproven,
 } from '../../records/book/readState.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import { encodeMeta } from '../../records/coding/jsonRecords.js';
@@ -30,9 +31,11 @@ import {
   Prefix,
   prefixRange,
   PROGRESS_KEY,
+  PROOFS_SCHEMA_VERSION,
   PUBLISHED_KEY,
   RANGES_SCHEMA_VERSION,
   REWIND_KEY,
+  UNPROVEN_KEY,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import type { DamageList } from './DamageList.js';
@@ -56,6 +59,8 @@ export interface Extent {
    * and the index lost with it.
    */
   readonly coverage: Coverage | 'unknown' | undefined;
+  /** Heights whose blocks may be without a proof; `undefined`: any, as no block has one. */
+  readonly unproven: HeightRanges | undefined;
 }
 
 /** True for a height whose account entries must exist. */
@@ -112,7 +117,12 @@ export async function checkStoreRecords(
     allowed: joined([...published, ...open, live, { from: latestIndexedHeight + 1, to: highest }]),
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
     coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
+    unproven: await attempt(damages, () => readUnprovenOf(database, meta)),
   };
+}
+
+async function readUnprovenOf(database: Database, meta: StoreMeta | undefined) {
+  return meta?.schemaVersion === PROOFS_SCHEMA_VERSION ? readUnproven(database) : undefined;
 }
 
 /** The ranges besides the live one, as far as their records are sound. */
@@ -191,7 +201,7 @@ async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promis
 
 /** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
-  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY, PUBLISHED_KEY, PLANS_KEY];
+  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY];
   const prefixes = [Prefix.open, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
   const gaps: Partial<KeyRange>[] = [];
   let gte: Buffer | undefined;

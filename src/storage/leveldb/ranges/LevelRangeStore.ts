@@ -11,6 +11,7 @@ import {
   stateOfOpen,
   withOpen,
   withoutOpen,
+  withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
 import { readHead } from '../../records/book/readLine.js';
@@ -103,10 +104,12 @@ export class LevelRangeStore implements RangeStore {
         const isWhole = state.latestIndexedHeight === to;
         await this.#checkBorders(book, state, { blocks: batch.blocks, isWhole, headAt });
         const next = openAfter(book, open, state);
-        if (!isWhole) return { after: withOpen(book, next) };
+        const noted = (after: StoreBook): StoreBook => withProofs(book, after, batch.blocks);
+        if (!isWhole) return { after: noted(withOpen(book, next)) };
         const entering = next.record.hasAccounts ? await this.#deps.accounts.enter(this.#range) : undefined;
         this.#last = state;
-        return { after: withPublished(book, next), putAlso: entering?.put, onDurable: entering?.release };
+        const after = noted(withPublished(book, next));
+        return { after, putAlso: entering?.put, onDurable: entering?.release };
       };
       await keeper.record('range', change, batch.blocks);
     });

@@ -125,5 +125,6 @@ async function bookOf(session: Session, chainId: string): Promise<StoreBook> {
       line: emptyLine(from),
     })),
     hasAccounts: false,
+    unproven: [],
   };
 }

@@ -45,6 +45,7 @@ export class BlockEntryWriter {
     const key = blockKey(block.height);
     const record = encodeBlockRecord({
       encoded: block.encoded,
+      proof: block.proof,
       collections: collections.map(({ encoded, ranges }) => ({
         length: encoded.length,
         transactionCount: ranges.length / 2,

@@ -30,7 +30,7 @@ export function openBlockRecord(key: Buffer, value: Buffer, height: number): Rea
   if (payload === undefined) throw corruptRecord('block record', height, 'its checksum does not match');
   const record = decodeBlockRecord(payload);
   if (record === undefined) throw corruptRecord('block record', height, 'it cannot be read');
-  const { encoded, collections, bodyLength } = record;
+  const { encoded, proof, collections, bodyLength } = record;
   const block = tryDecode(encoded, height);
   if (block.height !== height) {
     throw corruptRecord('block record', height, `it holds the block of height ${block.height}`);
@@ -45,6 +45,7 @@ export function openBlockRecord(key: Buffer, value: Buffer, height: number): Rea
       height,
       collectionIds: block.guarantees.map(({ collectionId }) => collectionId),
       encoded,
+      ...(proof === undefined ? {} : { proof }),
     },
     transactionCounts: collections.map(({ transactionCount }) => transactionCount),
     shapes: collections,

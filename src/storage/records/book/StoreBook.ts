@@ -1,8 +1,9 @@
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { contains, joined } from '../heightRanges.js';
+import { contains, joined, within } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
+import { PROOFS_SCHEMA_VERSION } from '../schema.js';
 
 /**
  * The most blocks that may be durable above the watermark. They all lie within one window of heights, and no window is
@@ -42,6 +43,11 @@ export interface StoreBook {
   readonly open: readonly OpenState[];
   /** There is a record of the account index. */
   readonly hasAccounts: boolean;
+  /**
+   * Heights whose blocks may have no proof; others that are durable have one. Counts in a store with proofs only
+   * (`PROOFS_SCHEMA_VERSION`): in another no block has one.
+   */
+  readonly unproven: HeightRanges;
 }
 
 /** The heights that can be read. */
@@ -56,6 +62,13 @@ export function coverageOfBook({ live, published }: StoreBook): HeightRanges {
 export function durableHeights(book: StoreBook): HeightRange[] {
   const open = book.open.map(({ record: { from, next } }) => ({ from, to: next - 1 }));
   return joined([...coverageOfBook(book), ...open]);
+}
+
+/** Covered heights whose blocks have no proof. */
+export function unprovenOf(book: StoreBook): HeightRanges {
+  const coverage = coverageOfBook(book);
+  if (book.live.meta.schemaVersion < PROOFS_SCHEMA_VERSION) return coverage;
+  return coverage.flatMap((range) => within(book.unproven, range));
 }
 
 /** True for a height that can be read. */

@@ -1,8 +1,10 @@
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
 import { joined, without } from '../heightRanges.js';
-import { schemaVersionOf } from '../schema.js';
-import { coverageOfBook } from './StoreBook.js';
+import type { HeightRanges } from '../heightRanges.js';
+import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
+import { coverageOfBook, durableHeights } from './StoreBook.js';
 import type { LineState, OpenState, StoreBook, StoreState } from './StoreBook.js';
 
 /** Without completed plans, and with the schema version for what remains. */
@@ -11,7 +13,8 @@ export function settled(book: StoreBook): StoreBook {
   const plans = missing.length === book.plans.length ? book.plans : missing;
   const { hasAccounts, published, open, live } = book;
   const ranges = published.length + plans.length + open.length > 0;
-  const schemaVersion = schemaVersionOf({ accounts: hasAccounts, ranges });
+  const proofs = live.meta.schemaVersion === PROOFS_SCHEMA_VERSION;
+  const schemaVersion = schemaVersionOf({ accounts: hasAccounts, ranges, proofs });
   if (plans === book.plans && schemaVersion === live.meta.schemaVersion) return book;
   return { ...book, plans, live: { ...live, meta: { ...live.meta, schemaVersion } } };
 }
@@ -35,6 +38,47 @@ export function withOpen(book: StoreBook, open: OpenState): StoreBook {
 
 export function withoutOpen(book: StoreBook, from: number): StoreBook {
   return { ...book, open: book.open.filter(({ record }) => record.from !== from) };
+}
+
+/** There are more only where nodes with and without proofs alternate: then heights between two of them count as well. */
+const MAX_UNPROVEN_RANGES = 256;
+
+/** Notes which of these blocks, which are about to be durable, have a proof. `before`: the book without them. */
+export function withProofs(before: StoreBook, after: StoreBook, entries: readonly BlockEntry[]): StoreBook {
+  const { meta } = after.live;
+  const heightsWith = (has: boolean): HeightRange[] =>
+    joined(
+      entries
+        .filter(({ block }) => (block.proof !== undefined) === has)
+        .map(({ block: { height } }) => ({ from: height, to: height })),
+    );
+  const proven = heightsWith(true);
+  if (meta.schemaVersion === PROOFS_SCHEMA_VERSION) {
+    const unproven = heightsWith(false);
+    if (unproven.length === 0 && before.unproven.length === 0) return after;
+    return { ...after, unproven: few(without(joined([...before.unproven, ...unproven]), proven)) };
+  }
+  if (proven.length === 0) return after;
+  // The first proof in this store: nothing that is durable has any.
+  const lines = [before.live, ...before.open.map(({ line }) => line)];
+  const above = lines.flatMap((line) =>
+    [...line.above.keys()].map((height) => ({ from: height, to: height })),
+  );
+  const old = [...durableHeights(before), ...above];
+  const live = { ...after.live, meta: { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } };
+  return { ...after, live, unproven: few(without(joined([...old, ...heightsWith(false)]), proven)) };
+}
+
+function few(ranges: HeightRange[]): HeightRanges {
+  if (ranges.length <= MAX_UNPROVEN_RANGES) return ranges;
+  const gapAbove = (index: number): number =>
+    (ranges[index + 1]?.from ?? Number.MAX_SAFE_INTEGER) - (ranges[index]?.to ?? 0);
+  const narrowest = ranges.reduce(
+    (best, _range, index) => (gapAbove(index) < gapAbove(best) ? index : best),
+    0,
+  );
+  const bridge = { from: ranges[narrowest]?.to ?? 0, to: ranges[narrowest + 1]?.from ?? 0 };
+  return few(joined([...ranges, bridge]));
 }
 
 /** The state of an open range as its line sees it. */

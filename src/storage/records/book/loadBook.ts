@@ -6,7 +6,14 @@ import { settled } from './changeBook.js';
 import { disorderOf } from './checkStore.js';
 import { putChanges } from './putChanges.js';
 import { readLine } from './readLine.js';
-import { readCoverage, readOpenRecords, readPlans, readProgress, readPublished } from './readState.js';
+import {
+  readCoverage,
+  readOpenRecords,
+  readPlans,
+  readProgress,
+  readPublished,
+  readUnproven,
+} from './readState.js';
 import type { OpenState, StoreBook } from './StoreBook.js';
 
 /**
@@ -24,7 +31,7 @@ export async function loadBook(database: Database, meta: StoreMeta, forRewind: b
   const live = { ...(await readLine(database, bounds, forRewind)), meta };
   if (schemaVersion < RANGES_SCHEMA_VERSION) {
     const hasAccounts = schemaVersion === ACCOUNTS_SCHEMA_VERSION;
-    return { live, published: [], plans: [], open: [], hasAccounts };
+    return { live, published: [], plans: [], open: [], hasAccounts, unproven: [] };
   }
   const hasAccounts = (await readCoverage(database)) !== undefined;
   const open: OpenState[] = [];
@@ -40,7 +47,8 @@ export async function loadBook(database: Database, meta: StoreMeta, forRewind: b
   const published = await readPublished(database);
   const wrong = disorderOf({ firstHeight, published, open: open.map(({ record }) => record) });
   if (wrong !== undefined) throw corruptRecord('record of the ranges', undefined, wrong);
-  const book = { live, published, plans: await readPlans(database), open, hasAccounts };
+  const unproven = await readUnproven(database);
+  const book = { live, published, plans: await readPlans(database), open, hasAccounts, unproven };
   const after = settled(book);
   if (after !== book) {
     using batch = database.batch();

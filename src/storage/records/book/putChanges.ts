@@ -2,7 +2,7 @@ import { encodeCoverage, encodeProgress } from '../coding/heightRecords.js';
 import { encodeMeta, encodeOpenRecord, encodePlans } from '../coding/jsonRecords.js';
 import { seal } from '../coding/seal.js';
 import type { WriteBatch } from '../Database.js';
-import { META_KEY, openKey, PLANS_KEY, PROGRESS_KEY, PUBLISHED_KEY } from '../schema.js';
+import { META_KEY, openKey, PLANS_KEY, PROGRESS_KEY, PUBLISHED_KEY, UNPROVEN_KEY } from '../schema.js';
 import type { StoreBook } from './StoreBook.js';
 
 /** Puts every record that changes with the book. `before` is `undefined` for a new store. */
@@ -19,6 +19,8 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
   }
   if (published !== before?.published) putList(PUBLISHED_KEY, published, encodeCoverage(published));
   if (plans !== before?.plans) putList(PLANS_KEY, plans, encodePlans(plans));
+  const { unproven } = after;
+  if (unproven !== before?.unproven) putList(UNPROVEN_KEY, unproven, encodeCoverage(unproven));
   if (open === before?.open) return;
   const records = new Set(before?.open.map(({ record }) => record));
   for (const { record } of open)

@@ -13,19 +13,20 @@ import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
   META_KEY,
+  NEWEST_SCHEMA_VERSION,
   parseOpenKey,
   PLANS_KEY,
   Prefix,
   prefixRange,
   PROGRESS_KEY,
   PUBLISHED_KEY,
-  RANGES_SCHEMA_VERSION,
   REWIND_KEY,
+  UNPROVEN_KEY,
 } from '../schema.js';
 
 export function readMeta(database: Database): Promise<StoreMeta | undefined> {
   return readRecord(database, META_KEY, 'meta record', (payload) =>
-    decodeMeta(payload, RANGES_SCHEMA_VERSION),
+    decodeMeta(payload, NEWEST_SCHEMA_VERSION),
   );
 }
 
@@ -39,6 +40,10 @@ export function readRewind(database: Database): Promise<RewindIntent | undefined
 
 export async function readPublished(database: Database): Promise<HeightRanges> {
   return (await readRecord(database, PUBLISHED_KEY, 'record of the ranges', decodeCoverage)) ?? [];
+}
+
+export async function readUnproven(database: Database): Promise<HeightRanges> {
+  return (await readRecord(database, UNPROVEN_KEY, 'record of the unproven heights', decodeCoverage)) ?? [];
 }
 
 export async function readPlans(database: Database): Promise<readonly BackfillPlan[]> {

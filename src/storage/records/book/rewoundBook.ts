@@ -45,7 +45,7 @@ function withLive(
     latestIndexedHeight: range.to,
     meta: { ...meta, firstHeight: range.from, sporks },
   };
-  return { ...book, published, plans, open, live };
+  return { ...book, published, plans, open, live, unproven: upTo(book.unproven, target) };
 }
 
 /** Why a store with this coverage cannot be rewound to a height. */
