@@ -21,7 +21,21 @@ export type UpstreamErrorKind =
   | 'unavailable'
   /** The answer could not be decoded, or does not answer the question (another height, another id). */
   | 'malformed'
+  /** A block that does not fit its id: the node made it up. `reason` says what does not fit. */
+  | 'forged'
   | 'internal';
+
+/** A block that its id refutes. A decoder of blocks throws it; the call then fails with `forged`. */
+export class ForgedBlockError extends Error {
+  override readonly name = 'ForgedBlockError';
+  /** What does not fit: a label of `invalid_blocks_total`. */
+  readonly reason: string;
+
+  constructor(reason: string, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
 
 /** What a call to an access node can throw besides the abort reason of its own signal. */
 export class UpstreamError extends Error {

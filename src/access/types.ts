@@ -106,7 +106,7 @@ export interface AccessNode {
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }>;
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo>;
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader>;
-  /** Light form. An answer for another height is `malformed`. */
+  /** An answer for another height is `malformed`, a block that its id refutes `forged`. */
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock>;
   /** Transaction ids of a light collection, in order, for nodes without `GetFullCollectionByID`. */
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]>;

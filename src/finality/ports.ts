@@ -10,7 +10,7 @@ interface LabelledCounter<L extends string> {
 /** The metrics of following the chain. */
 export interface FinalityMetrics {
   readonly streamReopens: LabelledCounter<'stream' | 'reason'>;
-  readonly invalidBlocks: LabelledCounter<'reason'>;
+  readonly invalidBlocks: LabelledCounter<'endpoint' | 'reason'>;
 }
 
 /** The head as a node reported it. */

@@ -37,6 +37,7 @@ export { loadProtocol } from './wire/protocol.js';
 export { RequestFields } from './wire/RequestFields.js';
 export {
   decodeBlockMessage,
+  type BlockDecoder,
   decodeBlockResponse,
   decodeSubscribeBlocksResponse,
 } from './responses/blockResponses.js';

@@ -1,4 +1,4 @@
-export { createMetrics, endpointStates } from './metrics/createMetrics.js';
+export { blockRefusals, createMetrics, endpointStates } from './metrics/createMetrics.js';
 export type { Metrics, ScrapedValues } from './metrics/createMetrics.js';
 export { createReaderMetrics } from './metrics/createReaderMetrics.js';
 export type { ReaderMetrics } from './metrics/createReaderMetrics.js';

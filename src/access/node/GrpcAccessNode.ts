@@ -9,7 +9,7 @@ import {
   identifierBytes,
   WireError,
 } from '../../flow/index.js';
-import type { BlockExecutionData, Identifier } from '../../flow/index.js';
+import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import {
   decodeBlockDigest,
   decodeBlockHeader,
@@ -41,7 +41,13 @@ import type {
 } from '../types.js';
 
 export type GrpcAccessNodeOptions = RpcClientOptions;
-export type GrpcAccessNodeDependencies = RpcClientDependencies;
+export interface GrpcAccessNodeDependencies extends RpcClientDependencies {
+  /**
+   * Proves the blocks that the node sends in full form. Throws `ForgedBlockError` for one that its id refutes. Default: blocks
+   * come in their light form, and are taken on the node's word.
+   */
+  readonly proveBlock?: BlockDecoder | undefined;
+}
 
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
@@ -61,12 +67,14 @@ export class GrpcAccessNode implements PooledNode {
   readonly #stubs: MethodStubs;
   readonly #events: NodeEvents;
   readonly #caller: RpcClient;
+  readonly #proveBlock: BlockDecoder | undefined;
 
   constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
     this.name = options.endpoint.name;
     this.healthRecord = dependencies.healthRecord;
     this.#stubs = dependencies.stubs;
     this.#events = dependencies.events ?? {};
+    this.#proveBlock = dependencies.proveBlock;
     this.#caller = new RpcClient(options, dependencies);
     this.gate = new NodeGate(options, { ...dependencies, caller: this.#caller });
   }
@@ -125,13 +133,14 @@ export class GrpcAccessNode implements PooledNode {
 
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
     const decode = (message: Buffer): ReceivedBlock => {
-      const received = decodeBlockResponse(message);
+      const received = decodeBlockResponse(message, this.#proveBlock);
       if (received.block.height !== height) {
         throw new WireError(`asked for height ${height}, got ${received.block.height}`);
       }
       return received;
     };
-    return this.#caller.unary('GetBlockByHeight', { height, full_block_response: false }, decode, options);
+    const request = { height, full_block_response: this.#proveBlock !== undefined };
+    return this.#caller.unary('GetBlockByHeight', request, decode, options);
   }
 
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
@@ -168,9 +177,12 @@ export class GrpcAccessNode implements PooledNode {
         request: {
           start_block_height: startHeight,
           block_status: 'BLOCK_FINALIZED',
-          full_block_response: false,
+          full_block_response: this.#proveBlock !== undefined,
         },
-        decode: (message) => ({ block: decodeSubscribeBlocksResponse(message), status: 'finalized' }),
+        decode: (message) => ({
+          block: decodeSubscribeBlocksResponse(message, this.#proveBlock),
+          status: 'finalized',
+        }),
       },
       options,
     );

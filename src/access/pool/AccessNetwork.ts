@@ -1,3 +1,5 @@
+import type { BlockDecoder } from '../../flow/index.js';
+import { blockRefusals } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
@@ -48,6 +50,8 @@ export interface AccessNetworkDependencies {
   readonly sharers?: (() => number) | undefined;
   /** What calls to a node carry. Default: nothing. */
   readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
+  /** See `GrpcAccessNodeDependencies`. */
+  readonly proveBlock?: BlockDecoder | undefined;
   /** Opens a node. Default: over gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** Opens the channel to a node. Default: over gRPC. */
@@ -69,7 +73,7 @@ export class AccessNetwork implements AccessNodes {
   /** Knows which heights the nodes have. */
   readonly heights: ServedHeights;
   readonly #logger: Logger;
-  readonly #metrics: Pick<AccessMetrics, 'endpointLies'>;
+  readonly #metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
   readonly #waits: StartWaits;
@@ -86,7 +90,9 @@ export class AccessNetwork implements AccessNodes {
       openNode: dependencies.openNode ?? grpcNodes(options, dependencies),
       hooks: {
         onMember: (member) => {
-          this.#metrics.endpointLies.inc({ endpoint: member.node.name }, 0);
+          const endpoint = member.node.name;
+          this.#metrics.endpointLies.inc({ endpoint }, 0);
+          for (const reason of blockRefusals) this.#metrics.invalidBlocks.inc({ endpoint, reason }, 0);
           this.#handshake.follow(member);
         },
         onReconnect: ({ node }) => {
@@ -233,13 +239,13 @@ function inOrder(members: readonly PoolMember[], method: AccessMethod | undefine
 
 function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, credentialsFor, metrics, openChannel, sharers } = dependencies;
+  const { clock, credentialsFor, metrics, openChannel, proveBlock, sharers } = dependencies;
   const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
-        ...{ clock, metrics, stubs, healthRecord, events, openChannel, sharers },
+        ...{ clock, metrics, stubs, healthRecord, events, openChannel, proveBlock, sharers },
         credentials: credentialsFor?.(endpoint, isPeer),
       },
     );

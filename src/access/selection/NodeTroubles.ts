@@ -131,6 +131,7 @@ export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
     case 'rate_limited':
       return 'rate_limited';
     case 'malformed':
+    case 'forged':
     case 'too_large':
       return 'invalid';
     case 'not_yet':

@@ -12,6 +12,8 @@ export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
     case 'too_large':
     case 'malformed':
       return 'failing';
+    case 'forged':
+      return 'lied';
     case 'not_yet':
     case 'not_found':
     case 'below_root':

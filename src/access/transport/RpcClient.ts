@@ -19,7 +19,7 @@ import type { MethodStubs } from './methodStubs.js';
 import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
-import { UpstreamError } from '../UpstreamError.js';
+import { ForgedBlockError, UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
@@ -278,6 +278,12 @@ export class RpcClient {
   /** The error for the caller: statuses and malformed bytes become typed; bugs and aborts stay unchanged. */
   #typed(error: unknown, method: AccessMethod): Error {
     if (error instanceof CallFailure) return this.#ofStatus(error.status, method);
+    if (error instanceof ForgedBlockError) {
+      const { message, reason } = error;
+      this.#metrics.invalidBlocks.inc({ endpoint: this.#name, reason });
+      const where = { node: this.#name, method };
+      return new UpstreamError('forged', where, `${method} at ${this.#name}: ${message}`, { cause: error });
+    }
     if (!(error instanceof WireError)) return asError(error);
     const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;
     return new UpstreamError('malformed', { node: this.#name, method }, message, { cause: error });

@@ -224,6 +224,7 @@ export class BlockReader {
   /** Returns the pause before the next reading. */
   async #resolve(refused: Answer, signal: AbortSignal): Promise<number> {
     this.#deps.metrics.invalidBlocks.inc({
+      endpoint: refused.node.name,
       reason: this.#linked.isAcceptable(refused.block) ? 'parent_mismatch' : 'not_vouched',
     });
     const resolution = await this.#deps.resolver.resolve(refused, signal);

@@ -250,7 +250,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
    */
   #takeBack(lie: Answer): void {
     const { node, block } = lie;
-    this.#deps.metrics.invalidBlocks.inc({ reason: 'orphaned' });
+    this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'orphaned' });
     this.#linked.takeBack(block.height);
     this.#refusals.refuse(lie, 'orphaned', block.height);
     this.#ways.failed(lie, 'a block was refused: orphaned');

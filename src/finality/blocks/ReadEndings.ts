@@ -116,7 +116,7 @@ export class ReadEndings {
         return this.#failed(way, ending.error, ending.pausedMs);
       case 'orphaned':
       case 'wrong_height':
-        this.#deps.metrics.invalidBlocks.inc({ reason: ending.kind });
+        this.#deps.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
         this.#deps.refusals.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
         this.#ways.failed(way, `a block was refused: ${ending.kind}`);
         return this.#ways.pauseMs();
@@ -150,7 +150,7 @@ export class ReadEndings {
         return 0;
       }
     }
-    if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ reason: 'malformed' });
+    if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
     if (kind === 'deadline') this.#silences += 1;
     // A node too old for the stream is asked for single blocks.
     if (kind === 'unimplemented' && this.#ways.isStream(way)) this.#troubles.answered(node.name);

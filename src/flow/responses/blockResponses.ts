@@ -3,9 +3,17 @@ import type { BlockStatus, FinalizedBlock } from '../types.js';
 import { VARINT, WireReader } from '../wire/WireReader.js';
 import { messageField } from './messageField.js';
 
+/**
+ * Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`.
+ */
+export type BlockDecoder = (message: Uint8Array) => FinalizedBlock;
+
 /** Decodes a `flow.access.BlockResponse`. An unknown status becomes `unknown`. Expected errors: `WireError`. */
-export function decodeBlockResponse(message: Uint8Array): { block: FinalizedBlock; status: BlockStatus } {
-  const block = finalizedBlock(messageField(message, 'block'));
+export function decodeBlockResponse(
+  message: Uint8Array,
+  decode: BlockDecoder = finalizedBlock,
+): { block: FinalizedBlock; status: BlockStatus } {
+  const block = decode(messageField(message, 'block'));
   const reader = new WireReader(message);
   let status = 0;
   while (reader.next()) {
@@ -21,8 +29,11 @@ export function decodeBlockMessage(message: Uint8Array): FinalizedBlock {
 }
 
 /** Decodes a `flow.access.SubscribeBlocksResponse`. Expected errors: `WireError`. */
-export function decodeSubscribeBlocksResponse(message: Uint8Array): FinalizedBlock {
-  return finalizedBlock(messageField(message, 'block'));
+export function decodeSubscribeBlocksResponse(
+  message: Uint8Array,
+  decode: BlockDecoder = finalizedBlock,
+): FinalizedBlock {
+  return decode(messageField(message, 'block'));
 }
 
 function blockStatus(value: number): BlockStatus {

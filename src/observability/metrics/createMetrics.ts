@@ -29,14 +29,11 @@ const collectionRefusals = [
     (['edi', 'peer'] as const).map((source) => ({ source, reason })),
   ),
 ];
-const blockRefusals = [
-  'malformed',
-  'orphaned',
-  'wrong_height',
-  'parent_mismatch',
-  'not_vouched',
-  'forged_guarantees',
-];
+/** Why blocks are refused; the first four: what does not fit the block's id. */
+export const blockRefusals = [
+  ...(['id', 'payload', 'copy', 'ambiguous'] as const),
+  ...(['malformed', 'orphaned', 'wrong_height', 'parent_mismatch', 'not_vouched'] as const),
+] as const;
 
 /** Values read at each scrape, so that they are correct even when nothing moves. */
 export interface ScrapedValues {
@@ -303,7 +300,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       ['source'],
     ),
     invalidCollections: counter('invalid_collections_total', 'Collections refused.', ['source', 'reason']),
-    invalidBlocks: counter('invalid_blocks_total', 'Blocks refused.', ['reason']),
+    invalidBlocks: counter(
+      'invalid_blocks_total',
+      'Blocks refused, by the node that gave them: they do not fit their id, or the chain.',
+      ['endpoint', 'reason'],
+    ),
     requestsCancelled: counter(
       'collection_requests_cancelled_total',
       'Collection calls cancelled because another source delivered first.',
@@ -412,7 +413,6 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   }
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
   for (const labels of collectionRefusals) metrics.invalidCollections.inc(labels, 0);
-  for (const reason of blockRefusals) metrics.invalidBlocks.inc({ reason }, 0);
   for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }

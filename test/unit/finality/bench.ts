@@ -15,7 +15,10 @@ import { VirtualClock } from '../../support/virtualClock.js';
 export class Tally {
   readonly counts: Record<string, number> = {};
   inc(labels: Record<string, string>): void {
-    const key = Object.values(labels).join(' ');
+    const key = Object.entries(labels)
+      .filter(([name]) => name !== 'endpoint')
+      .map(([, value]) => value)
+      .join(' ');
     this.counts[key] = (this.counts[key] ?? 0) + 1;
   }
 }

@@ -133,8 +133,6 @@ describe('the page of metrics', () => {
         expect(page).toContain(`invalid_collections_total{source="${source}",reason="${reason}"} 0\n`);
     for (const reason of ['wrong_count', 'wrong_order', 'wrong_block'])
       expect(page).toContain(`invalid_collections_total{source="edi",reason="${reason}"} 0\n`);
-    for (const reason of ['orphaned', 'malformed', 'parent_mismatch', 'forged_guarantees'])
-      expect(page).toContain(`invalid_blocks_total{reason="${reason}"} 0\n`);
   });
 
   it('says nothing of the last look at the tables before there was one', async () => {
