@@ -66,7 +66,7 @@ const subFloors = {
   ],
   collections: [
     ['executionData'],
-    ['requester', 'indexer', 'disputes'],
+    ['requester', 'indexer'],
     ['heights'],
     ['sources'],
     ['ports.ts'],

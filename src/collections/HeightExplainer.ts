@@ -1,6 +1,5 @@
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
-import type { Disputes } from './disputes/Disputes.js';
 import { troublesOf } from './heldUp.js';
 import type { HeldUpHeight } from './heldUp.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
@@ -39,8 +38,8 @@ export interface HeightExplanation {
   readonly executionData?: string;
   /** Why no peer delivers it. */
   readonly peer?: string;
-  /** Why the block's guarantees are in doubt. */
-  readonly dispute?: string;
+  /** The node whose word the block's guarantees are on: nothing proves them. */
+  readonly reportedBy?: string;
 }
 
 /** One missing id and what was tried for it. */
@@ -53,7 +52,6 @@ export interface MissingExplanation {
 export interface HeightExplainerDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly window: IndexingWindow;
-  readonly disputes: Disputes;
   /** Absent with `ediOnly`. */
   readonly requests?: CollectionRequests | undefined;
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
@@ -94,7 +92,7 @@ export class HeightExplainer {
 
   /** Answers "why is it (not) here". */
   explain(height: number): HeightExplanation {
-    const { clock, disputes, mcq, requests, window } = this.#deps;
+    const { clock, mcq, requests, window } = this.#deps;
     const queued = mcq.get(height);
     if (queued === undefined) {
       const waiting = height <= window.upperBound() ? 'queued' : 'outside';
@@ -102,7 +100,6 @@ export class HeightExplainer {
     }
     const executionData = this.#deps.executionDataReason();
     const peer = this.#deps.peerReason();
-    const dispute = disputes.reason(height);
     return {
       height,
       stage: queued.missingCount === 0 ? 'committing' : 'collecting',
@@ -112,13 +109,15 @@ export class HeightExplainer {
       missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
       ...(executionData === undefined ? {} : { executionData }),
       ...(peer === undefined ? {} : { peer }),
-      ...(dispute === undefined ? {} : { dispute }),
+      ...(queued.block.proof === undefined && queued.giver !== undefined
+        ? { reportedBy: queued.giver.name }
+        : {}),
     };
   }
 
   /** What holds a height up; `undefined` if it was not handed out, or lacks nothing. */
   heldUpBy(height: number): HeldUpHeight | undefined {
-    const { clock, disputes, mcq, requests } = this.#deps;
+    const { clock, mcq, requests } = this.#deps;
     const queued = mcq.get(height);
     if (queued === undefined || queued.missingCount === 0) return undefined;
     const trails = mcq.missingIds(height).flatMap((id) => requests?.trail(id) ?? []);
@@ -127,7 +126,6 @@ export class HeightExplainer {
       of: new Set(queued.block.collectionIds).size,
       troubles: troublesOf(trails, clock.monotonic()),
       heldBack: requests?.heldBack(height) ?? [],
-      dispute: disputes.reason(height),
     };
   }
 }

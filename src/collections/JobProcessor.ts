@@ -4,19 +4,11 @@ import type { FinalizedBlock } from '../flow/index.js';
 import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
-import type { Disputes } from './disputes/Disputes.js';
 import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { IndexingWindow } from './heights/IndexingWindow.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type {
-  BlockIndexer,
-  CollectionRequests,
-  CollectionSink,
-  ReceivedCollection,
-  Contradicted,
-  StreamGiver,
-} from './ports.js';
+import type { BlockIndexer, CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
 
 export interface JobProcessorOptions {
   /** Never request a collection: execution data alone completes heights. */
@@ -27,7 +19,6 @@ export interface JobProcessorDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: BlockIndexer;
   readonly window: IndexingWindow;
-  readonly disputes: Disputes;
   /** Absent with `ediOnly`. */
   readonly requests?: CollectionRequests | undefined;
   readonly clock: Clock;
@@ -58,7 +49,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   readonly #mcq: MissingCollectionQueue;
   readonly #indexer: BlockIndexer;
   readonly #window: IndexingWindow;
-  readonly #disputes: Disputes;
   readonly #clock: Clock;
   readonly #metrics: JobProcessorDependencies['metrics'];
   readonly #logger: Logger;
@@ -73,7 +63,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#mcq = dependencies.mcq;
     this.#indexer = dependencies.indexer;
     this.#window = dependencies.window;
-    this.#disputes = dependencies.disputes;
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#logger = dependencies.logger;
@@ -103,16 +92,15 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * Replaces the block of an incomplete height, by another block or by the same one with other guarantees, because a node
-   * lied about the first or may have. No other method replaces a block. The job and its `done` stay the same. False when
-   * there is nothing to replace: same block, unknown height, or complete.
+   * Replaces the block of an incomplete height, because a node lied about the first or may have. No other method replaces
+   * a block. The job and its `done` stay the same. False when there is nothing to replace: same block, unknown height, or
+   * complete.
    */
   replace(block: FinalizedBlock, giver?: Giver): boolean {
     const held = this.#mcq.known(block.height)?.block;
     if (held === undefined || isSameBlock(held, block)) return false;
     const record = this.#mcq.replaceBlock(block, giver);
     if (record === undefined) return false;
-    this.#disputes.replaced(record);
     this.#logger.info({ height: record.height }, 'block of a height was replaced');
     if (record.status === 'linked') return true;
     this.#requests?.cancel(record.height, held.collectionIds);
@@ -161,15 +149,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#window.notify();
   }
 
-  /** Blames the node only if the height is complete, which proves its guarantees. */
-  onContradiction(height: number, by: StreamGiver, detail: string, what: Contradicted = 'guarantees'): void {
-    const queued = this.#mcq.get(height);
-    // A block without collections is complete at once, which proves nothing.
-    if (queued === undefined || queued.block.collectionIds.length === 0) return;
-    this.#disputes.contradicted(height, by, detail, what);
-    if (queued.missingCount === 0) this.#disputes.completed(queued);
-  }
-
   #collect(queued: HeightRecord): void {
     if (queued.missingCount === 0) this.#complete(queued);
     else this.#requests?.request(queued.height);
@@ -177,7 +156,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   #complete(queued: HeightRecord): void {
-    this.#disputes.completed(queued);
     if (queued.source !== 'none') this.#requests?.cancel(queued.height, queued.block.collectionIds);
     void this.#index(queued);
   }

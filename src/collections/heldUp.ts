@@ -11,8 +11,6 @@ export interface HeldUpHeight {
   readonly troubles: readonly NodeTrouble[];
   /** Nodes that are not asked now because of their rate limit. */
   readonly heldBack: readonly HeldBackNode[];
-  /** Why the block's guarantees are in doubt. */
-  readonly dispute: string | undefined;
 }
 
 /** How the nodes failed to deliver these collections. */

@@ -8,9 +8,7 @@ export type {
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
 export { EndpointSlots } from './requester/nodes/EndpointSlots.js';
-export { GuaranteeReview } from './disputes/GuaranteeReview.js';
-export { Disputes } from './disputes/Disputes.js';
-export { DisputeReviewer } from './disputes/DisputeReviewer.js';
+export { watchForOffChainBlocks } from './OffChainWatch.js';
 export { DEFAULT_HOLD_BACK_MS } from './requester/order/EdiPreference.js';
 export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
@@ -31,11 +29,9 @@ export type {
   ExecutionDataForecast,
   HeldBackNode,
   RequestTrail,
-  BlockVerdict,
   CollectionRequests,
   CollectionSink,
   ReceivedCollection,
   Source,
-  StreamGiver,
 } from './ports.js';
 export { OffChainBlockError } from './heights/OffChainBlockError.js';

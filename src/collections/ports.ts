@@ -1,4 +1,4 @@
-import type { AccessMethod, AccessNode, Giver, TroubleKind } from '../access/index.js';
+import type { AccessMethod, TroubleKind } from '../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; a label of metrics. */
@@ -66,37 +66,6 @@ export interface NodeFailures {
   readonly sinceMs: number;
 }
 
-/** The result of asking the nodes again for a block. */
-export interface BlockVerdict {
-  /** `gone`: the block is no longer being worked on. `alone`: only the giver could be asked. */
-  readonly kind: 'exchanged' | 'upheld' | 'alone' | 'gone';
-  /** The node that gave the current guarantees. */
-  readonly giver: string;
-  /** How many other nodes give the same guarantees. */
-  readonly confirmedBy: number;
-}
-
-/** A node's block of a height. */
-export interface BlockAnswer {
-  readonly node: AccessNode;
-  readonly method: AccessMethod;
-  readonly block: FinalizedBlock;
-}
-
-/** Asks the nodes for their block of a height. */
-export interface BlockAsker {
-  /** Every node that serves the height. Expected errors: the signal's abort reason. */
-  ask(height: number, signal: AbortSignal): Promise<readonly BlockAnswer[]>;
-  /** This node has been proven to forge answers to this call. */
-  distrust(giver: Giver): void;
-}
-
-/** Asks the nodes again for a block, and replaces its guarantees if others are right. */
-export interface BlockReviewer {
-  /** Expected errors: the signal's abort reason. */
-  review(height: number, signal: AbortSignal): Promise<BlockVerdict>;
-}
-
 /** What the sources need to know about the window. */
 export interface BlockWindow {
   latestIndexedHeight(): number;
@@ -107,6 +76,11 @@ export interface BlockWindow {
   /** The linked block of a height that was handed out and is not durable yet. */
   blockAt(height: number): FinalizedBlock | undefined;
   isIndexed(height: number): boolean;
+  /**
+   * True when a stream that contradicts the block of this height must be wrong: about its guarantees (`guarantees`), because
+   * they are proven, or about which block the height has (`block`), because the next one follows ours.
+   */
+  isCertain(height: number, of: 'guarantees' | 'block'): boolean;
   /** True when a height's bytes may be taken now: within the byte budget, or the lowest missing height. */
   admits(height: number, bytes: number): boolean;
   /** Resolves at the next change of any of the above. Expected errors: the signal's abort reason. */
@@ -119,26 +93,12 @@ export interface ExecutionDataForecast {
   expects(height: number, withinMs: number): boolean;
 }
 
-/** What a stream contradicts: the guarantees of the current block, or the block itself. */
-export type Contradicted = 'guarantees' | 'block';
-
-/** Who streams blocks' collections, and by which call. */
-export interface StreamGiver {
-  readonly node: AccessNode;
-  readonly method: AccessMethod;
-}
-
 /** Where sources deliver. */
 export interface CollectionSink {
   /** One verified collection, asked for by id. */
   onCollection(received: ReceivedCollection): void;
   /** All collections of a block in guarantee order, from a stream. Returns at once; the block is durable later. */
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
-  /**
-   * The stream of a node or peer does not match the guarantees of the block. One of the two is false; which one is known
-   * only when the height is complete.
-   */
-  onContradiction(height: number, by: StreamGiver, detail: string, what: Contradicted): void;
 }
 
 /** Writes complete blocks to the store: the last stage of the line. */

@@ -77,7 +77,10 @@ export const heightWork = t.object({
   missingCollections: t.arrayOf(missingCollection, MAX_MISSING_SHOWN),
   executionData: t.note('Why execution data does not deliver it.', t.orNull(t.text)),
   peer: t.note('Why no peer delivers it.', t.orNull(t.text)),
-  dispute: t.note("What contradicts the block's guarantees.", t.orNull(t.text)),
+  reportedBy: t.note(
+    "The node whose word the block's guarantees are on; null: they are proven.",
+    t.orNull(t.text),
+  ),
 });
 export type WorkDocument = t.Described<typeof heightWork>;
 

@@ -66,7 +66,7 @@ export class HeightInspector implements HeightWorkSource {
 }
 
 function workOf(explained: HeightExplanation): WorkDocument | null {
-  const { ageMs, guarantees, missing, executionData = null, peer = null, dispute = null } = explained;
+  const { ageMs, guarantees, missing, executionData = null, peer = null, reportedBy = null } = explained;
   if (ageMs === undefined || guarantees === undefined) return null;
   return {
     ageSeconds: ageMs / 1000,
@@ -75,7 +75,7 @@ function workOf(explained: HeightExplanation): WorkDocument | null {
     missingCollections: missing.slice(0, MAX_MISSING_SHOWN).map(missingOf),
     executionData,
     peer,
-    dispute: dispute === '' ? null : dispute,
+    reportedBy,
   };
 }
 

@@ -7,6 +7,7 @@ import type {
   JobProcessor,
   MissingCollectionQueue,
 } from '../../collections/index.js';
+import { watchForOffChainBlocks } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalizedBlocks } from '../../finality/index.js';
 import { AbortError } from '../../runtime/index.js';
@@ -54,11 +55,11 @@ export function startIndexingLine(
   const durableEnd = buildDurableEnd(config, parts, { isHistory });
   const onFatal = (error: unknown): void => outdated.judge(error);
   const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
-  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options, onFatal);
+  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options);
   const line = { ...durableEnd, ...middle, ...front };
 
   const stopListening = listen(parts, line);
-  const { end, running } = run(parts, line);
+  const { end, running } = run(parts, line, onFatal);
   const close = async (): Promise<void> => {
     stopListening();
     end();
@@ -78,13 +79,12 @@ export function startIndexingLine(
  * unsubscribes.
  */
 function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void {
-  const { ends, listener, network, store } = parts;
-  const { blocks, heights, review, window, workSignal } = line;
+  const { ends, listener, network } = parts;
+  const { blocks, heights, window, workSignal } = line;
   const onMoved = [
     () => heights.prune(),
     () => workSignal.notify(),
     () => blocks.notify(),
-    () => review.settle(store.latestIndexedHeight()),
     () => window.notify(),
   ];
   const listening = [
@@ -100,8 +100,9 @@ function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void 
 
 /** Runs every part that has a loop of its own, until `end` is called. */
 function run(
-  { lifecycle }: IndexingLineParts,
-  { blocks, consumer, edi, peer, review, reviewer }: Front & Middle,
+  { clock, lifecycle }: IndexingLineParts,
+  { blocks, consumer, edi, mcq, peer, requester }: DurableEnd & Front & Middle,
+  onFatal: (error: unknown) => void,
 ) {
   const scope = new AbortController();
   const { signal } = scope;
@@ -110,8 +111,16 @@ function run(
     // Jobs that lack collections would never return: they are abandoned, and the next line processes them again.
     consumer.run(signal, signal),
     ...[edi, peer].flatMap((stream) => stream?.run(signal) ?? []),
-    review.run(signal),
-    reviewer.run(signal),
+    watchForOffChainBlocks(
+      {
+        mcq,
+        requests: requester,
+        clock,
+        ask: (height, ended) => blocks.ask(height, ended),
+        onOffChain: onFatal,
+      },
+      signal,
+    ),
   ];
   for (const loop of running) lifecycle.supervise(loop);
   const end = (): void => {

@@ -30,7 +30,7 @@ function workRows(work: WorkDocument, nowMs: number): [string, string][] {
   if (missing > MAX_STORIES) rows.push(['', `and ${missing - MAX_STORIES} more; --json lists up to 100`]);
   if (work.executionData !== null) rows.push(['edi', work.executionData]);
   if (work.peer !== null) rows.push(['peer', work.peer]);
-  if (work.dispute !== null) rows.push(['dispute', work.dispute]);
+  if (work.reportedBy !== null) rows.push(['guarantees', `unproven, on the word of ${work.reportedBy}`]);
   return rows;
 }
 

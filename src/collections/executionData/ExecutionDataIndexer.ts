@@ -39,7 +39,7 @@ export interface ExecutionDataIndexerOptions {
 export interface ExecutionDataIndexerDependencies {
   readonly nodes: StreamGivers & Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly window: BlockWindow;
-  readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock' | 'onContradiction'>;
+  readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
   /** The highest height that the stream should have: for execution data the sealed head. `undefined` while unknown. */
   dueHeight(): number | undefined;
   readonly clock: Clock;

@@ -2,7 +2,7 @@ import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeRotation } f
 import type { Logger, Metrics } from '../../observability/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { CollectionSink } from '../ports.js';
+import type { BlockWindow } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { usedMethod } from './BodyStream.js';
 import type { BodyStream } from './BodyStream.js';
@@ -37,7 +37,7 @@ export interface StreamEndingsDependencies {
   readonly nodes: Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly rotation: NodeRotation;
   readonly troubles: ExecutionDataTroubles;
-  readonly sink: Pick<CollectionSink, 'onContradiction'>;
+  readonly window: Pick<BlockWindow, 'isCertain'>;
   /** The highest height that is due; `undefined` while unknown. */
   dueHeight(): number | undefined;
   readonly clock: Clock;
@@ -87,15 +87,14 @@ export class StreamEndings {
 
   /** Returns the pause before the next stream. `next` is the height that is now missing. */
   ended({ node, method: opened, height }: OpenedStream, end: StreamEnd, next: number): number {
-    const { clock, logger, metrics, random, rotation, sink, troubles } = this.#dependencies;
+    const { clock, logger, metrics, random, rotation, troubles, window } = this.#dependencies;
     const { label, words } = this.#options.stream;
     const method = end.method ?? usedMethod(this.#options.stream, node, opened);
     metrics.streamReopens.inc({ stream: label, reason: end.reason });
     troubles.ended(node, method, next, end);
-    const fault = end.fault ?? this.#faultOf(node, end, next, next === height);
+    const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
+    const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, next, next === height));
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
-    if (end.contradicts !== undefined)
-      sink.onContradiction(next, { node, method }, end.said, end.contradicts);
     if (troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
     const isBusy = end.reason === 'rate_limited';
     const isRefused = isBusy || end.reason === 'unauthenticated';

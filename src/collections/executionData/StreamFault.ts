@@ -1,7 +1,6 @@
 import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
-import type { Contradicted } from '../ports.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
 /** Why we give up a stream. */
@@ -57,8 +56,8 @@ export class StreamFault extends Error {
 export interface StreamEnd extends Fault {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: string;
-  /** The stream contradicts the block's guarantees, or has another block: either side may be false. */
-  readonly contradicts?: Contradicted;
+  /** The stream contradicts the block's guarantees, or has another block: either side may be false. See `BlockWindow`. */
+  readonly contradicts?: 'guarantees' | 'block';
   /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
   readonly kind: TroubleKind | undefined;
   /** What went wrong, without the kind of error. */

@@ -1,8 +1,7 @@
 import type { Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { BlockJob } from '../../jobqueue/index.js';
-import type { BlockVerdict, ReceivedCollection, Source, Contradicted, StreamGiver } from '../ports.js';
-import type { GuaranteeVotes } from './GuaranteeVotes.js';
+import type { ReceivedCollection, Source } from '../ports.js';
 import type { WantedCollection } from './WantedCollection.js';
 
 /**
@@ -51,17 +50,6 @@ export interface HeightRequests {
   holdEndsAtMs: number | undefined;
 }
 
-/** Why the guarantees of a block are in doubt, and what the nodes say. */
-export interface Dispute {
-  /** Nodes whose execution data does not match, by name, and what differs. */
-  readonly accused: Map<string, StreamGiver & { readonly detail: string; readonly what: Contradicted }>;
-  /** The result of asking the nodes again for the block, how often that was done, and when it is due again. */
-  verdict: BlockVerdict | undefined;
-  reviews: number;
-  nextReviewAtMs: number | undefined;
-  votes: GuaranteeVotes | undefined;
-}
-
 /** A complete height that waits for its durable batch. */
 export interface Commit {
   readonly record: HeightRecord;
@@ -103,8 +91,6 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   bytes = 0;
   /** `undefined` until first requested. */
   requests: HeightRequests | undefined;
-  /** `undefined` while the block is not in doubt. */
-  dispute: Dispute | undefined;
   /** Set when it is handed to the indexer. */
   commit: Commit | undefined;
 

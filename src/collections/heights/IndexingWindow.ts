@@ -52,6 +52,15 @@ export class IndexingWindow implements BlockWindow {
     return this.#dependencies.indexer.isIndexed(height);
   }
 
+  isCertain(height: number, of: 'guarantees' | 'block'): boolean {
+    const { mcq } = this.#dependencies;
+    const block = mcq.known(height)?.block;
+    if (block === undefined) return false;
+    return of === 'guarantees'
+      ? block.proof !== undefined
+      : mcq.known(height + 1)?.block.parentId === block.id;
+  }
+
   admits(height: number, bytes: number): boolean {
     return this.#dependencies.budget.admits(height, bytes);
   }

@@ -189,11 +189,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return (await this.#poll.ask(height, signal)).answers;
   }
 
-  /** This node has been proven to forge answers to this call: abandons its stream. */
-  distrust({ name, method }: Giver): void {
-    if (method === BLOCK_STREAM) this.#ways.callInstead(name, FORGER_POLLED_MS);
-  }
-
   /** The job of a height above the watermark once it is linked and confirmed by its child (see `head`). O(1). */
   atIndex(height: number): BlockJob<FinalizedBlock> | undefined {
     const job = height > this.head() ? undefined : this.#linked.at(height);

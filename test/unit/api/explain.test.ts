@@ -34,7 +34,7 @@ const missing = {
 function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): HeightWork {
   const work = {
     ...{ ageSeconds: 3, collections: 2, missing: 1, missingCollections: [missing] },
-    ...{ executionData: null, peer: null, dispute: null },
+    ...{ executionData: null, peer: null, reportedBy: null },
   };
   return {
     ...{ stage, blockId: idOf('block in hand'), upperBound: UPPER, stopHeight: null },

@@ -152,7 +152,6 @@ describe('the lowest missing height, held up', () => {
       of: 2,
       troubles: [trouble({ kind })],
       heldBack: [],
-      dispute: undefined,
     };
     state.facts = { stage: 'collecting', collections };
     expect(await codes(4_000)).toEqual([]);
@@ -171,7 +170,7 @@ describe('the lowest missing height, held up', () => {
     const { after, state } = healthyDaemon();
     state.head = 1010;
     const heldBack = [{ node: 'a:1', untilMs: 9_000 }];
-    const collections = { missing: 457, of: 500, troubles: [], heldBack, dispute: undefined };
+    const collections = { missing: 457, of: 500, troubles: [], heldBack };
     state.facts = { stage: 'collecting', collections };
     expect(await after(6_000)).toMatchObject([
       {
@@ -264,7 +263,6 @@ describe('the lowest missing height, held up', () => {
       of: 1,
       troubles: [trouble({ said })],
       heldBack: [],
-      dispute: undefined,
     };
     state.facts = { stage: 'collecting', collections };
     const [finding] = await after(6_000);
@@ -519,7 +517,7 @@ describe('findings', () => {
         ...{ stage, database, paused: changes.paused?.message },
         commitStartedAtMs: isCommitting ? clock.monotonic() : undefined,
         block: { height: 1_001, troubles: blockTroubles, isUnserved: false },
-        collections: { missing: 1, of: 2, troubles: collectionTroubles, heldBack: [], dispute: undefined },
+        collections: { missing: 1, of: 2, troubles: collectionTroubles, heldBack: [] },
       };
       state.change = Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, () => value]));
       for (let second = 0; second < 20; second += 1) {

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { JobProcessor } from '../../../src/collections/index.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import { FakeNode } from './sourceHarness.js';
 import { block, HandStore, id, meeting, received, settle, silent } from './meetingHarness.js';
 
 describe('JobProcessor', () => {
@@ -293,82 +291,11 @@ describe('JobProcessor', () => {
   it('needs somebody to ask unless it is told not to', () => {
     const m = meeting({ ediOnly: true });
     const logger = silent;
-    const { mcq, indexer, window, clock, disputes, metrics } = m;
+    const { mcq, indexer, window, clock, metrics } = m;
     expect(
       () =>
-        new JobProcessor(
-          { ediOnly: false },
-          { mcq, indexer, window, clock, disputes, metrics, logger, onFatal: noop },
-        ),
+        new JobProcessor({ ediOnly: false }, { mcq, indexer, window, clock, metrics, logger, onFatal: noop }),
     ).toThrow('needs `requests`');
-  });
-
-  describe('execution data that does not match the guarantees', () => {
-    const liar = new FakeNode('liar:9000', new VirtualClock());
-
-    it('is held against its node once the collections of the guarantees are there', () => {
-      const m = meeting();
-      m.run(block(1, ['a', 'b']));
-      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
-      m.answer('a');
-      expect(m.reported).toEqual([]);
-      expect(m.explainer.explain(1).dispute).toContain('liar:9000');
-      m.answer('b');
-      expect(m.reported).toEqual(['liar:9000 lied']);
-      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
-      expect(m.reported).toHaveLength(2);
-    });
-
-    it('is held against nobody once the guarantees are exchanged, which then complete the height', async () => {
-      const m = meeting();
-      m.store.auto = true;
-      m.run(block(1, ['forged']));
-      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
-      expect(m.processor.replace(block(1, ['a']))).toBe(true);
-      expect(m.wanted.get(1)).toEqual([id('a')]);
-      m.answer('a');
-      await settle();
-      expect([m.done, m.reported, m.fatal]).toEqual([[1], [], []]);
-      expect(m.store.written.get(1)?.block.collectionIds).toEqual([id('a')]);
-    });
-
-    it('is held against its node where it is of another block, if the next block follows ours', () => {
-      const by = { node: liar, method: 'SubscribeExecutionData' } as const;
-      const alone = meeting();
-      alone.run(block(1, ['a']));
-      alone.processor.onContradiction(1, by, 'wrong_block', 'block');
-      expect(alone.explainer.explain(1).dispute).toContain('liar:9000');
-      alone.answer('a');
-      expect(alone.reported, 'ours may be the one that the chain does not have').toEqual([]);
-
-      const followed = meeting();
-      followed.run(block(1, ['a']));
-      followed.run(block(2, ['b']));
-      followed.processor.onContradiction(1, by, 'wrong_block', 'block');
-      followed.answer('a');
-      expect(followed.reported).toEqual(['liar:9000 lied']);
-    });
-
-    it('proves nothing where a block has no collections', () => {
-      const m = meeting();
-      m.run(block(1, []));
-      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'wrong_count');
-      expect(m.reported).toEqual([]);
-    });
-
-    it('is told as what holds the height up, with what became of the doubt', () => {
-      const m = meeting();
-      m.run(block(1, ['forged']));
-      m.processor.onContradiction(1, { node: liar, method: 'SubscribeExecutionData' }, 'id_mismatch');
-      m.disputes.reviewed(1, { kind: 'alone', giver: 'giver:9000', confirmedBy: 0 });
-      expect(m.explainer.heldUpBy(1)?.dispute).toMatch(
-        /what liar:9000 streams does not match .* giver:9000, and no other node/,
-      );
-      m.disputes.reviewed(1, { kind: 'upheld', giver: 'giver:9000', confirmedBy: 2 });
-      expect(m.explainer.explain(1).dispute).toContain('2 other nodes give the same');
-      m.disputes.reviewed(1, { kind: 'exchanged', giver: 'other:9000', confirmedBy: 2 });
-      expect(m.explainer.explain(1).dispute).toContain('exchanged for those that other:9000 gives');
-    });
   });
 
   it('names the lowest missing height, its age and its ids', () => {
@@ -435,7 +362,7 @@ describe('JobProcessor', () => {
     });
   });
 
-  it('says what holds a height up: nodes with their words, rate limits, disputes', async () => {
+  it('says what holds a height up: nodes with their words, rate limits', async () => {
     const m = meeting();
     const failure = (count: number, lastError: string, lastAt: number, sinceMs: number) => ({
       ...{ count, lastError, lastAt, sinceMs, kind: 'refused' as const },
@@ -475,7 +402,6 @@ describe('JobProcessor', () => {
         },
       ],
       heldBack: [{ node: 'y:9000', untilMs: 5_000 }],
-      dispute: undefined,
     });
     m.clock.ms = 3_999;
     expect(m.explainer.heldUpBy(1)?.troubles.map(({ node }) => node)).toEqual(['x:9000', 'y:9000']);

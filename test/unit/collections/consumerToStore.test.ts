@@ -3,7 +3,6 @@ import type { CollectionRequests } from '../../../src/collections/index.js';
 import {
   BlockCollectionIndexer,
   ByteBudget,
-  Disputes,
   HeightTable,
   IndexingWindow,
   JobProcessor,
@@ -61,7 +60,6 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     { ediOnly: false },
     {
       ...{ mcq, indexer, window, requests, clock, metrics },
-      disputes: new Disputes({ nodes: { report: () => undefined }, heights }),
       logger: silent,
       onFatal: (error) => fatal.push(error),
     },

@@ -9,7 +9,6 @@ import type {
 import {
   BlockCollectionIndexer,
   ByteBudget,
-  Disputes,
   HeightExplainer,
   HeightTable,
   IndexingWindow,
@@ -271,18 +270,12 @@ export function meeting(options: MeetingOptions = {}) {
   };
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
-  const reported: string[] = [];
-  const disputes = new Disputes({
-    nodes: { report: ({ name }, fault) => reported.push(`${name} ${fault}`) },
-    heights,
-  });
   const processor = new JobProcessor(
     { ediOnly: options.ediOnly ?? false },
     {
       mcq,
       indexer,
       window,
-      disputes,
       ...(options.ediOnly === true ? {} : { requests }),
       clock,
       metrics,
@@ -292,7 +285,7 @@ export function meeting(options: MeetingOptions = {}) {
   );
 
   const explainer = new HeightExplainer({
-    ...{ mcq, window, disputes, clock },
+    ...{ mcq, window, clock },
     ...(options.ediOnly === true ? {} : { requests }),
     executionDataReason: () => trouble.executionData,
     peerReason: () => undefined,
@@ -331,8 +324,6 @@ export function meeting(options: MeetingOptions = {}) {
       requests,
       processor,
       explainer,
-      disputes,
-      reported,
     },
     ...{ done, run, edi, answer },
     count: (name: string, labels: Record<string, string> = {}) => read(metrics, name, labels),

@@ -17,7 +17,6 @@ import type {
   CollectionSink,
   HeightRecord,
   ReceivedCollection,
-  StreamGiver,
 } from '../../../src/collections/index.js';
 import {
   collectionIdOf,
@@ -392,6 +391,8 @@ export class FakeWindow implements BlockWindow {
   windowHeights = 10;
   readonly durable = new Set<number>();
   readonly blocks = new Map<number, FinalizedBlock>();
+  /** What is certain about its blocks. */
+  certain: readonly ('guarantees' | 'block')[] = [];
   admitting: (height: number, bytes: number) => boolean = () => true;
   readonly #waiters = new Set<() => void>();
 
@@ -418,6 +419,10 @@ export class FakeWindow implements BlockWindow {
 
   blockAt(height: number): FinalizedBlock | undefined {
     return this.blocks.get(height);
+  }
+
+  isCertain(_height: number, of: 'guarantees' | 'block'): boolean {
+    return this.certain.includes(of);
   }
 
   isIndexed(height: number): boolean {
@@ -456,7 +461,6 @@ export class FakeWindow implements BlockWindow {
 export class KeepingSink implements CollectionSink {
   readonly received: ReceivedCollection[] = [];
   readonly blocks: { readonly height: number; readonly ids: readonly Identifier[] }[] = [];
-  readonly contradictions: { readonly height: number; readonly node: string }[] = [];
   onReceived: (received: ReceivedCollection) => void = () => undefined;
   onBlock: (height: number) => void = () => undefined;
 
@@ -472,10 +476,6 @@ export class KeepingSink implements CollectionSink {
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
     this.blocks.push({ height, ids: collections.map(({ collection }) => collection.id) });
     this.onBlock(height);
-  }
-
-  onContradiction(height: number, { node }: StreamGiver): void {
-    this.contradictions.push({ height, node: node.name });
   }
 }
 

@@ -1,4 +1,4 @@
-import { GuaranteeReview, HeightTable } from '../../../src/collections/index.js';
+import { HeightTable } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type {
@@ -87,14 +87,9 @@ export class Reading {
   readonly world: World;
   readonly blocks: FinalizedBlocks;
   readonly heights: HeightTable;
-  readonly review: GuaranteeReview;
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
-  /** Blocks whose guarantees were exchanged, and whether that is still possible. */
   /** Heights whose block no node has any more. */
-  readonly refuted: number[] = [];
-  readonly exchanged: { readonly height: number; readonly ids: readonly string[] }[] = [];
-  mayExchange = true;
   watermark: number;
   latest: BlockLink | undefined;
   head: number;
@@ -128,18 +123,7 @@ export class Reading {
       ...(storedBlock === undefined ? {} : { storedBlock }),
       ...(toldHead === undefined ? {} : { toldHead }),
     });
-    this.review = new GuaranteeReview({
-      ...{ ...world.common(), heights: this.heights, asker: this.blocks },
-      replace: (block, giver) => {
-        if (!this.mayExchange) return false;
-        this.exchanged.push({ height: block.height, ids: block.collectionIds });
-        this.heights.at(block.height)!.replaceBlock(block, giver);
-        return true;
-      },
-      fail: ({ height }) => void this.refuted.push(height),
-    });
     world.run(this.blocks);
-    world.run(this.review);
   }
 
   /** The network's head moves, and we are told. */
@@ -163,7 +147,6 @@ export class Reading {
     }
     this.heights.prune();
     this.blocks.notify();
-    this.review.settle(height);
     await this.world.clock.settle();
   }
 

@@ -94,7 +94,7 @@ function heldUpByCollections(
   { height, collections, executionData, peerTrouble }: HeldUpFacts,
   clock: Clock,
 ): HeldUp {
-  const { missing = 0, of = 0, troubles = [], heldBack = [], dispute } = collections ?? {};
+  const { missing = 0, of = 0, troubles = [], heldBack = [] } = collections ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
   if (troubles.length === 0 && heldBack.length > 0) {
     const limits = heldBack.map(
@@ -103,12 +103,12 @@ function heldUpByCollections(
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
   const { message, code } = because(what, troubles, clock);
-  const besides = [dispute, executionData.trouble, peerTrouble].filter((words) => words !== undefined);
+  const besides = [executionData.trouble, peerTrouble].filter((words) => words !== undefined);
   return { height, message: [message, ...besides].join('; '), code };
 }
 
 function heldUpByFeed(facts: HeldUpFacts, clock: Clock): HeldUp {
-  const { height, executionData, sealedHeight, sealedAtMs, collections, sealedTroubles } = facts;
+  const { height, executionData, sealedHeight, sealedAtMs, sealedTroubles } = facts;
   if (sealedHeight === undefined || sealedHeight < height) {
     const age =
       sealedAtMs === undefined
@@ -130,8 +130,8 @@ function heldUpByFeed(facts: HeldUpFacts, clock: Clock): HeldUp {
   const { message } = because(what, executionData.troubles, clock);
   const isKnown = executionData.troubles.length > 0 || executionData.trouble !== undefined;
   const reason = executionData.troubles.length > 0 ? undefined : executionData.trouble;
-  const besides = [reason, collections?.dispute].filter((words) => words !== undefined);
-  return { height, message: [message, ...besides].join('; '), code: isKnown ? 'edi_unavailable' : undefined };
+  const words = reason === undefined ? message : `${message}; ${reason}`;
+  return { height, message: words, code: isKnown ? 'edi_unavailable' : undefined };
 }
 
 function because(

@@ -1,4 +1,3 @@
-import { DisputeReviewer, GuaranteeReview } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import { FinalizedBlocks } from '../../../finality/index.js';
 import { ComponentConsumer, WorkSignal } from '../../../jobqueue/index.js';
@@ -10,15 +9,14 @@ import type { Middle } from './middle.js';
 
 export type Front = ReturnType<typeof buildFront>;
 
-/** Finalized blocks, the parts that decide between conflicting ones, and the consumer that hands blocks to the processor. */
+/** Finalized blocks, and the consumer that hands them to the processor. */
 export function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
-  { disputes, heights, mcq, processor, requester }: DurableEnd & Middle,
+  { heights, processor }: DurableEnd & Middle,
   { reachedHeight, rootParents = [], asksFor }: IndexingLineOptions,
-  onFatal: (error: unknown) => void,
 ) {
-  const { store, listener, ends, clock } = parts;
+  const { store, listener, ends } = parts;
   const common = commonOf(parts);
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
@@ -37,12 +35,6 @@ export function buildFront(
       storedBlock: async (height) => (await store.blockByHeight(height))?.block,
     },
   );
-  const review = new GuaranteeReview({
-    ...{ ...common, heights, asker: blocks },
-    replace: (block, giver) => processor.replace(block, giver),
-    fail: onFatal,
-  });
-  const reviewer = new DisputeReviewer({ mcq, disputes, requests: requester, reviewer: review, clock });
   const consumer = new ComponentConsumer(
     { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
     {
@@ -50,5 +42,5 @@ export function buildFront(
       progress: { processedIndex: () => store.latestIndexedHeight() },
     },
   );
-  return { blocks, review, reviewer, workSignal, consumer };
+  return { blocks, workSignal, consumer };
 }

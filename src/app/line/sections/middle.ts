@@ -1,7 +1,6 @@
 import {
   CollectionRequester,
   DEFAULT_HOLD_BACK_MS,
-  Disputes,
   ExecutionDataIndexer,
   HeightExplainer,
   JobProcessor,
@@ -19,16 +18,15 @@ export type Middle = ReturnType<typeof buildMiddle>;
 export function buildMiddle(
   config: DaemonConfig,
   parts: IndexingLineParts,
-  { heights, indexer, mcq, window }: DurableEnd,
+  { indexer, mcq, window }: DurableEnd,
   { isHistory, onFatal }: { readonly isHistory: boolean; readonly onFatal: (error: unknown) => void },
 ) {
-  const { listener, nodes, slots } = parts;
+  const { listener, slots } = parts;
   const common = commonOf(parts);
   const sink: CollectionSink = {
     onCollection: (received) => processor.onCollection(received),
     onReceivedCollectionsForBlock: (height, collections) =>
       processor.onReceivedCollectionsForBlock(height, collections),
-    onContradiction: (height, by, detail, what) => processor.onContradiction(height, by, detail, what),
   };
   const streams = { ...common, window, sink };
   const edi = config.edi.enabled
@@ -54,14 +52,13 @@ export function buildMiddle(
         { ...requesterOptions(config), isHistory, holdBackMs: DEFAULT_HOLD_BACK_MS },
         { ...common, slots, mcq, window, sink, outlook, onFatal },
       );
-  const disputes = new Disputes({ nodes, heights });
   const processor = new JobProcessor(config, {
-    ...{ ...common, mcq, indexer, window, disputes, requests: requester, onFatal },
+    ...{ ...common, mcq, indexer, window, requests: requester, onFatal },
   });
   const explainer = new HeightExplainer({
-    ...{ ...common, mcq, window, disputes, requests: requester },
+    ...{ ...common, mcq, window, requests: requester },
     executionDataReason: () => edi?.trouble(),
     peerReason: () => peer?.trouble(),
   });
-  return { edi, peer, requester, disputes, processor, explainer };
+  return { edi, peer, requester, processor, explainer };
 }

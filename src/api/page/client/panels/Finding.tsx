@@ -71,13 +71,13 @@ export function Finding({ found: { explanation, document } }: { readonly found: 
 }
 
 function InProgress({ work }: { readonly work: Work }): VNode {
-  const { ageSeconds, collections, missing, missingCollections, executionData, dispute } = work;
+  const { ageSeconds, collections, missing, missingCollections, executionData, reportedBy } = work;
   return (
     <>
       <p>
         In progress for {age(ageSeconds)}: lacks {count(missing)} of {many(collections, 'collection')}.
         {executionData === null ? '' : ` Execution data: ${sentence(executionData)}`}
-        {dispute === null ? '' : ` In doubt: ${sentence(dispute)}`}
+        {reportedBy === null ? '' : ` Its guarantees are on the word of ${reportedBy}.`}
       </p>
       <ul class="troubles">
         {missingCollections.slice(0, MAX_MISSING).map(({ collectionId, attempts, lastNode, lastError }) => (

@@ -1,0 +1,79 @@
+import type { AccessNode, Giver } from '../access/index.js';
+import type { FinalizedBlock } from '../flow/index.js';
+import { doublingMs, sleep, wasAborted } from '../runtime/index.js';
+import type { Clock } from '../runtime/index.js';
+import { OffChainBlockError } from './heights/OffChainBlockError.js';
+import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
+import type { CollectionRequests } from './ports.js';
+
+const LOOK_MS = 1_000;
+/** Younger heights may just be early: collections arrive after their block, and execution data later still. */
+const DOUBT_AFTER_MS = 5_000;
+/** After this many "no such collection" (or "not yet") answers for one id, its block is in doubt. */
+const NOT_FOUND_BEFORE_DOUBT = 3;
+/** Pause before the nodes are asked again about a block. */
+const AGAIN = { minMs: 2_000, maxMs: 30_000 };
+/** How many other nodes it takes to refute a block whose giver does not answer. */
+const WITNESSES_AGAINST = 2;
+
+/** A node's block of a height. */
+interface BlockAnswer {
+  readonly node: AccessNode;
+  readonly block: FinalizedBlock;
+}
+
+export interface OffChainWatchDependencies {
+  readonly mcq: MissingCollectionQueue;
+  /** Absent with `ediOnly`. */
+  readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
+  /** Every node's block of a height. Expected errors: the signal's abort reason. */
+  readonly ask: (height: number, signal: AbortSignal) => Promise<readonly BlockAnswer[]>;
+  readonly clock: Clock;
+  /** The block is not on the chain: the line has to start over. */
+  readonly onOffChain: (error: OffChainBlockError) => void;
+}
+
+/**
+ * Asks the nodes again for the lowest block whose collections nobody has. A liar can fill the whole window with blocks that
+ * link and that no other node has: then nothing above them is read that would contradict them, and nothing ever completes.
+ * Resolves when the signal aborts. No expected errors.
+ */
+export async function watchForOffChainBlocks(
+  { mcq, requests, ask, clock, onOffChain }: OffChainWatchDependencies,
+  signal: AbortSignal,
+): Promise<void> {
+  let asked = { height: -1, times: 0, nextAtMs: 0 };
+  try {
+    for (;;) {
+      await sleep(clock, LOOK_MS, signal);
+      const lowest = mcq.lowest();
+      const held = lowest === undefined ? undefined : mcq.get(lowest);
+      if (held?.giver === undefined || clock.monotonic() - held.queuedAtMs < DOUBT_AFTER_MS) continue;
+      const { block, giver, height } = held;
+      const isKnown = asked.height === height;
+      if (isKnown && clock.monotonic() < asked.nextAtMs) continue;
+      const isMissing = mcq
+        .missingIds(height)
+        .some((id) => (requests?.trail(id)?.notFound ?? 0) >= NOT_FOUND_BEFORE_DOUBT);
+      if (!isMissing && requests !== undefined) continue;
+      const times = isKnown ? asked.times + 1 : 0;
+      const answers = await ask(height, signal);
+      asked = { height, times, nextAtMs: clock.monotonic() + doublingMs(AGAIN, times) };
+      if (mcq.get(height) === held && held.block === block && isRefuted(block, giver, answers))
+        onOffChain(new OffChainBlockError(answers[0].block, block.id));
+    }
+  } catch (error) {
+    if (!wasAborted(error, signal)) throw error;
+  }
+}
+
+/** True when all answers name one other block, and they include the giver's or are at least two. */
+function isRefuted(
+  held: FinalizedBlock,
+  giver: Giver,
+  answers: readonly BlockAnswer[],
+): answers is readonly [BlockAnswer, ...BlockAnswer[]] {
+  const ids = new Set(answers.map(({ block }) => block.id));
+  if (ids.size !== 1 || ids.has(held.id)) return false;
+  return answers.length >= WITNESSES_AGAINST || answers.some(({ node }) => node.name === giver.name);
+}

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { MissingCollectionQueue, watchForOffChainBlocks } from '../../../src/collections/index.js';
+import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import { block, id } from './meetingHarness.js';
+import { FakeNode, passedTable } from './sourceHarness.js';
+
+const GIVER = 'a:9000';
+
+/** A watch over heights 1 and 2, each of which lacks one collection; `notFound` is what the requester met. */
+function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, FinalizedBlock>>) {
+  const clock = new VirtualClock();
+  const heights = passedTable();
+  const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
+  const notFound = new Map<Identifier, number>();
+  const asked: { readonly height: number; readonly atMs: number }[] = [];
+  const offChain: number[] = [];
+  const trail = (each: Identifier) => ({
+    ...{ attempts: 9, lastNode: GIVER, lastError: 'not found', notFound: notFound.get(each) ?? 0 },
+    ...{ isUnderWay: false, failures: new Map() },
+  });
+  for (const height of [1, 2]) {
+    const held = block(height, [`of ${height}`]);
+    heights.link(held, { name: GIVER, method: 'SubscribeBlocksFromStartHeight' });
+    mcq.enqueueMissingCollections(held, 0, () => undefined);
+  }
+  const stop = new AbortController();
+  const running = watchForOffChainBlocks(
+    {
+      ...{ mcq, clock, requests: { trail } },
+      ask: (height) => {
+        asked.push({ height, atMs: clock.monotonic() });
+        const held = mcq.get(height)?.block;
+        const answers = held === undefined ? [] : Object.entries(answersOf(held));
+        return Promise.resolve(
+          answers.map(([name, each]) => ({ node: new FakeNode(name, clock), block: each })),
+        );
+      },
+      onOffChain: ({ height }) => offChain.push(height),
+    },
+    stop.signal,
+  );
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await running;
+    expect(clock.pendingTimers).toBe(0);
+  };
+  return { clock, notFound, asked, offChain, end };
+}
+
+const another = (held: FinalizedBlock): FinalizedBlock => ({ ...held, id: id('another block') });
+
+describe('watchForOffChainBlocks', () => {
+  it('leaves a block alone whose collections are only late, however old it is', async () => {
+    const { asked, clock, end, notFound } = watching(() => ({}));
+    notFound.set(id('of 1'), 2);
+    notFound.set(id('of 2'), 9);
+    await clock.advance(600_000);
+    expect(asked).toEqual([]);
+    await end();
+  });
+
+  it('asks about the lowest block whose collection no node has: not at once, and ever more slowly', async () => {
+    const { asked, clock, end, notFound, offChain } = watching((held) => ({
+      'a:9000': held,
+      'b:9000': held,
+    }));
+    notFound.set(id('of 1'), 3);
+    await clock.advance(4_000);
+    expect(asked).toEqual([]);
+    await clock.advance(60_000);
+    expect(new Set(asked.map(({ height }) => height))).toEqual(new Set([1]));
+    const pauses = asked.slice(1).map(({ atMs }, index) => atMs - (asked[index]?.atMs ?? 0));
+    expect(pauses).toEqual([...pauses].sort((left, right) => left - right));
+    expect(pauses.at(-1)).toBeLessThanOrEqual(31_000);
+    expect(offChain).toEqual([]);
+    await end();
+  });
+
+  it.each([
+    ['its giver has another one now', { 'a:9000': another }, true],
+    ['two others have the same other one', { 'b:9000': another, 'c:9000': another }, true],
+    ['one other has another one', { 'b:9000': another }, false],
+    ['the nodes are divided', { 'b:9000': another, 'c:9000': (held: FinalizedBlock) => held }, false],
+    ['nobody answers', {}, false],
+  ])('where %s', async (_, nodes, isRefuted) => {
+    const { clock, end, notFound, offChain } = watching((held) =>
+      Object.fromEntries(Object.entries(nodes).map(([name, answer]) => [name, answer(held)])),
+    );
+    notFound.set(id('of 1'), 3);
+    await clock.advance(6_500);
+    expect(offChain).toEqual(isRefuted ? [1] : []);
+    await end();
+  });
+});
