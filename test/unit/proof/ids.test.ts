@@ -175,7 +175,7 @@ describe('a block in full form', () => {
       ['whose protocol state', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
       ['with a guarantee less', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
     ])('%s its header does not cover', (_, block) => {
-      expect(prove(fullBlockMessage(block as ReferenceBlock))).toMatchObject({
+      expect(prove(fullBlockMessage(block))).toMatchObject({
         kind: 'refused',
         reason: 'payload',
       });
