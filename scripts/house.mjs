@@ -8,6 +8,7 @@ export const floors = [
   ['app'],
   ['finality', 'collections', 'ranges', 'api'],
   ['access', 'storage', 'devnet'],
+  ['proof'],
   ['flow', 'jobqueue', 'observability', 'config'],
   ['runtime'],
 ];
@@ -80,6 +81,7 @@ const subFloors = {
     ['types.ts', 'JobNotReadableError.ts'],
   ],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
+  proof: [['blocks', 'certificates'], ['committee'], ['ids']],
   runtime: [['output'], ['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
   ranges: [
     ['local', 'pgboss', 'migration'],
@@ -174,6 +176,8 @@ const packageHomes = {
   pgpass: ['storage'],
   'pg-boss': ['ranges'],
   tar: ['storage'],
+  '@noble/curves/bls12-381.js': ['proof'],
+  '@noble/hashes/sha3-addons.js': ['proof'],
   'hyparquet-writer': ['cli'],
   protobufjs: ['flow'],
   preact: ['api'],

@@ -8,6 +8,18 @@ export {
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
 export { decodeBlock, encodeBlock, NO_TIME } from './entities/block.js';
+export { scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
+export type {
+  FullBlock,
+  FullGuarantee,
+  FullHeader,
+  FullSeal,
+  ReceiptMeta,
+  Span,
+  TimeoutCertificate,
+} from './entities/fullBlock.js';
+export { RlpWriter } from './ids/RlpWriter.js';
+export { ID_ITEM_HEADER } from './ids/TransactionHasher.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
@@ -24,6 +36,7 @@ export { InvalidCollectionError } from './verification/InvalidCollectionError.js
 export type { InvalidCollectionReason } from './verification/InvalidCollectionError.js';
 export { isSameBlock } from './entities/finalizedBlock.js';
 export {
+  IDENTIFIER_BYTES,
   identifierBytes,
   paddedIdentifier,
   parseIdentifier,
@@ -55,6 +68,7 @@ export { TransactionScan } from './ids/TransactionScan.js';
 export { asBuffer } from './wire/bytes.js';
 export { transactionAt } from './entities/transactionAt.js';
 export { transactionId } from './verification/transactionId.js';
+export { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export type {
   Block,

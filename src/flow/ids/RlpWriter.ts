@@ -2,6 +2,7 @@ import { byteAt } from '../wire/bytes.js';
 
 /** Copies shorter than this are quicker byte by byte than by a call. */
 const SHORT_COPY_BYTES = 16;
+const TWO_POW_32 = 0x1_0000_0000;
 
 /**
  * Writes RLP back to front, so that a list's length is known when its header is due: write the items last to first,
@@ -20,6 +21,12 @@ export class RlpWriter {
   constructor(capacityBytes: number) {
     this.buffer = Buffer.allocUnsafe(capacityBytes);
     this.position = capacityBytes;
+  }
+
+  /** Starts over with these bytes as the source. */
+  setSource(source: Uint8Array): void {
+    this.prepareSource(source.length);
+    this.buffer.set(source);
   }
 
   /** Starts over with room for a source of this size, which the caller then writes to the front of `buffer`. */
@@ -79,6 +86,11 @@ export class RlpWriter {
     for (let rest = (high === 0 ? low : high) >>> 0; rest > 0; rest >>>= 8) buffer[--position] = rest & 0xff;
     buffer[position - 1] = 0x80 + end - position;
     this.position = position - 1;
+  }
+
+  /** An unsigned integer below 2^53. */
+  safeInteger(value: number): void {
+    this.integer(value | 0, Math.floor(value / TWO_POW_32));
   }
 
   /** The last `size` bytes of a byte string in the source, padded with zeros on the left. */

@@ -117,11 +117,11 @@ export class WireReader {
     return this.bytes.subarray(start, start + length);
   }
 
-  /** Reads a `uint64` that must be a safe integer (heights). */
-  safeInteger(): number {
+  /** Reads a `uint64` that must be a safe integer (heights, views). */
+  safeInteger(name = 'height'): number {
     this.varint();
     const value = (this.high >>> 0) * TWO_POW_32 + (this.low >>> 0);
-    if (!Number.isSafeInteger(value)) throw new WireError('a height is not a safe integer');
+    if (!Number.isSafeInteger(value)) throw new WireError(`a ${name} is not a safe integer`);
     return value;
   }
 

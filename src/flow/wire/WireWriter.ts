@@ -39,6 +39,12 @@ export class WireWriter {
   presentNumber(field: number, value: number | bigint): this {
     this.#reserve(TAG_AND_NUMBER_BYTES);
     this.#tag(field, 0);
+    return this.packed(value);
+  }
+
+  /** A number without a tag: one of a packed field, whose bytes are a message without fields. */
+  packed(value: number | bigint): this {
+    this.#reserve(TAG_AND_NUMBER_BYTES);
     if (typeof value === 'number' && value >= 0 && value < TWO_POW_32) {
       this.#position = writeVarint(this.#target, this.#position, value);
       return this;

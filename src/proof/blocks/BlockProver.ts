@@ -1,0 +1,247 @@
+import {
+  decodeBlock,
+  decodeBlockMessage,
+  encodeBlock,
+  IDENTIFIER_BYTES,
+  scanFullBlock,
+  type FinalizedBlock,
+  type FullBlock,
+  type FullHeader,
+  type Span,
+} from '../../flow/index.js';
+import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
+import {
+  headerFormOf,
+  headerForms,
+  payloadFormOf,
+  payloadFormsOf,
+  type BlockForm,
+  type HeaderForm,
+  type PayloadForm,
+} from '../ids/forms.js';
+import { encodeProof } from './storedProof.js';
+
+/**
+ * Which results a payload holds is tried from its receipts until this many ids were hashed, of some 3 µs each: all
+ * choices of 6 among 12. The most that a real block needed is 36 choices of 7 among 9.
+ */
+const MAX_TRIED_RESULTS = 8192;
+const NANOS_PER_MILLI = 1_000_000;
+
+/**
+ * What is wrong with a block: `id`, its header hashes to another; `chain`, it belongs to another network; `copy`, a field
+ * that is there twice differs; `payload`, that does not hash to what the header says; `ambiguous`, another block hashes
+ * to the same, as an id is in a list twice, or the time has more digits than are hashed.
+ */
+export const invalidBlockReasons = ['id', 'chain', 'copy', 'payload', 'ambiguous'] as const;
+export type InvalidBlockReason = (typeof invalidBlockReasons)[number];
+
+export type Proving =
+  | {
+      readonly kind: 'proven';
+      readonly form: BlockForm;
+      readonly block: FinalizedBlock;
+      /** What the id covers of a block beyond its light form: for `checkStoredProof` and `readHeader`. */
+      readonly proof: Uint8Array;
+    }
+  /** The node lied. `detail` is a part of a sentence, for people. */
+  | { readonly kind: 'refused'; readonly reason: InvalidBlockReason; readonly detail: string }
+  /** There is a header, but no known form of it hashes to the id. */
+  | { readonly kind: 'unknown_form' }
+  /** There is none, or one without a payload hash: so do nodes of old sporks answer. */
+  | { readonly kind: 'without_header' };
+
+type Refusal = Extract<Proving, { kind: 'refused' }>;
+
+export interface BlockProverOptions {
+  readonly chainId: string;
+  /**
+   * The id of a `flow.entities.ExecutionResult`, `undefined` where it cannot be told. Asked for payloads whose results
+   * the receipts do not tell.
+   */
+  readonly resultId?: (result: Uint8Array) => Uint8Array | undefined;
+}
+
+/**
+ * Proves blocks in full form: that their header hashes to their id, and everything in them to the header. Remembers the
+ * form that fitted last and tries it first, then the others, newest first.
+ */
+export class BlockProver {
+  readonly #options: BlockProverOptions;
+  readonly #hasher = new BlockHasher();
+  /** The roots of guarantees, seals, receipts and results, and the protocol state's id. */
+  readonly #roots = Buffer.alloc(5 * IDENTIFIER_BYTES);
+  #form: BlockForm = 'H8P8';
+
+  constructor(options: BlockProverOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a `flow.entities.Block`. Expected errors: `WireError`. */
+  prove(message: Uint8Array): Proving {
+    const block = scanFullBlock(message);
+    const { header } = block;
+    if (header === undefined || header.payloadHash.length === 0) return { kind: 'without_header' };
+    const light = decodeBlockMessage(message);
+    this.#hasher.load(block.bytes);
+    const headerForm = this.#headerForm(header, [light.id, block.bytes.toString('hex', ...range(header.id))]);
+    if (headerForm === undefined) return { kind: 'unknown_form' };
+    const refusal = this.#refusal(headerForm, header, block);
+    if (refusal !== undefined) return refusal;
+    const payloadForm = this.#payloadForm(headerForm, block, header);
+    if (typeof payloadForm !== 'string') return payloadForm;
+    const differing = differingGuarantee(payloadForm, block);
+    if (differing !== undefined) return differing;
+    this.#form = `${headerForm}${payloadForm}` as BlockForm;
+    return {
+      kind: 'proven',
+      form: this.#form,
+      block: withCopies(payloadForm, block, header, light),
+      proof: encodeProof(this.#form, header, block.bytes, this.#roots),
+    };
+  }
+
+  /** The form in which the header hashes to one of the ids. */
+  #headerForm(header: FullHeader, ids: readonly string[]): HeaderForm | undefined {
+    const fits = (form: HeaderForm): boolean => ids.includes(this.#hasher.headerId(form, header));
+    const last = headerFormOf(this.#form);
+    return fits(last) ? last : headerForms.find((form) => form !== last && fits(form));
+  }
+
+  /** What is wrong with a header of known form, or with the copies of its fields. */
+  #refusal(form: HeaderForm, header: FullHeader, { bytes, ...block }: FullBlock): Refusal | undefined {
+    const same = (a: Span, b: Span): boolean => sameBytes(bytes, a, b);
+    if (header.id.length > 0 && !same(header.id, block.id)) {
+      return refused('id', 'its id is not the one of its header');
+    }
+    if (bytes.toString('latin1', ...range(header.chainId)) !== this.#options.chainId) {
+      return refused('chain', `it is not of the chain ${this.#options.chainId}`);
+    }
+    const { timestamp } = header;
+    if (!same(block.parentId, header.parentId))
+      return refused('copy', 'its parent is not the one of its header');
+    if (block.height !== header.height) return refused('copy', 'its height is not the one of its header');
+    if (block.timestamp.seconds !== timestamp.seconds || block.timestamp.nanos !== timestamp.nanos) {
+      return refused('copy', 'its time is not the one of its header');
+    }
+    if (!block.signatures.every((signature) => same(signature, header.parentVoterSigData))) {
+      return refused('copy', 'its signature is not the one of its header');
+    }
+    if (form === 'H8' && timestamp.nanos % NANOS_PER_MILLI !== 0) {
+      return refused('ambiguous', 'its time has parts of a millisecond, which its id does not cover');
+    }
+    return undefined;
+  }
+
+  /** The form in which the payload hashes to what the header says; leaves its roots in `#roots`. */
+  #payloadForm(headerForm: HeaderForm, block: FullBlock, header: FullHeader): PayloadForm | Refusal {
+    const last = payloadFormOf(this.#form);
+    const forms = payloadFormsOf[headerForm];
+    const wanted = this.#hasher.sourceText(header.payloadHash);
+    let repeated: PayloadForm | undefined;
+    for (const form of forms.includes(last) ? [last, ...forms.filter((other) => other !== last)] : forms) {
+      if (form !== 'P1') {
+        if (block.protocolStateId.length !== IDENTIFIER_BYTES) continue;
+        block.bytes.copy(this.#roots, 4 * IDENTIFIER_BYTES, ...range(block.protocolStateId));
+      }
+      const hasRoots =
+        this.#root(this.#hasher.guaranteeIds(form, block.guarantees), 0) &&
+        this.#root(this.#hasher.sealIds(block.seals), 1) &&
+        this.#root(this.#hasher.receiptIds(form, block.receipts), 2);
+      if (!hasRoots) repeated ??= form;
+      else if (this.#resultsFit(form, block, wanted)) return form;
+    }
+    return repeated === undefined
+      ? refused('payload', 'its payload does not hash to what its header says')
+      : refused('ambiguous', 'a guarantee, seal or receipt is in its payload twice');
+  }
+
+  #root(ids: readonly string[], place: number): boolean {
+    return this.#hasher.root(ids, this.#roots, place * IDENTIFIER_BYTES);
+  }
+
+  /**
+   * Finds the ids of the results: each has a receipt in the same payload, while a receipt may be of a result in an
+   * earlier block. So as many of the receipts' results as there are results are tried, in order; only where none of
+   * that fits the results themselves are hashed.
+   */
+  #resultsFit(form: PayloadForm, { bytes, receipts, results }: FullBlock, wanted: string): boolean {
+    const roots = this.#roots.subarray(0, (form === 'P1' ? 4 : 5) * IDENTIFIER_BYTES);
+    const fit = (ids: readonly string[]): boolean => this.#root(ids, 3) && payloadHash(roots) === wanted;
+    const candidates = [...new Set(receipts.map(({ resultId }) => this.#hasher.sourceText(resultId)))];
+    const limit = Math.ceil(MAX_TRIED_RESULTS / (results.length + 1));
+    for (const ids of selections(candidates, results.length, limit)) if (fit(ids)) return true;
+    const { resultId } = this.#options;
+    if (resultId === undefined) return false;
+    const ids: string[] = [];
+    for (const result of results) {
+      const id = resultId(bytes.subarray(...range(result)));
+      if (id === undefined) return false;
+      ids.push(Buffer.from(id).toString('latin1'));
+    }
+    return fit(ids);
+  }
+}
+
+/** Every choice of `count` items in their order, at most `limit`. */
+function* selections<T>(items: readonly T[], count: number, limit: number): Generator<readonly T[]> {
+  const places = Array.from({ length: count }, (_, index) => index);
+  for (let made = 0; made < limit && count <= items.length; made++) {
+    yield places.map((place) => items[place] as T);
+    let last = count - 1;
+    while (last >= 0 && places[last] === items.length - count + last) last--;
+    if (last < 0) return;
+    for (let place = (places[last] as number) + 1; last < count; last++) places[last] = place++;
+  }
+}
+
+/** Where the id covers a guarantee's signature, its copy must be the same; before, where there are both. */
+function differingGuarantee(form: PayloadForm, { bytes, guarantees }: FullBlock): Refusal | undefined {
+  const isSame = guarantees.every(
+    ({ signature, signatures }) =>
+      (form !== 'P8' && signature.length === 0) ||
+      signatures.every((copy) => sameBytes(bytes, copy, signature)),
+  );
+  return isSame ? undefined : refused('copy', 'a guarantee has two signatures that differ');
+}
+
+/**
+ * The light form with each copy there once, and without what the id does not cover: one block is always the same bytes,
+ * whatever a node left out or added. Nodes of today do neither. Before P8 a guarantee stays as it was reported.
+ */
+function withCopies(
+  form: PayloadForm,
+  full: FullBlock,
+  header: FullHeader,
+  light: FinalizedBlock,
+): FinalizedBlock {
+  const isWhole = full.guarantees.every(
+    (each) => each.signatures.length === 1 && each.signerIds.length === 0,
+  );
+  if (full.signatures.length === 1 && (form !== 'P8' || isWhole)) return light;
+  const block = decodeBlock(light.encoded);
+  const encoded = encodeBlock({
+    ...block,
+    signatures: [full.bytes.subarray(...range(header.parentVoterSigData))],
+    guarantees:
+      form === 'P8'
+        ? block.guarantees.map((each) => ({ ...each, signatures: [each.signature], signerIds: [] }))
+        : block.guarantees,
+  });
+  return { ...light, encoded };
+}
+
+function refused(reason: InvalidBlockReason, detail: string): Refusal {
+  return { kind: 'refused', reason, detail };
+}
+
+function range({ start, length }: Span): [start: number, end: number] {
+  return [start, start + length];
+}
+
+function sameBytes(bytes: Buffer, a: Span, b: Span): boolean {
+  return (
+    a.length === b.length &&
+    bytes.compare(bytes, b.start, b.start + b.length, a.start, a.start + a.length) === 0
+  );
+}

@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import type { ReferenceBlock, Json } from './proofReference.js';
+
+const directory = join(import.meta.dirname, '../data/proof');
+
+/** A block that flow-go made of random values, with every intermediate id. */
+export interface BlockVector {
+  readonly blockID: string;
+  readonly payloadHash: string;
+  readonly merkle: Readonly<Record<string, string>>;
+  readonly guaranteeIDs: readonly string[];
+  readonly resultIDs: readonly string[];
+  readonly block: ReferenceBlock;
+  /** `flow.entities.Block`, base64; of v0.51 alone. */
+  readonly blockMessageFull: string;
+  readonly blockMessageLight: string;
+}
+
+export function blockVector(version: 'v0.42' | 'v0.51'): BlockVector {
+  const vector = JSON.parse(readFileSync(join(directory, `block-${version}.json`), 'utf8')) as {
+    readonly block: Json;
+    readonly payloadHash: string;
+  } & Omit<BlockVector, 'block'>;
+  // v0.51 has the header's fields beside the payload, without its hash.
+  const { Payload, Header, ...fields } = vector.block;
+  const header = (Header ?? { ...fields, PayloadHash: vector.payloadHash }) as Json;
+  return { ...vector, block: { header, payload: Payload as Json } };
+}
+
+export interface RecordedBlock {
+  readonly height: number;
+  /** `flow.entities.Block` in full form, and where it was recorded in light form. */
+  readonly full: Buffer;
+  readonly light: Buffer | undefined;
+}
+
+/** Blocks of a network of flow-go's own nodes, about its start, an epoch's border and some outages. */
+export function recordedBlocks(): RecordedBlock[] {
+  return gunzipSync(readFileSync(join(directory, 'network-blocks.jsonl.gz')))
+    .toString()
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const { height, b64, light } = JSON.parse(line) as { height: number; b64: string; light?: string };
+      return { height, full: blockOf(b64), light: light === undefined ? undefined : blockOf(light) };
+    });
+}
+
+/** The first field of a response, which is the block. */
+function blockOf(response: string): Buffer {
+  const bytes = Buffer.from(response, 'base64');
+  let position = 1;
+  let length = 0;
+  for (let shift = 0; ; shift += 7) {
+    const byte = bytes.readUInt8(position++);
+    length |= (byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  return bytes.subarray(position, position + length);
+}

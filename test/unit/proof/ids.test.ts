@@ -1,0 +1,328 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeBlockMessage, scanFullBlock } from '../../../src/flow/index.js';
+import {
+  BlockHasher,
+  BlockProver,
+  checkStoredProof,
+  readHeader,
+  type Proving,
+} from '../../../src/proof/index.js';
+import { fullBlockMessage } from '../../support/blockMessage.js';
+import { merkleRoot, sealedBlock, type Json, type ReferenceBlock } from '../../support/proofReference.js';
+import { blockVector, recordedBlocks } from '../../support/provenBlocks.js';
+
+const CHAIN = 'flow-mainnet';
+const vectors = { 'v0.42': blockVector('v0.42'), 'v0.51': blockVector('v0.51') };
+const recorded = recordedBlocks();
+
+function prove(message: Uint8Array, chainId = CHAIN): Proving {
+  return new BlockProver({ chainId }).prove(message);
+}
+
+function proven(message: Uint8Array, chainId = CHAIN): Extract<Proving, { kind: 'proven' }> {
+  const proving = prove(message, chainId);
+  if (proving.kind !== 'proven') throw new Error(`not proven: ${JSON.stringify(proving)}`);
+  return proving;
+}
+
+function root(ids: readonly Uint8Array[]): string | undefined {
+  const target = Buffer.alloc(32);
+  const texts = ids.map((id) => Buffer.from(id).toString('latin1'));
+  return new BlockHasher().root(texts, target, 0) ? target.toString('hex') : undefined;
+}
+
+describe('Merkle roots', () => {
+  it.each(Object.entries(vectors))('are those of flow-go %s', (_, { merkle, guaranteeIDs }) => {
+    const ids = guaranteeIDs.map((id) => Buffer.from(id, 'hex'));
+    for (const [count, expected] of Object.entries(merkle)) {
+      expect(root(ids.slice(0, Number(count)))).toBe(expected);
+    }
+  });
+
+  it('are those of a trie of nodes, over another BLAKE2b, wherever ids part', () => {
+    const id = fc.uint8Array({ minLength: 32, maxLength: 32 });
+    /** Ids that have much in common: a few bits of one id turned. */
+    const near = fc
+      .tuple(id, fc.array(fc.array(fc.nat(255), { minLength: 1, maxLength: 3 }), { maxLength: 12 }))
+      .map(([first, turns]) => [
+        first,
+        ...turns.map((bits) => {
+          const turned = Buffer.from(first);
+          for (const bit of new Set(bits)) turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (0x80 >> (bit & 7));
+          return turned;
+        }),
+      ]);
+    const distinct = (ids: readonly Uint8Array[]): Uint8Array[] => [
+      ...new Map(ids.map((each) => [Buffer.from(each).toString('hex'), each])).values(),
+    ];
+    fc.assert(
+      fc.property(fc.oneof(near, fc.array(id, { maxLength: 100 })).map(distinct), (ids) => {
+        expect(root(ids)).toBe(merkleRoot(ids).toString('hex'));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('depend on nothing that the hasher did before', () => {
+    const hasher = new BlockHasher();
+    for (const count of [70, 3, 0, 200, 1]) {
+      const ids = Array.from({ length: count }, (_, index) => Buffer.alloc(32, `${count}.${index}`));
+      const target = Buffer.alloc(32);
+      expect(
+        hasher.root(
+          ids.map((each) => each.toString('latin1')),
+          target,
+          0,
+        ),
+      ).toBe(true);
+      expect(target.toString('hex')).toBe(merkleRoot(ids).toString('hex'));
+    }
+  });
+
+  it('are refused for ids that are there twice, or of another size', () => {
+    const [a, b] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+    expect(root([a, b, a])).toBeUndefined();
+    expect(root([a, b.subarray(1)])).toBeUndefined();
+    expect(root([a.subarray(1), Buffer.concat([b, b.subarray(31)])])).toBeUndefined();
+  });
+});
+
+describe('a block in full form', () => {
+  it('of flow-go v0.51 is proven, and gives the light form that its nodes give', () => {
+    const { blockMessageFull, blockMessageLight, blockID } = vectors['v0.51'];
+    const { form, block } = proven(Buffer.from(blockMessageFull, 'base64'));
+    expect(form).toBe('H8P8');
+    expect(block.id).toBe(blockID);
+    expect(block).toEqual(decodeBlockMessage(Buffer.from(blockMessageLight, 'base64')));
+  });
+
+  it('of flow-go v0.42 is proven', () => {
+    const { block, blockID } = vectors['v0.42'];
+    expect(proven(fullBlockMessage(block))).toMatchObject({ form: 'H5P7', block: { id: blockID } });
+  });
+
+  it('of a network is proven, and gives the light form that its nodes give', () => {
+    const prover = new BlockProver({ chainId: 'flow-localnet' });
+    for (const { height, full, light } of recorded) {
+      const proving = prover.prove(full);
+      expect(proving).toMatchObject({ kind: 'proven', form: 'H8P8', block: { height } });
+      if (proving.kind === 'proven' && light !== undefined) expect(proving.block.encoded).toEqual(light);
+    }
+    expect(
+      recorded.filter(({ full }) => scanFullBlock(full).header?.lastViewTC !== undefined).length,
+    ).toBeGreaterThan(5);
+  });
+
+  const { block: newest, resultIDs } = vectors['v0.51'];
+  const voters = { ParentVoterIDs: [newest.header['ParentID'], newest.header['ProposerID']] };
+  const ofForm = (form: string, block: ReferenceBlock = newest): ReferenceBlock =>
+    sealedBlock(
+      form,
+      { ...block, header: form.startsWith('H1') ? { ...block.header, ...voters } : block.header },
+      resultIDs,
+    );
+
+  it.each(['H8P8', 'H5P8', 'H5P7', 'H5P1', 'H3P1', 'H1P1'] as const)('of the form %s is proven', (form) => {
+    const { header, payload } = ofForm(form);
+    const proving = proven(fullBlockMessage({ header, payload }));
+    expect(proving.form).toBe(form);
+    const stored = checkStoredProof(proving.block.encoded, proving.proof, CHAIN);
+    expect(stored).toEqual(readHeader(proving.block.encoded, proving.proof, CHAIN));
+    expect(stored).toMatchObject({ form, id: header['ID'], view: header['View'], chainId: CHAIN });
+    expect(stored?.parentVoterIds).toHaveLength(form === 'H1P1' ? 2 : 0);
+    expect(stored?.parentVoterIndices).toHaveLength(form === 'H1P1' ? 0 : 12);
+  });
+
+  it('is proven in whichever form comes next', () => {
+    const prover = new BlockProver({ chainId: CHAIN });
+    const forms = ['H1P1', 'H8P8', 'H5P1', 'H5P7', 'H3P1', 'H5P8', 'H8P8'];
+    const found = forms.map((form) => prover.prove(fullBlockMessage(ofForm(form))));
+    expect(found.map((proving) => proving.kind === 'proven' && proving.form)).toEqual(forms);
+  });
+
+  it('is of unknown form when its header hashes to another id', () => {
+    const { header, payload } = newest;
+    const message = fullBlockMessage({ header: { ...header, View: Number(header['View']) + 1 }, payload });
+    expect(prove(message)).toEqual({ kind: 'unknown_form' });
+  });
+
+  it('cannot be proven without a header', () => {
+    expect(prove(Buffer.from(vectors['v0.51'].blockMessageLight, 'base64'))).toEqual({
+      kind: 'without_header',
+    });
+    const { header, payload } = newest;
+    expect(prove(fullBlockMessage({ header: { ...header, PayloadHash: '' }, payload }))).toEqual({
+      kind: 'without_header',
+    });
+  });
+
+  describe('is refused', () => {
+    const payload = newest.payload as Readonly<Record<string, readonly Json[]>>;
+    const changed = (kind: string, change: Json): ReferenceBlock => {
+      const [first, ...others] = payload[kind] ?? [];
+      return { header: newest.header, payload: { ...payload, [kind]: [{ ...first, ...change }, ...others] } };
+    };
+    const [guarantee] = payload['Guarantees'] ?? [];
+    const other = 'ab'.repeat(32);
+
+    it.each([
+      ['whose guarantee', changed('Guarantees', { CollectionID: other })],
+      ['whose reference block', changed('Guarantees', { ReferenceBlockID: other })],
+      ['whose seal', changed('Seals', { FinalState: other })],
+      ['whose receipt', changed('Receipts', { ExecutorID: other })],
+      ['whose result', changed('Receipts', { ResultID: other })],
+      ['whose protocol state', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
+      ['with a guarantee less', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
+    ])('%s its header does not cover', (_, block) => {
+      expect(prove(fullBlockMessage(block))).toMatchObject({
+        kind: 'refused',
+        reason: 'payload',
+      });
+    });
+
+    it('of another chain', () => {
+      const message = fullBlockMessage(newest);
+      expect(prove(message, 'flow-testnet')).toMatchObject({ kind: 'refused', reason: 'chain' });
+    });
+
+    it('with a guarantee twice', () => {
+      const message = fullBlockMessage({
+        ...newest,
+        payload: { ...payload, Guarantees: [guarantee, guarantee] },
+      });
+      expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
+    });
+
+    it('with a time that is finer than what is hashed', () => {
+      const { header } = sealedBlock(
+        'H8P8',
+        { ...newest, header: { ...newest.header, Timestamp: '2025-10-22T12:59:59.123000001Z' } },
+        resultIDs,
+      );
+      const message = fullBlockMessage({ header, payload });
+      expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
+    });
+
+    it('with copies that differ', () => {
+      const message = fullBlockMessage(newest);
+      const block = scanFullBlock(message);
+      const [signature, ...noOther] = block.signatures;
+      const copies = {
+        id: [block.id, 'id'],
+        headerId: [block.header?.id, 'id'],
+        parentId: [block.parentId, 'copy'],
+        signature: [signature, 'copy'],
+        guaranteeSignature: [block.guarantees[0]?.signatures[0], 'copy'],
+      } as const;
+      expect(noOther).toEqual([]);
+      for (const [span, reason] of Object.values(copies)) {
+        const turned = Buffer.from(message);
+        turned.writeUInt8(turned.readUInt8(span?.start ?? -1) ^ 1, span?.start);
+        expect(prove(turned)).toMatchObject({ kind: 'refused', reason });
+      }
+    });
+  });
+
+  it('is the same whatever copies a node leaves out', () => {
+    const message = fullBlockMessage(newest);
+    const { guarantees, signatures } = scanFullBlock(message);
+    const whole = proven(message);
+    const isCopy = [guarantees[0]?.signatures[0], signatures[0]];
+    for (const span of isCopy) {
+      // The tag becomes that of a field that nobody knows: one byte before the length, which takes one or two.
+      const turned = Buffer.from(message);
+      const lengthBytes = (span?.length ?? 0) < 0x80 ? 1 : 2;
+      const at = (span?.start ?? 0) - lengthBytes - 1;
+      turned.writeUInt8(0x7a, at);
+      expect(proven(turned)).toEqual(whole);
+    }
+  });
+});
+
+describe('ids of results', () => {
+  const { block, resultIDs } = vectors['v0.51'];
+  const receipts = block.payload['Receipts'] as readonly Json[];
+  const backwards = { ...block, payload: { ...block.payload, Receipts: receipts.toReversed() } };
+  const sealed = sealedBlock('H8P8', backwards, resultIDs);
+
+  it('are hashed where no order of the receipts gives them', () => {
+    const message = fullBlockMessage(sealed);
+    expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'payload' });
+    const asked: number[] = [];
+    const prover = new BlockProver({
+      chainId: CHAIN,
+      resultId: (result) => {
+        asked.push(result.length);
+        return Buffer.from(resultIDs[asked.length - 1] ?? '', 'hex');
+      },
+    });
+    expect(prover.prove(message)).toMatchObject({ kind: 'proven', form: 'H8P8' });
+    expect(asked).toHaveLength(resultIDs.length);
+  });
+
+  it('are refused where they cannot be told at all', () => {
+    const prover = new BlockProver({ chainId: CHAIN, resultId: () => undefined });
+    expect(prover.prove(fullBlockMessage(sealed))).toMatchObject({ kind: 'refused', reason: 'payload' });
+  });
+
+  it('are tried in a bounded number of ways', () => {
+    const many = Array.from({ length: 40 }, (_, index) => ({
+      ...receipts[0],
+      ResultID: Buffer.alloc(32, `result ${index}`).toString('hex'),
+    }));
+    const results = Array.from({ length: 20 }, () => ({}));
+    const message = fullBlockMessage({
+      ...block,
+      payload: { ...block.payload, Receipts: many, Results: results },
+    });
+    expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'payload' });
+  });
+});
+
+describe('a stored proof', () => {
+  it('holds for its block alone', () => {
+    const proofs = recorded.map(({ full }) => proven(full, 'flow-localnet'));
+    for (const [index, { block, proof }] of proofs.entries()) {
+      expect(checkStoredProof(block.encoded, proof, 'flow-localnet')?.id).toBe(block.id);
+      const next = proofs[(index + 1) % proofs.length];
+      expect(checkStoredProof(block.encoded, next?.proof ?? proof, 'flow-localnet')).toBeUndefined();
+      expect(checkStoredProof(block.encoded, proof, 'flow-mainnet')).toBeUndefined();
+    }
+  });
+
+  it('takes some 190 bytes', () => {
+    const sizes = recorded.slice(0, 5).map(({ full }) => proven(full, 'flow-localnet').proof.length);
+    expect(Math.max(...sizes)).toBeLessThan(200);
+  });
+
+  it('gives back every field of the header', () => {
+    const { full } = recorded.find(({ height }) => height === 99) ?? {};
+    const { block, proof } = proven(full ?? Buffer.alloc(0), 'flow-localnet');
+    const { header, bytes, protocolStateId } = scanFullBlock(full ?? Buffer.alloc(0));
+    const sent = (span: { start: number; length: number } | undefined): Buffer =>
+      bytes.subarray(span?.start, (span?.start ?? 0) + (span?.length ?? 0));
+    expect(readHeader(block.encoded, proof, 'flow-localnet')).toMatchObject({
+      ...{ form: 'H8P8', chainId: 'flow-localnet', id: block.id, parentId: block.parentId, height: 99 },
+      ...{ view: header?.view, parentView: header?.parentView },
+      payloadHash: sent(header?.payloadHash),
+      proposerId: sent(header?.proposerId),
+      parentVoterIndices: sent(header?.parentVoterIndices),
+      parentVoterSigData: sent(header?.parentVoterSigData),
+      protocolStateId: sent(protocolStateId),
+    });
+    const { lastViewTC } = readHeader(block.encoded, proof, 'flow-localnet');
+    expect(bytes.includes(lastViewTC ?? Buffer.from('none'))).toBe(true);
+  });
+
+  it('does not hold with any bit turned', () => {
+    const { full } = recorded.find(({ height }) => height === 99) ?? {};
+    const { block, proof } = proven(full ?? Buffer.alloc(0), 'flow-localnet');
+    const hasher = new BlockHasher();
+    for (let bit = 0; bit < 8 * proof.length; bit++) {
+      const turned = Buffer.from(proof);
+      turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+      expect(checkStoredProof(block.encoded, turned, 'flow-localnet', hasher)).toBeUndefined();
+    }
+  });
+});

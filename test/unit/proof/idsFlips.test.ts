@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { WireError, WireReader } from '../../../src/flow/index.js';
+import { BlockProver } from '../../../src/proof/index.js';
+import { recordedBlocks } from '../../support/provenBlocks.js';
+
+/** Fields by name, as numbers from the block down: what of a full block its id does not bind, and does not pass on either. */
+const unbound = {
+  /** Bound by their ids, which the receipts name. Whoever uses what is in them hashes them first. */
+  results: '9',
+  /** A copy of the block's own that need not be there. */
+  headerId: '10.1',
+  parentVoterIds: '10.7',
+  proposerSignature: '10.10',
+  sealReceipt: '6.2',
+  /** Copies of what is bound, which are filled in where they are missing. */
+  signature: '7',
+  guaranteeSignature: '5.2',
+} as const;
+
+/** The messages in a block, by path. */
+const messages = new Set(['4', '5', '6', '6.7', '8', '10', '10.4', '10.13', '10.13.3']);
+
+/** For each byte of a message the field that it belongs to: its tag, its length and its value. */
+function pathsOf(bytes: Buffer, prefix = ''): string[] {
+  const reader = new WireReader(bytes);
+  const paths: string[] = [];
+  while (reader.next()) {
+    const path = `${prefix}${reader.field}`;
+    const isMessage = messages.has(path);
+    const inside = isMessage ? reader.view() : undefined;
+    if (!isMessage) reader.skip();
+    const head = reader.position - (inside?.length ?? 0);
+    while (paths.length < head) paths.push(path);
+    if (inside !== undefined) paths.push(...pathsOf(inside, `${path}.`));
+  }
+  return paths;
+}
+
+interface Flipped {
+  readonly path: string | undefined;
+  readonly outcome: 'same' | 'other' | 'not proven';
+}
+
+describe('a block with one bit turned', () => {
+  const prover = new BlockProver({ chainId: 'flow-localnet' });
+  const blocks = recordedBlocks().map(({ height, full }) => ({
+    ...{ height, block: full, whole: prover.prove(full), paths: pathsOf(full) },
+  }));
+
+  function flip({ block, whole, paths }: (typeof blocks)[number], bit: number): Flipped {
+    const turned = Buffer.from(block);
+    turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+    const path = paths[bit >> 3];
+    try {
+      const proving = prover.prove(turned);
+      if (proving.kind !== 'proven' || whole.kind !== 'proven') return { path, outcome: 'not proven' };
+      const isSame =
+        proving.block.id === whole.block.id &&
+        Buffer.compare(proving.block.encoded, whole.block.encoded) === 0 &&
+        Buffer.compare(proving.proof, whole.proof) === 0;
+      return { path, outcome: isSame ? 'same' : 'other' };
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      return { path, outcome: 'not proven' };
+    }
+  }
+
+  it('is not proven, or proven to be the same: then the bit was in a field that no id binds', () => {
+    const flips = fc
+      .constantFrom(...blocks)
+      .chain((each) => fc.record({ each: fc.constant(each), bit: fc.nat(8 * each.block.length - 1) }));
+    fc.assert(
+      fc.property(flips, ({ each, bit }) => {
+        const { path, outcome } = flip(each, bit);
+        expect(outcome).not.toBe('other');
+        if (outcome === 'same') expect(Object.values<string | undefined>(unbound)).toContain(path);
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it('is proven in nothing but those fields, whichever bit of a small block it is', () => {
+    const small = blocks.find(({ height }) => height === 1318);
+    if (small === undefined) throw new Error('the recording lacks block 1318');
+    const found = new Set<string | undefined>();
+    for (let bit = 0; bit < 8 * small.block.length; bit++) {
+      const { path, outcome } = flip(small, bit);
+      expect(outcome).not.toBe('other');
+      if (outcome === 'same') found.add(path);
+    }
+    expect([...found].filter((path) => !Object.values<string | undefined>(unbound).includes(path))).toEqual(
+      [],
+    );
+    expect(found).toContain(unbound.parentVoterIds);
+  });
+});
