@@ -14,6 +14,7 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
   upstream_unreachable: diagnosis,
   upstream_refusing: diagnosis,
   upstream_invalid: diagnosis,
+  unproven: diagnosis,
   edi_unavailable: diagnosis,
   parent_mismatch: diagnosis,
   not_vouched: diagnosis,

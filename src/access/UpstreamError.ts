@@ -23,6 +23,8 @@ export type UpstreamErrorKind =
   | 'malformed'
   /** A block that does not fit its id: the node made it up. `reason` says what does not fit. */
   | 'forged'
+  /** A block that nothing proves, where another node may have a proof, or a proof is required. */
+  | 'unproven'
   | 'internal';
 
 /** A block that its id refutes. A decoder of blocks throws it; the call then fails with `forged`. */
@@ -35,6 +37,11 @@ export class ForgedBlockError extends Error {
     super(message);
     this.reason = reason;
   }
+}
+
+/** A block that nothing proves, and that is not taken on the node's word. The call fails with `unproven`. */
+export class UnprovenBlockError extends Error {
+  override readonly name = 'UnprovenBlockError';
 }
 
 /** What a call to an access node can throw besides the abort reason of its own signal. */

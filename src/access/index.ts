@@ -41,6 +41,8 @@ export { NodeRotation } from './selection/NodeRotation.js';
 export type { NodeReadiness } from './selection/NodeRotation.js';
 export { faultOf } from './selection/faultOf.js';
 export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
+export type { BlockProofsStatus, ProofMode } from './node/BlockProofs.js';
+export { ForgedBlockError, UnprovenBlockError } from './UpstreamError.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export { GrpcAccessNode } from './node/GrpcAccessNode.js';
 export type { GrpcAccessNodeOptions, PooledNode } from './node/GrpcAccessNode.js';

@@ -108,6 +108,9 @@ export const daemonSettings = {
   maxInFlightBytes: setting(byteSize(MIB, 16 * GIB), 128 * MIB, {
     doc: 'Bytes of received collections that may wait for their commit. The lowest missing height is always admitted.',
   }),
+  'proof.mode': setting(choice(['auto', 'required', 'off']), 'auto', {
+    doc: 'Whether blocks are proven: their ids and guarantees are recomputed from what nodes send. auto: where the data of the network allow it, and it is said where not. required: a block that cannot be proven is not indexed. off: nodes are asked for less, and believed (SECURITY.md).',
+  }),
   'edi.enabled': setting(boolean, true, {
     doc: 'Use the execution-data stream besides collection requests.',
     flag: 'edi',

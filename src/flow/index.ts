@@ -7,7 +7,7 @@ export {
   toAddress,
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
-export { decodeBlock, encodeBlock, NO_TIME } from './entities/block.js';
+export { decodeBlock, encodeBlock, encodeGuarantee, NO_TIME } from './entities/block.js';
 export { scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
 export type {
   FullBlock,

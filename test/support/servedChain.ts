@@ -20,6 +20,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
     instance: 'one',
     ...{ ...range, coverage: coverageOf(range) },
     backfill: { missingHeights: 0, rate: 0, eta: 0, heldBack: null, plans: [], ranges: [], unserved: [] },
+    proof: { mode: 'auto', form: 'H8P8', unprovenHeights: 3, reason: null },
     lowestServed: 0,
     lag: 11,
     headAgeSeconds: 0.8,

@@ -1,4 +1,3 @@
-import type { BlockDecoder } from '../../flow/index.js';
 import { blockRefusals } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
@@ -16,6 +15,8 @@ import type { NodeState } from './nodeState.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import type { PoolMember } from './poolMember.js';
+import { BlockProofs } from '../node/BlockProofs.js';
+import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
@@ -37,6 +38,8 @@ export interface AccessNetworkOptions extends NamedNodes {
   /** Default deadline of a unary call. */
   readonly timeoutMs: number;
   readonly userAgent: string;
+  /** Whether blocks are proven, and those of which chain. Default: they are taken on the nodes' word. */
+  readonly proof?: { readonly mode: ProofMode; readonly chainId: string } | undefined;
 }
 
 export interface AccessNetworkDependencies {
@@ -50,8 +53,6 @@ export interface AccessNetworkDependencies {
   readonly sharers?: (() => number) | undefined;
   /** What calls to a node carry. Default: nothing. */
   readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
-  /** See `GrpcAccessNodeDependencies`. */
-  readonly proveBlock?: BlockDecoder | undefined;
   /** Opens a node. Default: over gRPC. */
   readonly openNode?: OpenNode | undefined;
   /** Opens the channel to a node. Default: over gRPC. */
@@ -74,6 +75,7 @@ export class AccessNetwork implements AccessNodes {
   readonly heights: ServedHeights;
   readonly #logger: Logger;
   readonly #metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
+  readonly #proofs: BlockProofs | undefined;
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
   readonly #waits: StartWaits;
@@ -84,10 +86,26 @@ export class AccessNetwork implements AccessNodes {
     this.#logger = dependencies.logger;
     this.#metrics = dependencies.metrics;
     const nodes = configuredNodes(options);
+    const { mode = 'off', chainId = '' } = options.proof ?? {};
+    const proofs =
+      mode === 'off'
+        ? undefined
+        : new BlockProofs(
+            { mode, chainId },
+            {
+              logger: dependencies.logger,
+              servers: (height) =>
+                this.forHeight(height, 'GetBlockByHeight')
+                  .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')
+                  .map(({ name }) => name),
+              sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
+            },
+          );
+    this.#proofs = proofs;
     this.#pool = new NodePool(options, {
       clock: dependencies.clock,
       expectation: dependencies.expectation,
-      openNode: dependencies.openNode ?? grpcNodes(options, dependencies),
+      openNode: dependencies.openNode ?? grpcNodes(options, { ...dependencies, proofs }),
       hooks: {
         onMember: (member) => {
           const endpoint = member.node.name;
@@ -178,6 +196,11 @@ export class AccessNetwork implements AccessNodes {
     return this.#handshake.onAnswering(callback);
   }
 
+  /** `undefined`: blocks are not proven. */
+  proofStatus(): BlockProofsStatus | undefined {
+    return this.#proofs?.status();
+  }
+
   /** A snapshot of every node's state. */
   states(): readonly NodeState[] {
     return this.#pool.members.map(nodeState);
@@ -237,15 +260,19 @@ function inOrder(members: readonly PoolMember[], method: AccessMethod | undefine
   );
 }
 
-function grpcNodes(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies): OpenNode {
+function grpcNodes(
+  options: AccessNetworkOptions,
+  dependencies: AccessNetworkDependencies & { readonly proofs: BlockProofs | undefined },
+): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, credentialsFor, metrics, openChannel, proveBlock, sharers } = dependencies;
+  const { clock, credentialsFor, metrics, openChannel, proofs, sharers } = dependencies;
   const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
-        ...{ clock, metrics, stubs, healthRecord, events, openChannel, proveBlock, sharers },
+        ...{ clock, metrics, stubs, healthRecord, events, openChannel, sharers },
+        proveBlock: proofs?.decoderOf(endpoint.name),
         credentials: credentialsFor?.(endpoint, isPeer),
       },
     );

@@ -12,6 +12,8 @@ export type TroubleKind =
   | 'refused'
   /** The node's rate limit holds us back. */
   | 'rate_limited'
+  /** The node sends a block that nothing proves. */
+  | 'unproven'
   /** The node sends wrong data. */
   | 'invalid';
 
@@ -46,7 +48,8 @@ const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
   unreachable: 1,
   rate_limited: 2,
   refused: 2,
-  invalid: 3,
+  unproven: 3,
+  invalid: 4,
 };
 
 /** A question that is unanswered for this long counts as trouble. */
@@ -134,6 +137,8 @@ export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
     case 'forged':
     case 'too_large':
       return 'invalid';
+    case 'unproven':
+      return 'unproven';
     case 'not_yet':
     case 'not_found':
     case 'below_root':

@@ -21,6 +21,7 @@ export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
     case 'unimplemented':
     case 'invalid_argument':
     case 'failed_precondition':
+    case 'unproven':
       return undefined;
   }
 }

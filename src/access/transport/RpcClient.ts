@@ -19,7 +19,7 @@ import type { MethodStubs } from './methodStubs.js';
 import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
-import { ForgedBlockError, UpstreamError } from '../UpstreamError.js';
+import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
@@ -283,6 +283,12 @@ export class RpcClient {
       this.#metrics.invalidBlocks.inc({ endpoint: this.#name, reason });
       const where = { node: this.#name, method };
       return new UpstreamError('forged', where, `${method} at ${this.#name}: ${message}`, { cause: error });
+    }
+    if (error instanceof UnprovenBlockError) {
+      const where = { node: this.#name, method };
+      return new UpstreamError('unproven', where, `${method} at ${this.#name}: ${error.message}`, {
+        cause: error,
+      });
     }
     if (!(error instanceof WireError)) return asError(error);
     const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;

@@ -14,7 +14,12 @@ export interface CallCredentials {
 /** The metrics of this room. */
 export type AccessMetrics = Pick<
   Metrics,
-  'upstreamRequests' | 'upstreamErrors' | 'upstreamLatency' | 'foreignNodes' | 'endpointLies' | 'invalidBlocks'
+  | 'upstreamRequests'
+  | 'upstreamErrors'
+  | 'upstreamLatency'
+  | 'foreignNodes'
+  | 'endpointLies'
+  | 'invalidBlocks'
 >;
 
 /** What a node reports to its pool. Called synchronously from within calls; must not throw. */

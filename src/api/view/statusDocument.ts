@@ -215,6 +215,21 @@ export const statusSchema = t.named(
         coveredFrom: t.note('It covers all heights from here to latestIndexed.', t.orNull(t.count)),
         missingHeights: t.note('Heights below that it has yet to index.', t.orNull(t.count)),
       }),
+      proof: t.note(
+        'Whether ids and guarantees of the blocks are proven (SECURITY.md).',
+        t.object({
+          mode: t.words('auto', 'required', 'off'),
+          form: t.note(
+            'How ids of the last proven block are made: header and payload form.',
+            t.orNull(t.text),
+          ),
+          unprovenHeights: t.note(
+            'Heights that can be read and are not proven; null with a database, where that is not counted.',
+            t.orNull(t.count),
+          ),
+          reason: t.note('Why blocks are taken unproven now; null while none is.', t.orNull(t.text)),
+        }),
+      ),
       backfill: t.note('History that is filled in below the live range.', backfill),
       log: t.note(
         'Standard output or standard error, while it does not take the lines of the log; empty otherwise.',

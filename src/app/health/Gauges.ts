@@ -35,6 +35,11 @@ export class Gauges implements ScrapedValues {
     return countHeights(this.#state.parts.store.coverage());
   }
 
+  unprovenHeights(): number | undefined {
+    const unproven = this.#state.parts.store.unproven?.();
+    return unproven && countHeights(unproven);
+  }
+
   backfillMissingHeights(): number {
     return this.#state.parts.backfillWatch.missingHeights();
   }

@@ -54,6 +54,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       maxMessageBytes: config.access.maxMessageBytes,
       timeoutMs: config.requester.timeoutMs,
       userAgent: userAgent(),
+      proof: { mode: config.proof.mode, chainId: config.chainId },
     },
     {
       ...{

@@ -2,13 +2,17 @@ import {
   collectionIdOf,
   encodeBlock,
   encodeFullCollection,
+  encodeGuarantee,
   type Identifier,
   identifierBytes,
   toIdentifier,
   transactionId,
+  WireWriter,
   ZERO_ID,
 } from '../../flow/index.js';
 import { BlockIds, type Fork } from './BlockIds.js';
+import { HashedBlocks, type HashedBlock, type HashedContent } from './HashedBlocks.js';
+import { SEALS_BEHIND_HEIGHTS, viewsOf } from './encodeHeader.js';
 import {
   type ChainProfile,
   type OddKind,
@@ -30,6 +34,7 @@ const GENESIS_MS = 1_600_000_000_000;
 const SALT_BLOCK = 1_000_001;
 const SALT_GUARANTEES = 1_000_002;
 const SALT_SYSTEM = 1_000_003;
+const SALT_HEADER = 1_000_004;
 
 /** The kinds that shape a block's collections; all others shape a transaction. */
 const collectionKinds: ReadonlySet<OddKind> = new Set<OddKind>([
@@ -57,6 +62,11 @@ export interface ChainOptions {
   readonly endHeight?: number;
   /** False: no system chunk, as on the emulator. Default true. */
   readonly systemChunk?: boolean;
+  /**
+   * True: block ids are hashes of their headers, and these of their payloads, as Flow's are. Each depends on the one below, so
+   * every block up to the highest one asked for is made once. Default false: ids are made up, and no header hashes to them.
+   */
+  readonly hashedIds?: boolean;
   readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
 }
 
@@ -84,14 +94,16 @@ export interface GeneratedBlock {
   readonly encoded: Uint8Array;
   /** The odd things in it. */
   readonly odd: readonly OddKind[];
+  /** With `hashedIds`: its header, and the fields that only its full form has. */
+  readonly hashed?: Pick<HashedBlock, 'header' | 'extras'>;
 }
 
 /**
  * A chain as a function of (seed, chain id, profile, height): any block, in any order, at the same cost, with
  * nothing stored: millions of heights cost no memory.
  *
- * Block ids are opaque, because a real id covers a header that the light form lacks. Transaction and collection
- * ids are real hashes.
+ * Transaction and collection ids are real hashes. Those of blocks are made up, unless `hashedIds` asks for real ones, which
+ * depend on all blocks below.
  */
 export class ChainGenerator {
   readonly seed: number;
@@ -99,9 +111,10 @@ export class ChainGenerator {
   readonly rootHeight: number;
   readonly endHeight: number;
   readonly profile: ChainProfile;
-  readonly ids: BlockIds;
+  readonly ids: Pick<BlockIds, 'idAt' | 'locate' | 'derive' | 'words'>;
   readonly sporkId: Identifier;
   readonly #rootParentId: Identifier;
+  readonly #hashed: HashedBlocks | undefined;
   readonly #phases: ReadonlyMap<OddKind, number>;
   /** `undefined` where the network has none. */
   readonly #systemChunk: SystemChunk | undefined;
@@ -114,15 +127,34 @@ export class ChainGenerator {
     this.rootHeight = options.rootHeight ?? 0;
     this.endHeight = options.endHeight ?? Number.MAX_SAFE_INTEGER;
     this.profile = resolveProfile(options.profile);
-    this.ids = new BlockIds({ seed: this.seed, chainId: this.chainId });
-    this.sporkId = toIdentifier(this.ids.derive('spork'));
+    const plain = new BlockIds({ seed: this.seed, chainId: this.chainId });
     this.#rootParentId = options.rootParentId ?? ZERO_ID;
-    this.#phases = new Map(oddKinds.map((kind) => [kind, this.ids.derive(kind).readUInt32BE(0)]));
+    this.#phases = new Map(oddKinds.map((kind) => [kind, plain.derive(kind).readUInt32BE(0)]));
     const { scheduledTransactions } = this.profile;
     this.#systemChunk =
       options.systemChunk === false
         ? undefined
         : new SystemChunk({ chainId: this.chainId, scheduledTransactions });
+    const { chainId, rootHeight } = this;
+    this.#hashed =
+      options.hashedIds === true
+        ? new HashedBlocks(
+            { chainId, rootHeight, rootParentId: this.#rootParentId },
+            { contentOf: (height, fork) => this.#contentOf(height, fork) },
+          )
+        : undefined;
+    const hashed = this.#hashed;
+    this.ids =
+      hashed === undefined
+        ? plain
+        : {
+            idAt: (height, fork) => hashed.idAt(height, fork),
+            locate: (id) => hashed.locate(id),
+            derive: (name) => plain.derive(name),
+            words: (height, salt) => plain.words(height, salt),
+          };
+    // A spork's id is that of its root block.
+    this.sporkId = toIdentifier(hashed?.idAt(rootHeight) ?? plain.derive('spork'));
   }
 
   blockId(height: number): Identifier {
@@ -135,31 +167,75 @@ export class ChainGenerator {
 
   /** The block at a height, or its orphan: another id, same parent and collections. */
   block(height: number, fork: Fork = 'chain'): GeneratedBlock {
-    const id = toIdentifier(this.ids.idAt(height, fork));
+    const hashed = this.#hashed?.block(height, fork);
+    const id = hashed?.id ?? toIdentifier(this.ids.idAt(height, fork));
     const parentId = this.parentId(height);
-    const ms = GENESIS_MS + height * this.profile.blockTimeMs;
-    const timestamp = { seconds: BigInt(Math.floor(ms / 1000)), nanos: (ms % 1000) * 1_000_000 };
+    const timestamp = this.#timestamp(height);
     const odd = this.oddAt(height);
+    const { collections, guarantees, signature } = this.#guaranteed(height, odd);
+    const encoded = encodeBlock({ id, parentId, height, timestamp, guarantees, signatures: [signature] });
+    return { height, id, parentId, timestamp, collections, encoded, odd, ...(hashed && { hashed }) };
+  }
+
+  #timestamp(height: number): GeneratedBlock['timestamp'] {
+    const ms = GENESIS_MS + height * this.profile.blockTimeMs;
+    return { seconds: BigInt(Math.floor(ms / 1000)), nanos: (ms % 1000) * 1_000_000 };
+  }
+
+  /** The collections of a height, its guarantees, and the signature of its parent's voters. */
+  #guaranteed(height: number, odd: readonly OddKind[]) {
     const collections = this.#collections(height, odd);
     const words = this.ids.words(height, SALT_GUARANTEES);
-    const referenceBlockId = identifierBytes(this.blockId(this.#reference(height, words)));
-    const encoded = encodeBlock({
-      id,
-      parentId,
-      height,
-      timestamp,
-      guarantees: collections.map((collection, index) => ({
+    const reference = this.#reference(height, words);
+    // The root has no collections, and its own id is not known yet.
+    const referenceBlockId = identifierBytes(collections.length === 0 ? ZERO_ID : this.blockId(reference));
+    const cluster = toIdentifier(this.ids.derive('spork')).slice(0, 16);
+    const guarantees = collections.map((collection, index) => {
+      const signature = words.bytes(SIGNATURE_BYTES);
+      return {
         collectionId: collection.id,
         referenceBlockId,
-        signature: words.bytes(SIGNATURE_BYTES),
-        signatures: [],
+        signature,
+        // The copy that nodes add for older clients.
+        signatures: this.#hashed === undefined ? [] : [signature],
         signerIds: [],
         signerIndices: words.bytes(3),
-        clusterChainId: Buffer.from(`cluster-${index}-${this.sporkId.slice(0, 16)}`, 'utf8'),
-      })),
-      signatures: [words.bytes(SIGNATURE_BYTES)],
+        clusterChainId: Buffer.from(`cluster-${index}-${cluster}`, 'utf8'),
+      };
     });
-    return { height, id, parentId, timestamp, collections, encoded, odd };
+    return { collections, guarantees, signature: words.bytes(SIGNATURE_BYTES) };
+  }
+
+  /** What a hashed block is made of. */
+  #contentOf(height: number, fork: Fork): HashedContent {
+    const words = this.ids.words(height, SALT_HEADER);
+    const { guarantees, signature } = this.#guaranteed(height, this.oddAt(height));
+    const { seconds, nanos } = this.#timestamp(height);
+    const { view, parentView } = viewsOf(height);
+    const sealed = height - SEALS_BEHIND_HEIGHTS;
+    const seals =
+      sealed < this.rootHeight
+        ? []
+        : [
+            new WireWriter()
+              .bytes(1, identifierBytes(this.blockId(sealed)))
+              .bytes(5, this.ids.derive(`state ${sealed}`))
+              .bytes(6, this.ids.derive(`result ${sealed}`))
+              .finish(),
+          ];
+    return {
+      guarantees: guarantees.map(encodeGuarantee),
+      seals,
+      receipts: [],
+      results: [],
+      protocolStateId: this.ids.derive('protocol state'),
+      timestamp: new WireWriter().number(1, seconds).number(2, nanos).finish(),
+      view,
+      parentView,
+      proposerId: this.ids.derive(fork === 'chain' ? `proposer ${words.below(8)}` : 'another proposer'),
+      parentVoterIndices: words.bytes(3),
+      parentVoterSigData: signature,
+    };
   }
 
   /** Transactions of the system chunk, in order; none at the root or where there is no such chunk. */

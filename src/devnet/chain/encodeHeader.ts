@@ -6,7 +6,19 @@ const SALT_HEADER = 2;
 /** Views run ahead of heights, because some views end in a timeout. */
 const VIEWS_AHEAD = 1000;
 const TIMEOUT_EVERY_HEIGHTS = 50;
-const SEALS_BEHIND_HEIGHTS = 4;
+/** How far below a block the one is that its seal is for. */
+export const SEALS_BEHIND_HEIGHTS = 4;
+
+/** The view of the block at a height, and that of its parent. */
+export function viewsOf(height: number): {
+  readonly view: number;
+  readonly parentView: number;
+  readonly isSkipped: boolean;
+} {
+  const view = height + VIEWS_AHEAD + Math.floor(height / TIMEOUT_EVERY_HEIGHTS);
+  const isSkipped = height % TIMEOUT_EVERY_HEIGHTS === 0;
+  return { view, parentView: view - (isSkipped ? 2 : 1), isSkipped };
+}
 
 /** The fields that a fault may change. */
 export interface HeaderIdentity {
@@ -15,16 +27,14 @@ export interface HeaderIdentity {
   readonly chainId: string;
 }
 
-/** `flow.entities.BlockHeader`. The devnet's block ids are opaque: they are not hashes of these fields. */
+/** `flow.entities.BlockHeader` of a block whose id is made up: it is no hash of these fields. */
 export function encodeHeader(
   generator: ChainGenerator,
   block: GeneratedBlock,
   identity: HeaderIdentity,
 ): Buffer {
   const words = generator.words(block.height, SALT_HEADER);
-  const view = block.height + VIEWS_AHEAD + Math.floor(block.height / TIMEOUT_EVERY_HEIGHTS);
-  const skipped = block.height % TIMEOUT_EVERY_HEIGHTS === 0;
-  const parentView = view - (skipped ? 2 : 1);
+  const { view, parentView, isSkipped } = viewsOf(block.height);
   const { seconds, nanos } = block.timestamp;
   const writer = new WireWriter()
     .bytes(1, identifierBytes(identity.id))
@@ -37,7 +47,7 @@ export function encodeHeader(
     .bytes(9, words.bytes(32))
     .text(11, identity.chainId)
     .bytes(12, words.bytes(3));
-  if (skipped) writer.element(13, timeoutCertificate(view - 1, parentView, identity.parentId, words));
+  if (isSkipped) writer.element(13, timeoutCertificate(view - 1, parentView, identity.parentId, words));
   return writer.number(14, parentView).finish();
 }
 
@@ -61,7 +71,8 @@ function timeoutCertificate(view: number, newestView: number, newestId: Identifi
 }
 
 /** The fields that only the full form of a block has: seals, header, protocol state. */
-export function encodeFullExtras(generator: ChainGenerator, block: GeneratedBlock): Buffer {
+export function encodeFullExtras(generator: ChainGenerator, block: GeneratedBlock): Uint8Array {
+  if (block.hashed !== undefined) return block.hashed.extras;
   const words = generator.words(block.height, SALT_HEADER + 1);
   const writer = new WireWriter();
   const sealed = block.height - SEALS_BEHIND_HEIGHTS;

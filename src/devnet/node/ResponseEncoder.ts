@@ -80,8 +80,9 @@ export class ResponseEncoder {
     return isFull ? Buffer.concat([light, encodeFullExtras(this.#chain.generator, subject)]) : light;
   }
 
-  header(block: GeneratedBlock, lie?: Lie): Buffer {
+  header(block: GeneratedBlock, lie?: Lie): Uint8Array {
     const subject = this.#subject(block, lie);
+    if (lie === undefined && subject.hashed !== undefined) return subject.hashed.header;
     return encodeHeader(this.#chain.generator, subject, {
       id: lie?.fault === 'wrong_body' ? garbled(subject.id) : subject.id,
       parentId: lie?.fault === 'wrong_parent' ? garbled(subject.parentId) : subject.parentId,

@@ -79,11 +79,18 @@ export async function startDevnet(
   };
 }
 
-/** The root's parent, if the previous spork's seed is given. */
+/** The root's parent, if the previous spork's seed is given. With hashed ids that spork began at height 0, with this profile. */
 function parentOf(options: DevnetOptions): Pick<DevnetOptions, 'rootParentId'> {
-  const { previousSeed, rootParentId, rootHeight = 0, chainId } = options;
+  const { previousSeed, rootParentId, rootHeight = 0, ...chain } = options;
   if (previousSeed === undefined || rootParentId !== undefined || rootHeight === 0) return {};
-  const previous = new ChainGenerator({ seed: previousSeed, ...(chainId === undefined ? {} : { chainId }) });
+  const { chainId, hashedIds, profile, systemChunk } = chain;
+  const previous = new ChainGenerator({
+    seed: previousSeed,
+    ...(chainId && { chainId }),
+    ...(hashedIds && { hashedIds }),
+    ...(profile && { profile }),
+    ...(systemChunk === undefined ? {} : { systemChunk }),
+  });
   return { rootParentId: previous.blockId(rootHeight - 1) };
 }
 

@@ -150,12 +150,14 @@ export class ReadEndings {
         return 0;
       }
     }
-    if (kind === 'malformed') this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
+    if (kind === 'malformed')
+      this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
     if (kind === 'deadline') this.#silences += 1;
     // A node too old for the stream is asked for single blocks.
     if (kind === 'unimplemented' && this.#ways.isStream(way)) this.#troubles.answered(node.name);
     else this.#troubles.failed(error);
-    if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root') this.#ways.avoid(way);
+    if (kind === 'rate_limited' || kind === 'unimplemented' || kind === 'below_root' || kind === 'unproven')
+      this.#ways.avoid(way);
     else {
       this.#ways.failed(way, error.message);
       this.#deps.nodes.report(node, fault ?? 'failing', error.message, error.method);

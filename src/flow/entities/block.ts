@@ -162,7 +162,8 @@ export function encodeBlock(block: Block): Uint8Array {
   return writer.elements(5, block.guarantees.map(encodeGuarantee)).elements(7, block.signatures).finish();
 }
 
-function encodeGuarantee(guarantee: CollectionGuarantee): Buffer {
+/** The canonical form of a guarantee. */
+export function encodeGuarantee(guarantee: CollectionGuarantee): Buffer {
   return new WireWriter()
     .bytes(1, identifierBytes(guarantee.collectionId))
     .elements(2, guarantee.signatures)

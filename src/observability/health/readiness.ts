@@ -44,6 +44,13 @@ export const readinessCodes = {
     mend: 'Wrong data is never stored. Name another `--access-node`, and tell the operator of the node in the message.',
     excludes: ['upstream_unreachable'],
   },
+  unproven: {
+    severity: 'trouble',
+    cause:
+      'A block that is needed next cannot be proven, and `proof.mode` is `required`, or another node may have a proof.',
+    mend: 'Name a node that sends whole blocks (`--access-node`), update the program if the message says so, or set `--proof-mode auto`.',
+    excludes: ['upstream_unreachable'],
+  },
   edi_unavailable: {
     severity: 'trouble',
     cause:

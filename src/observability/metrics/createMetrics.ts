@@ -29,9 +29,9 @@ const collectionRefusals = [
     (['edi', 'peer'] as const).map((source) => ({ source, reason })),
   ),
 ];
-/** Why blocks are refused; the first four: what does not fit the block's id. */
+/** Why blocks are refused; the first five: what does not fit the block's id (`src/proof`). */
 export const blockRefusals = [
-  ...(['id', 'payload', 'copy', 'ambiguous'] as const),
+  ...(['id', 'chain', 'copy', 'payload', 'ambiguous'] as const),
   ...(['malformed', 'orphaned', 'wrong_height', 'parent_mismatch', 'not_vouched'] as const),
 ] as const;
 
@@ -43,6 +43,8 @@ export interface ScrapedValues {
   sealedHeight(): number;
   /** Heights that can be read, in all ranges. */
   coveredHeights(): number;
+  /** Covered heights without a proof; `undefined` where that is not counted. */
+  unprovenHeights(): number | undefined;
   /** Planned heights that are not durable yet. */
   backfillMissingHeights(): number;
   /** Ranges that have been begun and are not readable yet, by state. */
@@ -130,6 +132,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'covered_heights',
     'Heights that can be read: the live range, and history that was filled in.',
     (v) => v.coveredHeights(),
+  );
+  scraped(
+    'unproven_heights',
+    'Heights that can be read and whose ids and guarantees are not proven. Absent with --store.',
+    (v) => v.unprovenHeights(),
   );
   scraped('backfill_missing_heights', 'Heights of history that are planned and not durable yet.', (v) =>
     v.backfillMissingHeights(),

@@ -10,7 +10,7 @@ import { OPEN_END } from '../records/accountCoverage.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
 import { putChanges } from '../records/book/putChanges.js';
-import { coverageOfBook } from '../records/book/StoreBook.js';
+import { coverageOfBook, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
@@ -187,6 +187,11 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     });
     this.#accounts.begin(coverage);
     this.#keeper.replace(book);
+  }
+
+  unproven(): readonly HeightRange[] {
+    const book = this.#keeper.book();
+    return book === undefined ? [] : unprovenOf(book);
   }
 
   stage(entry: BlockEntry): void {

@@ -96,6 +96,8 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly trouble?: () => string | undefined;
   /** Absent: no other process uses this store. */
   readonly shared?: SharedStore;
+  /** Covered heights whose blocks have no proof. Absent: that is not counted. */
+  readonly unproven?: () => readonly HeightRange[];
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

@@ -14,12 +14,14 @@ import {
   decodeTransaction,
   encodeBlock,
   encodeTransaction,
+  identifierBytes,
   type Identifier,
   type Transaction,
   type TransactionSignature,
   verifyCollection,
   ZERO_ID,
 } from '../../../src/flow/index.js';
+import { BlockProver } from '../../../src/proof/index.js';
 
 const HEIGHTS = 700;
 
@@ -391,5 +393,40 @@ describe('profiles', () => {
     refuse({ odd: { rainbow: 3 } });
     refuse({ odd: { multiSign: -1 } });
     refuse({ trieUpdateBytes: 0.5 });
+  });
+});
+
+describe('a chain of hashed ids', () => {
+  const chain = new ChainGenerator({ hashedIds: true, seed: 7, rootHeight: 500 });
+  const prover = new BlockProver({ chainId: chain.chainId });
+  const full = (block: GeneratedBlock): Buffer =>
+    Buffer.concat([block.encoded, block.hashed?.extras ?? Buffer.alloc(0)]);
+
+  it('is one whose every block is proven, in its light form', () => {
+    for (let height = 500; height < 620; height += 1) {
+      const block = chain.block(height);
+      const proving = prover.prove(full(block));
+      if (proving.kind !== 'proven') throw new Error(`height ${height}: ${JSON.stringify(proving)}`);
+      expect(proving.block.encoded).toEqual(block.encoded);
+      expect(block.parentId).toBe(height === 500 ? ZERO_ID : chain.blockId(height - 1));
+    }
+  });
+
+  it('does not depend on the order in which its blocks are asked for', () => {
+    const again = new ChainGenerator({ hashedIds: true, seed: 7, rootHeight: 500 });
+    expect(again.blockId(600)).toBe(chain.blockId(600));
+    expect(again.block(510).encoded).toEqual(chain.block(510).encoded);
+    expect(again.sporkId).toBe(chain.blockId(500));
+  });
+
+  it('finds a block by its id, an orphan as well, which is proven too', () => {
+    const orphan = chain.block(530, 'orphan');
+    expect(orphan.id).not.toBe(chain.blockId(530));
+    expect(orphan.parentId).toBe(chain.blockId(529));
+    expect(prover.prove(full(orphan)).kind).toBe('proven');
+    expect(chain.ids.locate(identifierBytes(chain.blockId(530)))).toEqual({ height: 530, fork: 'chain' });
+    chain.ids.idAt(530, 'orphan');
+    expect(chain.ids.locate(identifierBytes(orphan.id))).toEqual({ height: 530, fork: 'orphan' });
+    expect(chain.ids.locate(Buffer.alloc(32))).toBeUndefined();
   });
 });

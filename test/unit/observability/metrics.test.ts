@@ -34,6 +34,7 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     latestIndexedHeight: () => 100,
     firstIndexedHeight: () => 10,
     coveredHeights: () => 0,
+    unprovenHeights: () => 0,
     backfillMissingHeights: () => 0,
     backfillRanges: () => new Map(),
     backfillHeldUpRanges: () => 0,

@@ -8,12 +8,13 @@ const NODES_NAMED = 3;
 const IDS = /\b[0-9a-f]{64}\b/gi;
 
 /**
- * The code for the troubles of one request, by severity: wrong data, a refusal, no answer, a denial. A node that denies may
+ * The code for the troubles of one request, by severity: wrong data, no proof, a refusal, no answer, a denial. A node that denies may
  * just be early.
  */
 export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   const kinds = new Set(troubles.map(({ kind }) => kind));
   if (kinds.has('invalid')) return 'upstream_invalid';
+  if (kinds.has('unproven')) return 'unproven';
   if (kinds.has('refused') || kinds.has('rate_limited')) return 'upstream_refusing';
   return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
 }

@@ -2,6 +2,7 @@ import { coverageOf, lastReadable } from '../../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../../api/index.js';
 import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../../collections/index.js';
 import type { LastHour, ProgressMeter } from '../../../observability/index.js';
+import { countHeights } from '../../../ranges/index.js';
 import { programVersion } from '../../../runtime/index.js';
 import type { Output } from '../../../runtime/index.js';
 import { activityReport } from './activityReport.js';
@@ -79,6 +80,7 @@ export class StatusReport implements StatusSource {
       oldestMissing: this.#oldestMissing(),
       cluster: this.#cluster(),
       accountIndex: this.#accountIndex(),
+      proof: this.#proof(),
       backfill: parts.backfillWatch.status(),
       log: this.#outputs.flatMap((output) => {
         const trouble = output.trouble();
@@ -106,6 +108,18 @@ export class StatusReport implements StatusSource {
         ...{ roles: [...worker.roles], state: worker.state, alive: worker.isAlive, leads: worker.leads },
         ...{ busyWith: [...worker.busyWith], ageSeconds: worker.beatAgeMs / 1_000 },
       })),
+    };
+  }
+
+  #proof(): StatusDocument['proof'] {
+    const { config, parts } = this.#state;
+    const { form = null, reason = null } = parts.network.proofStatus() ?? {};
+    const unproven = parts.store.unproven?.();
+    return {
+      mode: config.proof.mode,
+      form,
+      unprovenHeights: unproven === undefined ? null : countHeights(unproven),
+      reason: config.proof.mode === 'off' ? 'proof.mode is off: the nodes are believed' : reason,
     };
   }
 

@@ -1,0 +1,129 @@
+import { decodeBlockMessage } from '../../flow/index.js';
+import type { BlockDecoder, FinalizedBlock } from '../../flow/index.js';
+import type { Logger } from '../../observability/index.js';
+import { BlockProver } from '../../proof/index.js';
+import type { BlockForm, Proving } from '../../proof/index.js';
+import { ForgedBlockError, UnprovenBlockError } from '../UpstreamError.js';
+
+/** `auto`: prove blocks where their data allow it; `required`: take no other block; `off`: take them on the nodes' word. */
+export type ProofMode = 'auto' | 'required' | 'off';
+
+/** Heights for which is remembered which nodes gave a block that cannot be proven. */
+const MAX_DOUBTED_HEIGHTS = 64;
+
+export interface BlockProofsOptions {
+  readonly mode: Exclude<ProofMode, 'off'>;
+  readonly chainId: string;
+}
+
+export interface BlockProofsDependencies {
+  /** The names of the nodes that can be asked for the block of a height now. */
+  readonly servers: (height: number) => readonly string[];
+  /** The root height of the spork that a height is in; `undefined` where it is not known. */
+  readonly sporkRoot: (height: number) => number | undefined;
+  readonly logger: Logger;
+}
+
+/** What is known of the proofs of blocks, for people. */
+export interface BlockProofsStatus {
+  /** The form of the last block that was proven. */
+  readonly form: BlockForm | undefined;
+  /** Why blocks are taken unproven now; `undefined` while none is. */
+  readonly reason: string | undefined;
+}
+
+type Unprovable = Extract<Proving, { kind: 'unknown_form' | 'without_header' }>['kind'];
+
+const WHY: Readonly<Record<Unprovable, string>> = {
+  unknown_form: 'its id is made in a way that this version does not know: an update may prove it',
+  without_header: 'the nodes do not send the header that its id is made from',
+};
+
+/**
+ * Proves every block that a node sends. One that its id refutes is a lie. One that cannot be proven may be a lie as well, of
+ * a node that hides what would refute it: it is taken only when every node that has the height gives no better one. That is
+ * remembered for its spork, until one is proven there.
+ */
+export class BlockProofs {
+  readonly #options: BlockProofsOptions;
+  readonly #deps: BlockProofsDependencies;
+  readonly #prover: BlockProver;
+  /** Sporks whose blocks cannot be proven, by root height, and why. Bounded by the sporks. */
+  readonly #unprovable = new Map<number, Unprovable>();
+  /** Which nodes gave a block of a height that cannot be proven. */
+  readonly #doubted = new Map<number, Set<string>>();
+  #form: BlockForm | undefined;
+  #lastUnprovable: Unprovable | undefined;
+
+  constructor(options: BlockProofsOptions, dependencies: BlockProofsDependencies) {
+    this.#options = options;
+    this.#deps = dependencies;
+    this.#prover = new BlockProver({ chainId: options.chainId });
+  }
+
+  /** Decodes the blocks of a node. Besides `WireError` it throws `ForgedBlockError` and `UnprovenBlockError`. */
+  decoderOf(node: string): BlockDecoder {
+    return (message) => this.#decode(message, node);
+  }
+
+  status(): BlockProofsStatus {
+    const why = this.#lastUnprovable;
+    return {
+      form: this.#form,
+      reason: why === undefined ? undefined : `the last block is not proven: ${WHY[why]}`,
+    };
+  }
+
+  #decode(message: Uint8Array, node: string): FinalizedBlock {
+    const proving = this.#prover.prove(message);
+    switch (proving.kind) {
+      case 'proven': {
+        const { block, form, proof } = proving;
+        this.#proven(block.height, form);
+        return { ...block, proof };
+      }
+      case 'refused':
+        throw new ForgedBlockError(proving.reason, `the block does not fit its id: ${proving.detail}`);
+      default:
+        return this.#unproven(decodeBlockMessage(message), node, proving.kind);
+    }
+  }
+
+  #proven(height: number, form: BlockForm): void {
+    this.#form = form;
+    this.#lastUnprovable = undefined;
+    this.#doubted.delete(height);
+    if (this.#unprovable.size > 0) this.#unprovable.delete(this.#sporkOf(height));
+  }
+
+  #unproven(block: FinalizedBlock, node: string, why: Unprovable): FinalizedBlock {
+    const { height } = block;
+    if (this.#options.mode === 'required')
+      throw new UnprovenBlockError(
+        `block ${height} cannot be proven, and proof.mode is required: ${WHY[why]}`,
+      );
+    const spork = this.#sporkOf(height);
+    if (!this.#unprovable.has(spork) && !this.#isAllThereIs(height, node))
+      throw new UnprovenBlockError(
+        `block ${height} cannot be proven, and other nodes may give a better one: ${WHY[why]}`,
+      );
+    if (this.#unprovable.get(spork) !== why) {
+      this.#unprovable.set(spork, why);
+      this.#deps.logger.warn({ height, node, reason: WHY[why] }, 'blocks are taken on the word of the nodes');
+    }
+    this.#lastUnprovable = why;
+    return block;
+  }
+
+  /** True when every node that can be asked for the height gave a block that cannot be proven. */
+  #isAllThereIs(height: number, node: string): boolean {
+    const nodes = this.#doubted.get(height) ?? new Set<string>();
+    this.#doubted.set(height, nodes.add(node));
+    if (this.#doubted.size > MAX_DOUBTED_HEIGHTS) this.#doubted.delete(Math.min(...this.#doubted.keys()));
+    return this.#deps.servers(height).every((server) => nodes.has(server));
+  }
+
+  #sporkOf(height: number): number {
+    return this.#deps.sporkRoot(height) ?? 0;
+  }
+}
