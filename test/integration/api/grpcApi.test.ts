@@ -382,8 +382,6 @@ describe('GrpcApiServer', () => {
 
   describe('what an index cannot answer', () => {
     const cases: readonly (readonly [string, string])[] = [
-      ['GetLatestBlockHeader', 'this index does not keep block headers'],
-      ['GetBlockHeaderByID', 'this index does not keep block headers'],
       ['GetTransactionResult', 'this index does not keep transaction results'],
       ['GetSystemTransaction', 'this index does not keep system transactions'],
       ['GetAccountAtLatestBlock', 'this index does not keep accounts'],
@@ -392,7 +390,7 @@ describe('GrpcApiServer', () => {
       ['GetLatestProtocolStateSnapshot', 'this index does not keep protocol states'],
       ['GetExecutionResultByID', 'this index does not keep execution results'],
       ['SendTransaction', 'this index is read-only and accepts no transactions'],
-      ['SubscribeBlockHeadersFromLatest', 'this index does not keep block headers'],
+      ['SubscribeBlockHeadersFromLatest', 'this index streams blocks and digests, not headers'],
     ];
     it.each(cases)('%s is UNIMPLEMENTED with a sentence that says whom to ask', async (method, why) => {
       expect(await refusalOf(probe.raw(`/flow.access.AccessAPI/${method}`, Buffer.alloc(0)))).toEqual({

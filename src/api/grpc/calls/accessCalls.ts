@@ -1,10 +1,10 @@
 import { identifierBytes, identifyTransactions, WireWriter } from '../../../flow/index.js';
-import type { Identifier, RequestFields } from '../../../flow/index.js';
+import type { FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { IndexView } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
 import { nodeVersion } from '../../view/nodeVersion.js';
 import type { StatusSource } from '../../view/statusDocument.js';
-import { heightOf, idOf, refuseFullBlock } from './calls.js';
+import { headerMessage, heightOf, idOf, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);
@@ -33,6 +33,9 @@ interface Moment {
   readonly metadata: Buffer;
 }
 
+/** Which block a request names. */
+type BlockKey = (request: RequestFields, view: IndexView) => Identifier | number;
+
 /** Serves a call from one view of the index. Expected errors: those of `UnaryCall`. */
 type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
 
@@ -48,11 +51,15 @@ export function accessCalls(
     (call: ViewedCall): UnaryCall =>
     (request) =>
       call(request, { view: new IndexView(status.range(), { reader: store }), metadata: metadataOf(store) });
-  const light = (key: (request: RequestFields, view: IndexView) => Identifier | number): UnaryCall =>
+  const light = (key: BlockKey): UnaryCall =>
     viewed((request, moment) => {
       refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));
-      return blockResponse(key(request, moment.view), moment);
+      return blockResponse(key(request, moment.view), moment, ({ encoded }) => encoded);
     });
+  const header = (key: BlockKey): UnaryCall =>
+    viewed((request, moment) =>
+      blockResponse(key(request, moment.view), moment, (block) => headerMessage(block, options.chainId)),
+    );
   return {
     Ping: () => NOTHING,
     GetNodeVersionInfo: () => versionResponse(nodeVersion(options.version, store.meta(), status.range())),
@@ -60,6 +67,9 @@ export function accessCalls(
     GetLatestBlock: light((request, view) => view.head(request.flag(1) ? 'sealed' : 'final')),
     GetBlockByID: light((request) => idOf('block', request.bytes(1))),
     GetBlockByHeight: light((request) => heightOf(request.number(1))),
+    GetLatestBlockHeader: header((request, view) => view.head(request.flag(1) ? 'sealed' : 'final')),
+    GetBlockHeaderByID: header((request) => idOf('block', request.bytes(1))),
+    GetBlockHeaderByHeight: header((request) => heightOf(request.number(1))),
     GetCollectionByID: viewed(collectionResponse),
     GetFullCollectionByID: viewed(async (request, { view, metadata }) =>
       transactionsResponse([await view.collection(idOf('collection', request.bytes(1)))], metadata),
@@ -97,10 +107,15 @@ function versionResponse(node: ReturnType<typeof nodeVersion>): Buffer {
   return new WireWriter().element(1, info.finish()).finish();
 }
 
-async function blockResponse(key: Identifier | number, { view, metadata }: Moment): Promise<Buffer> {
+/** `BlockResponse` or `BlockHeaderResponse`. */
+async function blockResponse(
+  key: Identifier | number,
+  { view, metadata }: Moment,
+  encode: (block: FinalizedBlock) => Uint8Array,
+): Promise<Buffer> {
   const { block } = await view.block(key);
   return new WireWriter()
-    .element(1, block.encoded)
+    .element(1, encode(block))
     .number(2, view.isSealed(block.height) ? SEALED : FINALIZED)
     .element(3, metadata)
     .finish();

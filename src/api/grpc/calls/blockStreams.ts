@@ -6,9 +6,9 @@ import { storedOf } from '../../feed/feedEvents.js';
 import type { FeedEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { invalidArgument } from '../../view/ApiError.js';
-import { heightOf, idOf, refuseFullBlock } from './calls.js';
+import { heightOf, idOf, refuseFullBlock, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
-import { feedStream, timestampMessage } from './feedStream.js';
+import { feedStream } from './feedStream.js';
 
 /** `flow.entities.BlockStatus`: the head that a request follows. */
 const heads: ReadonlyMap<bigint, Following['until']> = new Map([

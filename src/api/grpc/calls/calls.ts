@@ -1,5 +1,13 @@
-import { RequestFields, toIdentifier, WireError, ZERO_ID } from '../../../flow/index.js';
-import type { Identifier } from '../../../flow/index.js';
+import {
+  identifierBytes,
+  RequestFields,
+  toIdentifier,
+  WireError,
+  WireWriter,
+  ZERO_ID,
+} from '../../../flow/index.js';
+import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
+import { readHeader } from '../../../proof/index.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
 const IDENTIFIER_BYTES = ZERO_ID.length / 2;
@@ -24,6 +32,11 @@ export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => vo
 
 /** Responds to each message of an open call, in order. Expected errors: those of `UnaryCall`; they end the call. */
 export type Conversation = (request: Buffer) => Buffer;
+
+/** `google.protobuf.Timestamp`. */
+export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
+  return new WireWriter().number(1, seconds).number(2, nanos).finish();
+}
 
 /** What is served, by path (`/package.Service/Method`). */
 export interface GrpcCalls {
@@ -62,12 +75,38 @@ export function heightOf(height: bigint): number {
 }
 
 /**
- * Refuses `full_block_response`, which requests headers, seals, receipts and results. An index does not keep them, and a
+ * `flow.entities.BlockHeader` of a stored block, with every field that its id covers. Expected errors: ApiError (not_served)
+ * where the index has no more than the light form.
+ */
+export function headerMessage({ encoded, height, proof }: FinalizedBlock, chainId: string): Buffer {
+  if (proof === undefined) {
+    const message = `the header of block ${height} is not served: this index has it in its light form only; ask an access node, or have the daemon forward such calls (api.forward)`;
+    throw new ApiError(404, 'not_served', message);
+  }
+  const header = readHeader(encoded, proof, chainId);
+  const writer = new WireWriter()
+    .bytes(1, identifierBytes(header.id))
+    .bytes(2, identifierBytes(header.parentId))
+    .number(3, height)
+    .element(4, timestampMessage(header.timestamp))
+    .bytes(5, header.payloadHash)
+    .number(6, header.view)
+    .elements(7, header.parentVoterIds)
+    .bytes(8, header.parentVoterSigData)
+    .bytes(9, header.proposerId)
+    .text(11, chainId)
+    .bytes(12, header.parentVoterIndices);
+  if (header.lastViewTC !== undefined) writer.element(13, header.lastViewTC);
+  return writer.number(14, header.parentView).finish();
+}
+
+/**
+ * Refuses `full_block_response`, which requests seals, receipts and results. An index does not keep them, and a
  * light block would look like a full block that has none. Expected errors: ApiError (not_served).
  */
 export function refuseFullBlock(isRequested: boolean): void {
   if (!isRequested) return;
   const message =
-    'full_block_response is not served: this index keeps blocks in their light form; leave it out, ask an access node, or have the daemon forward such calls (api.forward)';
+    'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask for the header, ask an access node, or have the daemon forward such calls (api.forward)';
   throw new ApiError(404, 'not_served', message);
 }

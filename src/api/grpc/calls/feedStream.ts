@@ -1,5 +1,4 @@
-import { WireWriter } from '../../../flow/index.js';
-import type { RequestFields, Timestamp } from '../../../flow/index.js';
+import type { RequestFields } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
 import type { Following } from '../../feed/following.js';
 import type { Cursor, FeedEvent } from '../../feed/feedEvents.js';
@@ -41,9 +40,4 @@ export async function streamStart(
     if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
     throw new ApiError(400, error.reason, error.message, error.range, error.height);
   });
-}
-
-/** `google.protobuf.Timestamp`. */
-export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
-  return new WireWriter().number(1, seconds).number(2, nanos).finish();
 }

@@ -3,10 +3,10 @@ import type { RequestFields } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
 import type { FeedEvent, HeightEvent, RewindEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
-import { fieldsOf, heightOf, idOf } from './calls.js';
+import { fieldsOf, heightOf, idOf, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
 import { bodyStream } from './bodyStream.js';
-import { feedStream, timestampMessage } from './feedStream.js';
+import { feedStream } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const LAST_SEEN = 2;

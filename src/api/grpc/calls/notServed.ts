@@ -7,7 +7,7 @@ const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
   [/^Send/, 'this index is read-only and accepts no transactions'],
-  [/BlockHeader/, 'this index does not keep block headers'],
+  [/BlockHeader/, 'this index streams blocks and digests, not headers'],
   [/TransactionResult/, 'this index does not keep transaction results'],
   [/SystemTransaction|ScheduledTransaction/, 'this index does not keep system transactions'],
   [/^GetAccount/, 'this index does not keep accounts'],

@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { GrpcApiServer } from '../../../src/api/index.js';
+import { ChainGenerator } from '../../../src/devnet/index.js';
+import {
+  decodeBlockMessage,
+  identifierBytes,
+  verifyCollection,
+  WireWriter,
+} from '../../../src/flow/index.js';
+import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
+import { BlockProver } from '../../../src/proof/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { feedOver } from '../../support/feed.js';
+import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+
+const FIRST = 100;
+const LATEST = 106;
+const chain = new ChainGenerator({ hashedIds: true, rootHeight: FIRST });
+
+/** The block as the access nodes' side of the daemon hands it on: proven, but for the first. */
+function received(height: number): FinalizedBlock {
+  const { encoded, hashed } = chain.block(height);
+  if (height === FIRST) return decodeBlockMessage(encoded);
+  const message = Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]);
+  const proving = new BlockProver({ chainId: chain.chainId }).prove(message);
+  if (proving.kind !== 'proven') throw new Error(`height ${height} is not proven`);
+  return { ...proving.block, proof: proving.proof };
+}
+
+describe('headers of stored blocks', () => {
+  const store = new MemoryIndexStore();
+  let server: GrpcApiServer;
+  let probe: GrpcProbe;
+
+  beforeAll(async () => {
+    const { chainId } = chain;
+    await store.initialise({ schemaVersion: 1, chainId, firstHeight: FIRST, createdBy: 'test', sporks: [] });
+    const blocks = Array.from({ length: LATEST - FIRST + 1 }, (_, index) => ({
+      block: received(FIRST + index),
+      collections: chain
+        .block(FIRST + index)
+        .collections.map(({ id, transactions }) => verifyCollection(id, transactions)),
+    }));
+    await store.commit({ blocks, latestIndexedHeight: LATEST });
+    const range = { firstIndexed: FIRST, latestIndexed: LATEST, head: LATEST, sealed: LATEST - 2 };
+    const status = { range: () => range };
+    server = new GrpcApiServer(
+      { ...{ host: '127.0.0.1', port: 0, chainId, version: '1.2.3' }, accessNodes: [] },
+      {
+        ...{ store, clock: systemClock, logger: new RecordingLogger() },
+        ...{ status, feed: feedOver({ reader: store, status }) },
+        health: { readiness: () => ({ ready: true }) },
+        fail: (error) => {
+          throw error;
+        },
+      },
+    );
+    await server.start();
+    probe = new GrpcProbe(`127.0.0.1:${server.address().port}`);
+  });
+
+  afterAll(async () => {
+    probe.close();
+    await server.close();
+  });
+
+  it.each([
+    ['GetBlockHeaderByHeight', new WireWriter().number(1, LATEST - 1), LATEST - 1, 1],
+    [
+      'GetBlockHeaderByID',
+      new WireWriter().bytes(1, identifierBytes(chain.blockId(FIRST + 3))),
+      FIRST + 3,
+      2,
+    ],
+    ['GetLatestBlockHeader', new WireWriter(), LATEST, 1],
+    ['GetLatestBlockHeader', new WireWriter().number(1, 1), LATEST - 2, 2],
+  ])('%s answers with the bytes that the node has', async (method, request, height, status) => {
+    const answer = await probe.raw(`/flow.access.AccessAPI/${method}`, request.finish());
+    const header = chain.block(height).hashed?.header ?? Buffer.alloc(0);
+    const expected = new WireWriter().element(1, header).number(2, status).finish();
+    expect(Buffer.from(answer).subarray(0, expected.length)).toEqual(expected);
+  });
+
+  it('says of a block without a proof that there is no more than its light form', async () => {
+    expect(await refusalOf(probe.call('GetBlockHeaderByHeight', { height: FIRST }))).toMatchObject({
+      code: 'UNIMPLEMENTED',
+      details: expect.stringContaining('in its light form only') as string,
+    });
+    const id: Identifier = chain.blockId(FIRST);
+    const light = await probe.call('GetBlockByID', { id: identifierBytes(id) });
+    expect(light['block']).toMatchObject({ height: String(FIRST) });
+  });
+});
