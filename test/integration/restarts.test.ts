@@ -47,9 +47,10 @@ describe('fifty lines, one after another, over the same nodes', { timeout: 180_0
   });
 
   /** One daemon's indexing, in which another line takes over again and again. */
-  const run = async (devnet: DevnetHandle, lines: number) => {
+  const run = async (devnet: DevnetHandle, streamed: boolean, lines: number) => {
     const flags = {
       ...{ network: 'devnet', accessNodes: devnet.address, startHeight: String(LIVE_FROM), window: '32' },
+      'edi.enabled': String(streamed),
       'backfill.plan': String(LIVE_FROM - HISTORY_HEIGHTS),
     };
     const { config } = loadConfig(
@@ -125,10 +126,10 @@ describe('fifty lines, one after another, over the same nodes', { timeout: 180_0
       });
       devnets.push(devnet);
       // What is loaded once, and kept, is there before.
-      await run(devnet, 1);
+      await run(devnet, streamed, 1);
       await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
       const before = held();
-      const { faults, lines, listening, underWay } = await run(devnet, RESTARTS + 1);
+      const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
       expect(lines).toBe(RESTARTS + 1);
       expect(underWay).toBeGreaterThan(RESTARTS / 2);
       expect(faults).toEqual([]);

@@ -18,10 +18,12 @@ export class SignalRegister {
   constructor() {
     const { prototype } = AbortSignal;
     const signals = this.#signals;
-    const add = EventTarget.prototype.addEventListener;
-    prototype.addEventListener = function (this: AbortSignal, ...given: Parameters<typeof add>) {
+    prototype.addEventListener = function (
+      this: AbortSignal,
+      ...given: Parameters<EventTarget['addEventListener']>
+    ) {
       signals.add(this);
-      add.apply(this, given);
+      EventTarget.prototype.addEventListener.apply(this, given);
     };
     this.#restore = () => Reflect.deleteProperty(prototype, 'addEventListener');
   }
