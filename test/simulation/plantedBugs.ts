@@ -628,4 +628,24 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: '      this.#calls -= 1;',
     instead: '      if (signal?.aborted !== true) this.#calls -= 1;',
   },
+  {
+    name: 'not given back: the look for late followers, when none is left',
+    file: 'api/feed/ChangeFeed.ts',
+    of: '    this.#timer?.cancel();\n',
+    instead: '',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'leaves nothing behind, in whichever way it goes',
+    },
+  },
+  {
+    name: 'not given back: the oldest heights of a cache',
+    file: 'api/feed/RecentHeights.ts',
+    of: '      if (this.#keptSize <= this.#max) return;',
+    instead: '      if (this.#keptSize >= 0) return;',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'leaves the newest heights that it read in memory, and no more',
+    },
+  },
 ];
