@@ -25,16 +25,31 @@ const program = join(root, 'dist', 'main.js');
 
 const parent = process.ppid;
 
-const { values: options } = parseArgs({
-  options: {
-    blocks: { type: 'string', default: '5000' },
-    once: { type: 'boolean', default: false },
-    cluster: { type: 'boolean', default: false },
-  },
-});
+const USAGE = 'usage: npm run quickstart -- [--blocks N] [--once] [--cluster]';
+const options = readOptions();
+if (options.help) {
+  console.log(USAGE);
+  process.exit(0);
+}
 if (!/^\d{1,9}$/.test(options.blocks)) {
   console.error('--blocks needs a number of blocks, such as 5000.');
   process.exit(64);
+}
+
+function readOptions() {
+  try {
+    return parseArgs({
+      options: {
+        blocks: { type: 'string', default: '5000' },
+        once: { type: 'boolean', default: false },
+        cluster: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    }).values;
+  } catch (error) {
+    console.error(`${error.message}\n${USAGE}`);
+    process.exit(64);
+  }
 }
 
 const dataDir = isWritable(root)

@@ -1,10 +1,8 @@
-import { writeFileSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../support/poolers.js';
 import type { Pooler } from '../support/poolers.js';
+import { passwordRole } from '../support/passwordRole.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, listening, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -195,23 +193,8 @@ describe('a database that says something else than what is asked', { timeout: 18
       expect(process.env['PGURL']).toBeDefined();
       return;
     }
-    const { rows } = await asAdmin(url, 'SHOW hba_file');
-    const { hba_file: rules } = rows[0] as { hba_file: string };
-    const before = await readFile(rules, 'utf8');
-    await asAdmin(url, `CREATE ROLE rotated LOGIN PASSWORD 'old-one' SUPERUSER`);
-    await writeFile(rules, `host all rotated 127.0.0.1/32 scram-sha-256\n${before}`);
-    await asAdmin(url, 'SELECT pg_reload_conf()');
-    atEnd(async () => {
-      await writeFile(rules, before);
-      await asAdmin(url, 'SELECT pg_reload_conf()');
-    });
-    const { host, hostname, port, pathname } = new URL(url);
-    const file = join(scratchDirectory(), 'pgpass');
-    const hold = (password: string): void =>
-      writeFileSync(file, `${hostname}:${port}:*:rotated:${password}\n`, { mode: 0o600 });
-    hold('old-one');
-    const store = ['--store', `postgres://rotated@${host}${pathname}`];
-    const daemon = await startDaemon(start(...store), { PGPASSFILE: file });
+    const role = await passwordRole(url, 'rotated', 'old-one');
+    const daemon = await startDaemon(start('--store', role.url), { PGPASSFILE: role.passwordFile });
     await daemon.reaches(HEAD);
     await asAdmin(
       url,
@@ -221,7 +204,7 @@ describe('a database that says something else than what is asked', { timeout: 18
     devnet.node.head.advance(1);
     await names(daemon, 'password authentication failed', '28P01', 'PGPASSFILE');
     for (let at = 0; at < 5; at += 1) expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
-    hold('new-one');
+    role.hold('new-one');
     await daemon.reaches(HEAD + 1);
     await isReady(daemon);
     expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);

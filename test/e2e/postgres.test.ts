@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { passwordRole } from '../support/passwordRole.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
@@ -174,21 +175,9 @@ describe('a daemon on PostgreSQL', () => {
       expect(process.env['PGURL']).toBeDefined();
       return;
     }
-    const { rows } = await asAdmin(url, 'SHOW hba_file');
-    const { hba_file: rules } = rows[0] as { hba_file: string };
-    const before = await readFile(rules, 'utf8');
-    await asAdmin(url, `CREATE ROLE filed LOGIN PASSWORD 'hush-hush' SUPERUSER`);
-    await writeFile(rules, `host all filed 127.0.0.1/32 scram-sha-256\n${before}`);
-    await asAdmin(url, 'SELECT pg_reload_conf()');
-    atEnd(async () => {
-      await writeFile(rules, before);
-      await asAdmin(url, 'SELECT pg_reload_conf()');
-    });
-    const { host, hostname, port, pathname } = new URL(url);
-    const file = join(dataDir, 'passwords');
-    await writeFile(file, `${hostname}:${port}:*:filed:hush-hush\n`, { mode: 0o600 });
-    const store = ['--store', `postgres://filed@${host}${pathname}`];
-    const environment = { PGPASSFILE: file };
+    const role = await passwordRole(url, 'filed', 'hush-hush');
+    const store = ['--store', role.url];
+    const environment = { PGPASSFILE: role.passwordFile };
     const daemon = await startDaemon(
       startArguments(devnet, dataDir, ...store, '--start-height', '0'),
       environment,

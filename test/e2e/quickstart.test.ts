@@ -124,4 +124,14 @@ describe('the quickstart', () => {
     expect(await quickstart.exited).toBe(64);
     expect(quickstart.output()).toBe('--blocks needs a number of blocks, such as 5000.\n');
   });
+
+  it('says what it takes, and what of that it does not know', async () => {
+    const asked = startQuickstart('--help');
+    expect([await asked.exited, asked.output()]).toEqual([0, expect.stringMatching(/^usage: .*--blocks N/)]);
+    const wrong = startQuickstart('--bloks', '5');
+    expect([await wrong.exited, wrong.output()]).toEqual([
+      64,
+      expect.stringMatching(/'--bloks'.*\nusage: .*\n$/),
+    ]);
+  });
 });

@@ -121,7 +121,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
       'postgres://h/d?sslmode=prefer',
     ]);
     expect([checked.code, checked.stderr]).toEqual([
-      78,
+      64,
       expect.stringContaining('api.store cannot be used: sslmode=prefer'),
     ]);
     const sound = await runProgram(['config', 'check', '--store', 'postgres://somebody@localhost/flow']);

@@ -82,6 +82,11 @@ export class SimulatedEndpoint {
     return this.#dice.pick(this.backends);
   }
 
+  /** Calls and streams that have begun and not ended. */
+  get underWay(): number {
+    return this.#underWay.size;
+  }
+
   enter(call: CallUnderWay): () => void {
     this.#underWay.add(call);
     return () => void this.#underWay.delete(call);

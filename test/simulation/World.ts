@@ -11,6 +11,7 @@ import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, StorageError } from '../../src/storage/index.js';
 import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
+import { Ledger, SignalRegister } from './Ledger.js';
 import { Oracle, Violation } from './Oracle.js';
 import type { Watched } from './Oracle.js';
 import type { BackendPlan, FalseSpork, Scenario, WorldEvent } from './plan.js';
@@ -83,6 +84,8 @@ interface SimulatedProcess {
   readonly database: SimulatedDatabase;
   /** Once indexing has begun. */
   backfill: Backfill | undefined;
+  /** Once the parts that lines share are there. */
+  ledger: Ledger | undefined;
   /** Once the store is open. */
   readers: SimulatedReaders | undefined;
   isDead: boolean;
@@ -115,6 +118,7 @@ export class World {
   readonly #livenessMs: number;
   #head: number;
   #process: SimulatedProcess | undefined;
+  #signals: SignalRegister | undefined;
   #processes = 0;
   #steps = 0;
   #isQuiet = false;
@@ -177,12 +181,14 @@ export class World {
   async run(reference: Reference | undefined): Promise<RunResult> {
     const { metrics } = this.#workshop;
     metrics.registry.resetMetrics();
+    this.#signals = new SignalRegister();
     try {
       return await this.#run(reference);
     } catch (error) {
       throw new RunFailure(error, this.#trace.tail(), this.#steps);
     } finally {
       this.#kill();
+      this.#signals.close();
     }
   }
 
@@ -208,6 +214,7 @@ export class World {
       if (!this.#clock.step()) this.#oracle.fail('nothing will ever happen again');
       this.#steps += 1;
       await this.#clock.settle();
+      this.#process?.ledger?.afterStep();
       await this.#oracle.afterStep();
       if (this.#process?.readers?.follow() === true) await this.#clock.settle();
       await this.#afterStep();
@@ -236,6 +243,7 @@ export class World {
     const { metrics, stubs, reader } = this.#workshop;
     this.#processes += 1;
     this.#trace.add(`process ${this.#processes} starts`);
+    this.#signals?.forget();
     const clock = new ProcessClock(this.#clock);
     const logger = this.#listeningLogger(() => (process.isAbandoned = true));
     const lifecycle = new Lifecycle({ clock, logger });
@@ -255,6 +263,7 @@ export class World {
         lifecycle,
         database,
         backfill: undefined,
+        ledger: undefined,
         readers: undefined,
         isDead: false,
         isAbandoned: false,
@@ -307,7 +316,16 @@ export class World {
       if (this.#isQuiet) this.#redrive();
       process.readers = this.#readersOf(store, clock);
       parts.ends.onMoved(() => process.readers?.notify());
-      await runIndexing(config, parts, { onLine: (line) => this.#oracle.lineStarts(line) });
+      const ledger = new Ledger({ parts, fail: (what) => this.#oracle.fail(what) });
+      process.ledger = ledger;
+      const indexing = runIndexing(config, parts, {
+        onLine: (line) => {
+          ledger.lineStarts(line);
+          this.#oracle.lineStarts(line);
+        },
+      });
+      ledger.opened();
+      await indexing;
     };
     const life = async (): Promise<void> => {
       await lifecycle.waitFor('work in hand', work());
@@ -418,13 +436,18 @@ export class World {
     return error.exit === 'configuration' && mayMissTheFirst && this.#oracle.watermark === undefined;
   }
 
-  /** Nothing may be left behind by a process that ended in order. */
-  #checkClosed({ clock, database }: SimulatedProcess, error: unknown): void {
+  /** Nothing may be left behind by a process that ended by itself. */
+  #checkClosed({ clock, database, ledger }: SimulatedProcess, error: unknown): void {
     if (!database.isClosed) throw new Violation('the store is not closed at the end');
-    if (error !== undefined) return;
+    ledger?.ended(error === undefined && this.#oracle.isComplete);
+    this.#oracle.throwIfViolated();
     if (clock.pendingTimers > 0) throw new Violation(`${clock.pendingTimers} timers are left at the end`);
     if (this.#oracle.callsInFlight > 0)
       throw new Violation(`${this.#oracle.callsInFlight} calls are under way at the end`);
+    for (const { name, underWay } of this.#endpoints)
+      if (underWay > 0) throw new Violation(`${name} holds ${underWay} calls and streams open at the end`);
+    const { listeners = 0 } = this.#signals ?? {};
+    if (listeners > 0) throw new Violation(`${listeners} listeners on signals are left at the end`);
   }
 
   #crash(losesPower: boolean): void {

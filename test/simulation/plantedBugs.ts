@@ -586,4 +586,66 @@ export const plantedBugs: readonly PlantedBug[] = [
       test: 'stays held by a rewind when a range has entered meanwhile',
     },
   },
+  {
+    name: 'at rest: a line stays subscribed to the watermark, the heads and the nodes',
+    file: 'app/line/indexingLine.ts',
+    of: '    for (const stop of listening) stop();\n',
+    instead: '',
+  },
+  {
+    name: 'at rest: a range of history stays subscribed to its pace',
+    file: 'app/line/history/rangeLine.ts',
+    of: '    stopPacing();\n',
+    instead: '',
+  },
+  {
+    name: 'at rest: a requester that was stopped is still told of free slots',
+    file: 'collections/requester/CollectionRequester.ts',
+    of: '    this.#leaveSlots();\n',
+    instead: '',
+  },
+  {
+    name: 'at rest: a wait that is over listens to its signal',
+    file: 'runtime/cancellation/abort.ts',
+    of: "      signal?.removeEventListener('abort', onAbort);\n      wait.leave();",
+    instead: '      wait.leave();',
+  },
+  {
+    name: 'at rest: a scope that has ended listens to its parents',
+    file: 'runtime/cancellation/abort.ts',
+    of: "    for (const parent of parents) parent.removeEventListener('abort', onAbort);\n",
+    instead: '',
+  },
+  {
+    name: 'at rest: a slot that is released twice is counted twice',
+    file: 'collections/requester/nodes/EndpointSlots.ts',
+    of: '      isHeld = false;\n',
+    instead: '',
+  },
+  {
+    name: 'at rest: a call that failed counts as under way',
+    file: 'access/transport/RpcClient.ts',
+    of: '      this.#calls -= 1;',
+    instead: '      if (signal?.aborted !== true) this.#calls -= 1;',
+  },
+  {
+    name: 'not given back: the look for late followers, when none is left',
+    file: 'api/feed/ChangeFeed.ts',
+    of: '    this.#timer?.cancel();\n',
+    instead: '',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'leaves nothing behind, in whichever way it goes',
+    },
+  },
+  {
+    name: 'not given back: the oldest heights of a cache',
+    file: 'api/feed/RecentHeights.ts',
+    of: '      if (this.#keptSize <= this.#max) return;',
+    instead: '      if (this.#keptSize >= 0) return;',
+    heldBy: {
+      file: 'unit/api/changeFeed.test.ts',
+      test: 'leaves the newest heights that it read in memory, and no more',
+    },
+  },
 ];

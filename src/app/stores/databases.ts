@@ -4,7 +4,7 @@ import type { Logger } from '../../observability/index.js';
 import { loadQueue } from '../../ranges/index.js';
 import type { KillMode, SharedQueue, WorkerState } from '../../ranges/index.js';
 import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import type { Clock, ExitReason, Random } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
@@ -55,12 +55,16 @@ export async function openReplicaToRead(
   }
 }
 
-/** Checks the URLs of databases without connecting. Expected errors: OperatorError `configuration`. */
-export async function checkDatabaseUrls({ api, store }: DaemonConfig): Promise<void> {
-  if (store === undefined) return;
-  const { databasePlace } = await loadPostgres();
-  databasePlace(store);
-  if (api.store !== undefined) databasePlace(api.store, 'api.store');
+/** Checks the URLs of databases, by key or flag, without connecting. Expected errors: OperatorError `exitOf` the key. */
+export async function checkDatabaseUrls(
+  urls: Readonly<Record<string, string | undefined>>,
+  exitOf: (key: string) => ExitReason,
+): Promise<void> {
+  for (const [key, url] of Object.entries(urls)) {
+    if (url === undefined) continue;
+    const { databasePlace } = await loadPostgres();
+    databasePlace(url, key, exitOf(key));
+  }
 }
 
 /** The queue of a database, for a command. Expected errors: OperatorError (there is no database; it does not answer). */

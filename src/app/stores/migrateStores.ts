@@ -2,7 +2,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import { migrateStore } from '../../ranges/index.js';
 import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import { takeLead } from './databases.js';
+import { checkDatabaseUrls, takeLead } from './databases.js';
 import { openStoreReadOnly, openStoreWithoutDaemon, storeAt } from './openStore.js';
 
 /**
@@ -20,6 +20,7 @@ export async function migrateStores(
   const [sourceConfig, targetConfig] = [storeAt(config, from), storeAt(config, to)];
   if (sourceConfig.store === targetConfig.store && sourceConfig.dataDir === targetConfig.dataDir)
     throw new OperatorError('usage', 'The source and the target are the same store.');
+  await checkDatabaseUrls({ '--from': sourceConfig.store, '--to': targetConfig.store }, () => 'usage');
   const source = await openStoreReadOnly(sourceConfig);
   try {
     const target = await openStoreWithoutDaemon(targetConfig, { isReadOnly: false, create: true });

@@ -1,17 +1,19 @@
 import { parseEndpoint } from '../../access/index.js';
+import { checkDatabaseUrls } from '../../app/index.js';
 import { loadConfig } from '../../config/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
 /** How many variables a warning names. */
 const NAMED_LINKS = 3;
 
 /**
- * Loads the configuration of a command, and warns of variables that look like ours and are not. Expected errors:
- * OperatorError `usage`, `configuration`.
+ * Loads the configuration of a command with the URLs of databases checked, and warns of variables that look like ours and
+ * are not. Expected errors: OperatorError `usage`, `configuration`.
  */
-export function configOf(invocation: Invocation, terminal: Terminal): LoadedConfig {
+export async function configOf(invocation: Invocation, terminal: Terminal): Promise<LoadedConfig> {
   const loaded = configAgain(invocation, terminal);
   const { links } = loaded;
   if (links.length > 0) {
@@ -22,6 +24,9 @@ export function configOf(invocation: Invocation, terminal: Terminal): LoadedConf
         'To be rid of them, set enableServiceLinks: false in the pod, or give the Service or the container another name.\n',
     );
   }
+  const { config } = loaded;
+  const urls = { store: config.store, 'api.store': config.api.store };
+  await checkDatabaseUrls(urls, (key) => exitFor(loaded, key));
   return loaded;
 }
 
@@ -37,7 +42,8 @@ export function configAgain(invocation: Invocation, terminal: Terminal): LoadedC
  * Checks endpoints before anything is opened. Expected errors: OperatorError `usage` for a flag, else
  * `configuration`.
  */
-export function checkEndpoints({ config, origins, places }: LoadedConfig): void {
+export function checkEndpoints(loaded: LoadedConfig): void {
+  const { config, places } = loaded;
   const lists = { accessNodes: config.accessNodes, 'edi.nodes': config.edi.nodes, peers: config.peers };
   for (const [key, endpoints] of Object.entries(lists)) {
     try {
@@ -45,10 +51,15 @@ export function checkEndpoints({ config, origins, places }: LoadedConfig): void 
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       throw new OperatorError(
-        origins[key] === 'flag' ? 'usage' : 'configuration',
+        exitFor(loaded, key),
         `Wrong value for ${places[key] ?? key}: ${error.message}`,
         { cause: error },
       );
     }
   }
+}
+
+/** For a wrong value of a key, by where it came from. */
+function exitFor({ origins }: LoadedConfig, key: string): ExitReason {
+  return origins[key] === 'flag' ? 'usage' : 'configuration';
 }

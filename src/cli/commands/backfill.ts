@@ -17,7 +17,7 @@ import { configOf } from '../arguments/settings.js';
 /** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { json, now, ...planned } = ownValuesOf(backfillFlags, invocation);
-  const loaded = configOf(invocation, terminal);
+  const loaded = await configOf(invocation, terminal);
   const [action, plan] = invocation.positionals;
   if (action === undefined || action === 'status') {
     const status = await statusOf(loaded);

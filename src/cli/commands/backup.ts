@@ -14,7 +14,7 @@ const MIB = 1024 * 1024;
 export async function backup(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { to } = ownValuesOf(backupFlags, invocation);
   if (to === null) throw new OperatorError('usage', 'Say where the copy is to be: backup --to DIR.');
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const { coverage, copiedBytes, linkedBytes, tables } = await backupStoreOf(config, resolve(to));
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;

@@ -1,4 +1,3 @@
-import { checkDatabaseUrls } from '../../app/index.js';
 import { configurationReference, daemonSettings } from '../../config/index.js';
 import type { Setting } from '../../config/index.js';
 import { maskedEndpoint, OperatorError, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
@@ -17,10 +16,9 @@ export async function config(invocation: Invocation, terminal: Terminal): Promis
     terminal.out(configurationReference(daemonSettings) + '\n');
     return 'done';
   }
-  const loaded = configOf(invocation, terminal);
+  const loaded = await configOf(invocation, terminal);
   if (action === 'check') {
     checkEndpoints(loaded);
-    await checkDatabaseUrls(loaded.config);
     terminal.out('The configuration is valid.\n');
     return 'done';
   }

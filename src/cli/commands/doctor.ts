@@ -10,7 +10,7 @@ import { checkEndpoints, configOf } from '../arguments/settings.js';
 /** `doctor`: looks at machine, nodes and store as `start` would find them, and says what to change. */
 export async function doctor(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { json } = ownValuesOf(doctorFlags, invocation);
-  const loaded = configOf(invocation, terminal);
+  const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const width = terminal.isTerminal ? terminal.columns() : Infinity;
   const { examine } = await loadDoctor();

@@ -19,7 +19,7 @@ export async function explain(invocation: Invocation, terminal: Terminal): Promi
   }
   checkKey(() => parseExplainKey(key));
   const { json } = ownValuesOf(explainFlags, invocation);
-  const document = await explanationOf(configOf(invocation, terminal), key);
+  const document = await explanationOf(await configOf(invocation, terminal), key);
   terminal.out(
     json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),
   );

@@ -32,7 +32,7 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
   const options = directoryOptions(values);
   const { signal } = terminal;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
-  const source = await openExportSource(configOf(invocation, terminal), { follow, signal, progress });
+  const source = await openExportSource(await configOf(invocation, terminal), { follow, signal, progress });
   const parts = { source, progress, signal };
   try {
     const done =

@@ -15,7 +15,7 @@ export async function forget(invocation: Invocation, terminal: Terminal): Promis
   if (!yes) {
     throw new OperatorError('usage', 'This forgets the account index of the store. Add --yes to do it.');
   }
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const entries = await forgetAccountsOf(config);
   terminal.out(
     entries === undefined

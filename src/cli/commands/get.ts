@@ -30,7 +30,7 @@ export async function get(invocation: Invocation, terminal: Terminal): Promise<E
       ? parseAccountRequest(question.asked)
       : checkLookupKey(question.kind, question.key),
   );
-  const loaded = configOf(invocation, terminal);
+  const loaded = await configOf(invocation, terminal);
   const document = await documentFrom<unknown>(loaded, pathOf(question), (store, range) =>
     documentOf(store, question, range),
   );

@@ -20,7 +20,7 @@ export async function migrate(invocation: Invocation, terminal: Terminal): Promi
       'usage',
       'Say what to copy and where to: migrate --from DIR --to postgres://HOST/DATABASE.',
     );
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const notAStore = [from, to].find((place) => /^https?:/.test(place));
   if (notAStore !== undefined)
     throw new OperatorError(

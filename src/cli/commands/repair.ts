@@ -13,7 +13,7 @@ const MAX_FILES_SHOWN = 20;
 /** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
 export async function repair(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(repairFlags, invocation);
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const report = await repairStoreOf(config, { apply: values.yes, signal: terminal.signal });
   if (report.damageCount === 0) {
     terminal.out('No damage: nothing to repair.\n');

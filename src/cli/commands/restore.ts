@@ -17,7 +17,7 @@ export async function restore(invocation: Invocation, terminal: Terminal): Promi
   const { from, quiet } = ownValuesOf(restoreFlags, invocation);
   if (from === null)
     throw new OperatorError('usage', 'Say what to restore: restore --from DIR, or --from https://….');
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   const onProgress = (progress: RestoreProgress): void => {
     if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);

@@ -17,7 +17,7 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
       'Say which height to keep: flow-collection-indexer rewind --to H --yes.',
     );
   }
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const { from, through, forgotten } = await rewindStore(config, height, { apply: values.yes });
   if (!values.yes) {
     const what =

@@ -4,8 +4,8 @@ import type { Invocation, Terminal } from '../command.js';
 import { checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
 /** `start`: runs the daemon until it is stopped or reaches its stop height. */
-export function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const loaded = configOf(invocation, terminal);
+export async function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const { config } = loaded;
   const { outputs } = terminal;

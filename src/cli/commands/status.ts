@@ -13,7 +13,7 @@ import { watchStatus } from '../output/watchStatus.js';
 /** `status`: shows what a running daemon is doing, once or live. */
 export async function status(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { watch, json } = ownValuesOf(statusFlags, invocation);
-  const found = await daemonsOf(configOf(invocation, terminal), terminal);
+  const found = await daemonsOf(await configOf(invocation, terminal), terminal);
   if (watch) {
     const [only, ...others] = found;
     if (only === undefined || others.length > 0) throw severalDaemons(found);

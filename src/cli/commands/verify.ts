@@ -17,7 +17,7 @@ const ADVICE = '"repair" says what can be kept, "repair --yes" keeps it';
 /** `verify`: checks the whole store and names every damaged height. */
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(verifyFlags, invocation);
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const report = await verifyStoreOf(
     config,
     { from: values.from ?? undefined, to: values.to ?? undefined },

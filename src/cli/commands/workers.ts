@@ -8,7 +8,7 @@ import { configOf } from '../arguments/settings.js';
 /** `workers`: the processes that share a database. */
 export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { json } = ownValuesOf(workersFlags, invocation);
-  const { config } = configOf(invocation, terminal);
+  const { config } = await configOf(invocation, terminal);
   const found = await workersOf(config);
   terminal.out(json ? `${JSON.stringify(found)}\n` : renderWorkers(found));
   return 'done';

@@ -63,13 +63,14 @@ export const processScenes: readonly Scene[] = [
       const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
       const daemon = stage.daemon(instance);
       await ready(daemon);
+      // Prometheus keeps the connection over which it scrapes: it must have it before none can be opened.
+      await stage.isScraped(instance);
       const allow = (files: string): void => {
         execFileSync('prlimit', ['--pid', String(daemon.program.child.pid), `--nofile=${files}:`]);
       };
       await stage.provoke({
         alerts: ['FlowIndexerDescriptorsLow'],
         fault: 'its limit of open files is lowered to 20 (`prlimit`)',
-        // Prometheus keeps the connection over which it scrapes.
         strike: () => allow('20'),
         mended: 'the limit is raised again',
         mend: () => allow('4096'),

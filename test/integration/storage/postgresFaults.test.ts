@@ -24,6 +24,10 @@ const KNOWN = [
   ...['40001', '28000', '28P01', '42501', '3D000', '3F000', '25006', '25P03', '55P03', '55006', 'XX001'],
   ...['XX002', '23505', '23503', '22012', '22P02', '01000', '00000', '02000', '42601', '58030', 'HV000'],
 ];
+/** The code by which a server asks for it. */
+const SASL = 10;
+/** PostgreSQL itself ends a connection that has not signed in after this time. */
+const SIGN_IN_LIMIT_MS = 60_000;
 const SYMBOLS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 /** Any five of them may be a code. */
@@ -288,6 +292,17 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       await session.query({ text: 'SELECT 1' });
     });
     await expect(ended).rejects.toMatchObject({ code: '57P01' });
+  });
+
+  it('leaves no connection behind where this side cannot sign in', async () => {
+    const { url } = await postgres.home();
+    const faults = await behind(url);
+    const ask = Buffer.alloc(4);
+    ask.writeInt32BE(SASL);
+    const bytes = messageOf('R', Buffer.concat([ask, Buffer.from('A-WAY-OF-ITS-OWN\0\0')]));
+    faults.script = ({ kind }) => (kind === 'startup' ? { bytes } : undefined);
+    expect(await failing(surveyed(faults.url))).toMatchObject({ kind: 'permission' });
+    await expect.poll(() => faults.connections, { timeout: SIGN_IN_LIMIT_MS / 2 }).toBe(0);
   });
 
   it('does not count as written where the server has undone it', async () => {

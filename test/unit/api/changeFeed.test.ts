@@ -10,9 +10,11 @@ import { branchAbove, idOf, smallChain, transactionWith } from '../../support/sm
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
+/** As many are read once for all followers. */
+const RECENT_HEIGHTS = 64;
 const chain = smallChain(
   FIRST,
-  Array.from({ length: 60 }, (_, index) => (index % 3 === 0 ? [[transactionWith()], []] : [])),
+  Array.from({ length: 80 }, (_, index) => (index % 3 === 0 ? [[transactionWith()], []] : [])),
 );
 
 /** A reader of the feed that takes what it is sent when the test says so, or at once. */
@@ -371,6 +373,42 @@ describe('a follower', () => {
     for (let count = 0; count < 20; count += 1) await world.follow({ height: 105 });
     await world.clock.settle();
     expect(world.reads).toEqual([105, 106, 107, 108, 109]);
+  });
+
+  it('leaves nothing behind, in whichever way it goes', async () => {
+    const world = await World.with(20);
+    for (let round = 0; round < 3; round += 1) {
+      const [gone, late, ahead] = [
+        await world.follow('next'),
+        await world.follow({ height: 100 }, { atOnce: false }),
+        await world.follow({ height: 119 }),
+      ];
+      await world.clock.settle();
+      await world.rewindUnheard(118, []);
+      world.feed.notify();
+      await world.clock.settle();
+      await world.commit(1);
+      gone.leave();
+      await world.clock.advance(2 * SEND_LIMIT_MS);
+      expect([late.ended, ahead.ended]).toMatchObject([{ reason: 'overdue' }, { reason: 'rewound' }]);
+      expect(world.feed.followers).toBe(0);
+      expect(await world.value('feed_followers')).toBe(0);
+      expect(world.clock.pendingTimers).toBe(0);
+    }
+  });
+
+  it('leaves the newest heights that it read in memory, and no more', async () => {
+    const world = await World.with(RECENT_HEIGHTS + 10);
+    const first = await world.follow({ height: FIRST });
+    await world.clock.advance(1_000);
+    expect(first.heights).toEqual(heights(FIRST, world.latest));
+    const reads = world.reads.length;
+    await world.follow({ height: world.latest + 1 - RECENT_HEIGHTS });
+    await world.clock.advance(1_000);
+    expect(world.reads.slice(reads)).toEqual([]);
+    await world.follow({ height: world.latest - RECENT_HEIGHTS });
+    await world.clock.advance(1_000);
+    expect(world.reads.slice(reads)).toContain(world.latest - RECENT_HEIGHTS);
   });
 
   it('that is one too many is refused, until another one leaves', async () => {

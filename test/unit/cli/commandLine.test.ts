@@ -113,6 +113,16 @@ describe('wrong command lines', () => {
     [['config'], /config print, check or docs/],
     [['devnet', '--history', '-1'], /--history/],
     [['verify', '--from', 'x'], /--from/],
+    [['start', '--store', 'nonsense'], /store cannot be used: it is not a database URL/],
+    [['verify', '--store', 'postgres://host'], /store cannot be used: it names no database/],
+    [
+      ['config', 'print', '--store', 'postgres://h/d?x=1'],
+      /store cannot be used: parameter "x" is not known/,
+    ],
+    [
+      ['migrate', '--from', '/nowhere', '--to', 'postgres://h/d?sslmode=prefer'],
+      /--to cannot be used: sslmode=prefer/,
+    ],
   ] as const)('%j is refused as wrong use', async (args, message) => {
     const result = await run(...args);
     expect(result.exit).toBe('usage');

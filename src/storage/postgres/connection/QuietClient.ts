@@ -18,9 +18,11 @@ export class QuietClient extends pg.Client {
     const { connection } = this;
     guard(connection.stream);
     connection.on('sslconnect', () => guard(connection.stream));
-    connection.on('errorMessage', () => {
+    const closeRefused = (): void => {
       if (!this.#isConnected) connection.stream.destroy();
-    });
+    };
+    // The server refuses to sign in, or this side does: it has no password, or not the way that is asked for.
+    connection.on('errorMessage', closeRefused).on('error', closeRefused);
     this.on('connect', () => (this.#isConnected = true));
     this.on('error', (fault) => (this.#lastFault ??= fault));
   }

@@ -4,6 +4,7 @@ import pg from 'pg';
 import type { ClientConfig } from 'pg';
 import pgpass from 'pgpass';
 import { messageOf, OperatorError, quoted } from '../../../runtime/index.js';
+import type { ExitReason } from '../../../runtime/index.js';
 
 /** An idle connection is checked after this time, so that none that is dead is used. */
 const KEEP_ALIVE_AFTER_MS = 5_000;
@@ -22,13 +23,16 @@ export interface DatabasePlace {
 }
 
 /**
- * Reads the URL of a database, the value of the configuration key `key`. The password comes from the URL, PGPASSWORD or
+ * Reads the URL of a database, the value of the configuration key or flag `key`. The password comes from the URL, PGPASSWORD or
  * the password file. TLS is used, and certificates are verified, unless the server is on this machine or the URL says
- * `sslmode=disable`. Expected errors: `OperatorError` (`configuration`).
+ * `sslmode=disable`. Expected errors: `OperatorError` (`exit`).
  */
-export function databasePlace(text: string, key = 'store'): DatabasePlace {
-  const refusal = (why: string): OperatorError =>
-    new OperatorError('configuration', `${key} cannot be used: ${why}.`);
+export function databasePlace(
+  text: string,
+  key = 'store',
+  exit: ExitReason = 'configuration',
+): DatabasePlace {
+  const refusal = (why: string): OperatorError => new OperatorError(exit, `${key} cannot be used: ${why}.`);
   const url = parse(text, refusal);
   const parameters = Object.fromEntries(url.searchParams);
   const unknown = Object.keys(parameters).find((name) => !KNOWN.has(name));

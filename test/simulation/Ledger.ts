@@ -1,0 +1,161 @@
+import { getEventListeners } from 'node:events';
+import type { IndexingLine, openUpstream } from '../../src/app/index.js';
+
+type Parts = ReturnType<typeof openUpstream>;
+
+/**
+ * Who listens for the end of a process at once, at most: its own loops, one wait of each, and what closes. A line, a range
+ * or a call that stays behind would be one more each time.
+ */
+const MAX_LISTENING_FOR_THE_END = 24;
+
+/** Remembers every signal that anybody listens to, so that those who stay can be counted. */
+export class SignalRegister {
+  readonly #signals = new Set<AbortSignal>();
+  readonly #restore: () => void;
+
+  /** In force until `close`: signals are made in many places, and handed on. */
+  constructor() {
+    const { prototype } = AbortSignal;
+    const signals = this.#signals;
+    prototype.addEventListener = function (
+      this: AbortSignal,
+      ...given: Parameters<EventTarget['addEventListener']>
+    ) {
+      signals.add(this);
+      EventTarget.prototype.addEventListener.apply(this, given);
+    };
+    this.#restore = () => Reflect.deleteProperty(prototype, 'addEventListener');
+  }
+
+  /** Listeners on signals that have not aborted: an abort takes them away. */
+  get listeners(): number {
+    return [...this.#signals]
+      .filter(({ aborted }) => !aborted)
+      .reduce((sum, signal) => sum + getEventListeners(signal, 'abort').length, 0);
+  }
+
+  /** What a process that was killed has left behind is gone with it. */
+  forget(): void {
+    this.#signals.clear();
+  }
+
+  close(): void {
+    this.#restore();
+  }
+}
+
+/**
+ * Counts, for one process, what its lines borrow from the parts that outlive them: everything must be back at its first
+ * value whenever nobody needs it.
+ */
+export class Ledger {
+  readonly #parts: Parts;
+  readonly #fail: (what: string) => void;
+  readonly #subscribers = new Map<string, number>();
+  /** Before the first line. */
+  #atStart = new Map<string, number>();
+  /** With the first live line alone. */
+  #withLine: ReadonlyMap<string, number> | undefined;
+  #live: IndexingLine | undefined;
+  /** Lines of history, and whether each has written all that it was to write. */
+  #ranges = new Map<IndexingLine, () => boolean>();
+
+  constructor(dependencies: { readonly parts: Parts; readonly fail: (what: string) => void }) {
+    const { parts } = dependencies;
+    this.#parts = parts;
+    this.#fail = dependencies.fail;
+    const { ends, listener, network, pace, slots } = parts;
+    this.#count('subscribers of the watermark', ends, 'onMoved');
+    this.#count('listeners of heads told', listener, 'onTold');
+    this.#count('listeners of rising heads', listener, 'onHead');
+    this.#count('listeners of nodes that report again', listener, 'onAnswerAgain');
+    this.#count('listeners of nodes that answer', network, 'onAnswering');
+    this.#count('listeners of the pace of history', pace, 'onMore');
+    this.#count('requesters that wait for slots', slots, 'onFreed');
+  }
+
+  /** The process has subscribed what it keeps until it ends; no line has begun. */
+  opened(): void {
+    this.#atStart = new Map(this.#subscribers);
+  }
+
+  /** The last live line is over. */
+  lineStarts(line: IndexingLine): void {
+    if (this.#live !== undefined) this.#isOver('the line before', this.#live, false);
+    this.#live = line;
+    if (this.#parts.backfill.running().length === 0) this.#nothing('slots in use', this.#parts.slots.inUse);
+  }
+
+  afterStep(): void {
+    const { backfill, lifecycle } = this.#parts;
+    const listening = getEventListeners(lifecycle.signal, 'abort').length;
+    if (listening > MAX_LISTENING_FOR_THE_END)
+      this.#fail(`${listening} listen for the end of the process at once`);
+    const running = new Map(
+      backfill
+        .running()
+        .map(({ job, line }) => [line.indexing, () => job.store.latestIndexedHeight() === job.range.to]),
+    );
+    for (const [line, isWritten] of this.#ranges)
+      if (!running.has(line)) this.#isOver('a range', line, isWritten());
+    this.#ranges = running;
+    if (running.size > 0 || this.#live === undefined) return;
+    this.#withLine ??= new Map(this.#subscribers);
+    for (const [name, count] of this.#subscribers) {
+      const before = this.#withLine.get(name) ?? 0;
+      if (count > before) this.#fail(`${count} ${name} with one line, ${before} with the first`);
+    }
+  }
+
+  /** The process has closed everything; `isComplete`: and nothing is left to write. */
+  ended(isComplete: boolean): void {
+    const { network, slots } = this.#parts;
+    if (this.#live !== undefined) this.#isOver('the line', this.#live, isComplete);
+    for (const [line, isWritten] of this.#ranges) this.#isOver('a range', line, isWritten());
+    for (const [name, count] of this.#subscribers) {
+      const before = this.#atStart.get(name) ?? 0;
+      if (count !== before) this.#fail(`at rest: ${count} ${name}, ${before} at the start`);
+    }
+    this.#nothing('slots in use', slots.inUse);
+    for (const { callsInFlight, endpoint, limits } of network.states()) {
+      this.#nothing(`calls of ${endpoint} under way`, callsInFlight);
+      for (const { method, waiting } of limits)
+        this.#nothing(`callers waiting at the limiter of ${method} at ${endpoint}`, waiting);
+    }
+  }
+
+  #isOver(what: string, { budget, mcq, requester }: IndexingLine, isWritten: boolean): void {
+    this.#nothing(`calls of ${what}`, requester?.inFlight() ?? 0);
+    // What a line did not finish goes with it.
+    if (!isWritten) return;
+    this.#nothing(`heights of ${what} in hand`, mcq.size);
+    this.#nothing(`bytes of ${what} in flight`, budget.inFlightBytes);
+  }
+
+  #nothing(name: string, count: number): void {
+    if (count !== 0) this.#fail(`at rest: ${count} ${name}`);
+  }
+
+  /** Counts who has subscribed and not left. */
+  #count<K extends string>(
+    name: string,
+    part: Record<K, (...given: never[]) => () => void>,
+    method: K,
+  ): void {
+    const subscribe = part[method].bind(part);
+    const add = (by: number): void =>
+      void this.#subscribers.set(name, (this.#subscribers.get(name) ?? 0) + by);
+    add(0);
+    part[method] = (...given) => {
+      const leave = subscribe(...given);
+      let isIn = true;
+      add(1);
+      return () => {
+        if (isIn) add(-1);
+        isIn = false;
+        leave();
+      };
+    };
+  }
+}
