@@ -3,7 +3,6 @@ export const TAGS = { leaf: 0, full: 1, short: 2 } as const;
 export type Tag = (typeof TAGS)[keyof typeof TAGS];
 
 const BLOCK_BYTES = 128;
-const HASH_BYTES = 32;
 const STATE_WORDS = 8;
 const WORD_BYTES = 8;
 const STATE_BYTES = STATE_WORDS * WORD_BYTES;
@@ -25,55 +24,54 @@ const SCHEDULE = [
 /** The words that the eight steps of a round mix: the columns of a square, then its diagonals. */
 const STEPS = ['048c', '159d', '26ae', '37bf', '05af', '16bc', '278d', '349e'];
 
-/** Places in the memory of the compiled part. There is a keyed state per tag; the schedule takes a byte per word. */
-const AT = { message: 0, result: 128, initial: 192, keyed: 256, schedule: 512 } as const;
 const ROUND_WORDS = 16;
+
+/** Places in the memory of the compiled part. There is a keyed state per tag; the schedule takes a byte per word. */
+const AT = { initial: 0, keyed: 64, schedule: 256, free: 512 } as const;
 
 /**
  * BLAKE2b-256 of messages of at most one block, keyed with a tag of one byte. A key fills a block of its own; the state
  * after it is computed once per tag, so that a hash takes one compression.
  *
- * Write the message, of at least one byte, to the front of `message`, then call `hash`.
+ * Messages and hashes are places in `memory`, from `FREE_START` on; all places are multiples of 8.
  */
 export class TaggedBlake2b {
-  readonly message: Uint8Array;
-  readonly #memory: Uint8Array;
+  static readonly MESSAGE_BYTES = BLOCK_BYTES;
+  static readonly FREE_START = AT.free;
+  readonly memory: Uint8Array;
   readonly #compress: Compression['compress'];
-  /** How far the message may hold anything but zeros. */
-  #usedBytes = 0;
 
   constructor() {
     const { memory, compress } = new WebAssembly.Instance(compression).exports;
-    this.#memory = new Uint8Array(memory.buffer);
+    this.memory = new Uint8Array(memory.buffer);
     this.#compress = compress;
-    this.message = this.#memory.subarray(AT.message, AT.message + BLOCK_BYTES);
     new BigUint64Array(memory.buffer, AT.initial).set([(INITIAL[0] ?? 0n) ^ PARAMETERS, ...INITIAL.slice(1)]);
     const schedule = SCHEDULE.flatMap((round) => digits(round).map((word) => WORD_BYTES * word));
-    this.#memory.set(schedule, AT.schedule);
+    this.memory.set(schedule, AT.schedule);
     for (const tag of Object.values(TAGS)) {
-      this.message[0] = tag;
-      compress(AT.initial, BLOCK_BYTES, 0);
-      this.#memory.copyWithin(AT.keyed + STATE_BYTES * tag, AT.result, AT.result + STATE_BYTES);
+      this.memory[AT.free] = tag;
+      compress(AT.initial, AT.free, BLOCK_BYTES, 0, AT.keyed + STATE_BYTES * tag);
     }
-    this.#usedBytes = 1;
+    this.memory[AT.free] = 0;
   }
 
-  /** Writes the hash of the first `length` bytes of `message` to `target`. */
-  hash(tag: Tag, length: number, target: Uint8Array, offset: number): void {
-    if (this.#usedBytes > length) this.message.fill(0, length, this.#usedBytes);
-    this.#usedBytes = length;
-    this.#compress(AT.keyed + STATE_BYTES * tag, BLOCK_BYTES + length, -1);
-    const memory = this.#memory;
-    for (let index = 0; index < HASH_BYTES; index++)
-      target[offset + index] = memory[AT.result + index] as number;
+  /**
+   * Hashes the first `length` bytes, at least one, of the block at `message`, the others of which are zeros. The hash is
+   * written to `target`.
+   */
+  hash(tag: Tag, message: number, length: number, target: number): void {
+    this.#compress(AT.keyed + STATE_BYTES * tag, message, BLOCK_BYTES + length, -1, target);
   }
 }
 
-/** What the compiled part exports. `compress` mixes the message into the state at `from`, and writes it to the result. */
+/** What the compiled part exports. `compress` mixes a message into the state at `from`. */
 interface Compression {
   readonly memory: { readonly buffer: ArrayBuffer };
-  /** `counted`: the bytes hashed with this block. `last`: -1 in the last block, else 0. */
-  readonly compress: (from: number, counted: number, last: number) => void;
+  /**
+   * `counted`: the bytes hashed with this block. `last`: -1 in the last block, of which the first half of the state is
+   * written, the hash; else 0.
+   */
+  readonly compress: (from: number, message: number, counted: number, last: number, target: number) => void;
 }
 
 /** What is used of WebAssembly, which Node's types do not declare. */
@@ -84,8 +82,27 @@ declare const WebAssembly: {
 
 /** Instructions of WebAssembly, and its types of numbers. */
 const OP = {
-  ...{ loop: 0x03, end: 0x0b, branchIf: 0x0d, get: 0x20, set: 0x21, tee: 0x22, load: 0x29, loadByte: 0x2d },
-  ...{ store: 0x37, i32: 0x41, i64: 0x42, i32NotEqual: 0x47, i32Add: 0x6a, add: 0x7c, xor: 0x85 },
+  ...{
+    loop: 0x03,
+    if: 0x04,
+    end: 0x0b,
+    branchIf: 0x0d,
+    get: 0x20,
+    set: 0x21,
+    tee: 0x22,
+    load: 0x29,
+    loadByte: 0x2d,
+  },
+  ...{
+    store: 0x37,
+    i32: 0x41,
+    i64: 0x42,
+    i32IsZero: 0x45,
+    i32NotEqual: 0x47,
+    i32Add: 0x6a,
+    add: 0x7c,
+    xor: 0x85,
+  },
   ...{ rotateRight: 0x8a, fromSigned: 0xac, fromUnsigned: 0xad },
 } as const;
 const I32 = 0x7f;
@@ -94,27 +111,32 @@ const NO_RESULT = 0x40;
 
 /**
  * BLAKE2b's compression as a WebAssembly module, written out here instruction by instruction: JavaScript has no 64-bit
- * integers, and takes some ten times as long. Locals: the three arguments, the sixteen words, and where the schedule of
+ * integers, and takes some ten times as long. Locals: the five arguments, the sixteen words, and where the schedule of
  * the round stands.
  */
 function compressionModule(): Uint8Array {
   const code: number[] = [];
-  const local = (word: number): number => 3 + word;
+  const [from, message, counted, last, target] = [0, 1, 2, 3, 4] as const;
+  const local = (word: number): number => 5 + word;
   const schedule = local(2 * STATE_WORDS);
   /** Sets a word to what the operation makes of it and of the operand. */
   const change = (word: number, op: number, ...operand: readonly number[]): void => {
     code.push(OP.get, local(word), ...operand, op, OP.set, local(word));
   };
   const scheduled = (place: number): number[] => [
-    ...[OP.get, schedule, OP.loadByte, 0, place, OP.load, 3, AT.message],
+    ...[OP.get, schedule, OP.loadByte, 0, place, OP.get, message, OP.i32Add, OP.load, 3, 0],
   ];
+  const finish = (word: number): void => {
+    code.push(OP.get, target, OP.get, from, OP.load, 3, WORD_BYTES * word, OP.get, local(word), OP.xor);
+    code.push(OP.get, local(STATE_WORDS + word), OP.xor, OP.store, 3, WORD_BYTES * word);
+  };
 
   for (let word = 0; word < STATE_WORDS; word++) {
-    code.push(OP.get, 0, OP.load, 3, WORD_BYTES * word, OP.set, local(word));
+    code.push(OP.get, from, OP.load, 3, WORD_BYTES * word, OP.set, local(word));
     code.push(OP.i64, ...signed(INITIAL[word] ?? 0n), OP.set, local(STATE_WORDS + word));
   }
-  change(12, OP.xor, OP.get, 1, OP.fromUnsigned);
-  change(14, OP.xor, OP.get, 2, OP.fromSigned);
+  change(12, OP.xor, OP.get, counted, OP.fromUnsigned);
+  change(14, OP.xor, OP.get, last, OP.fromSigned);
   code.push(OP.i32, ...signed(BigInt(AT.schedule)), OP.set, schedule, OP.loop, NO_RESULT);
   for (const [index, step] of STEPS.entries()) {
     const [a = 0, b = 0, c = 0, d = 0] = digits(step);
@@ -134,22 +156,15 @@ function compressionModule(): Uint8Array {
   code.push(OP.get, schedule, OP.i32, ROUND_WORDS, OP.i32Add, OP.tee, schedule);
   code.push(OP.i32, ...signed(BigInt(AT.schedule + ROUND_WORDS * SCHEDULE.length)), OP.i32NotEqual);
   code.push(OP.branchIf, 0, OP.end);
-  for (let word = 0; word < STATE_WORDS; word++) {
-    code.push(OP.i32, 0, OP.get, 0, OP.load, 3, WORD_BYTES * word, OP.get, local(word), OP.xor);
-    code.push(
-      OP.get,
-      local(STATE_WORDS + word),
-      OP.xor,
-      OP.store,
-      3,
-      ...unsigned(AT.result + WORD_BYTES * word),
-    );
-  }
-  const body = [2, 2 * STATE_WORDS, I64, 1, I32, ...code, OP.end];
+  for (let word = 0; word < 4; word++) finish(word);
+  code.push(OP.get, last, OP.i32IsZero, OP.if, NO_RESULT);
+  for (let word = 4; word < STATE_WORDS; word++) finish(word);
+  code.push(OP.end, OP.end);
+  const body = [2, 2 * STATE_WORDS, I64, 1, I32, ...code];
   return Uint8Array.from([
     ...[...Buffer.from('\0asm'), 1, 0, 0, 0],
-    // One type, (i32, i32, i32) to nothing; one function of that type; one page of memory; two exports; the code.
-    ...section(1, [1, 0x60, 3, I32, I32, I32, 0]),
+    // One type, of five numbers to nothing; one function of that type; one page of memory; two exports; the code.
+    ...section(1, [1, 0x60, 5, I32, I32, I32, I32, I32, 0]),
     ...section(3, [1, 0]),
     ...section(5, [1, 1, 1, 1]),
     ...section(7, [2, ...name('compress'), 0, 0, ...name('memory'), 2, 0]),
