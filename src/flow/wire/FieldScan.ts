@@ -30,7 +30,7 @@ export class FieldScan {
   /** The fields up to `last`, which are singular but for those in `repeated`, a set of bits. Others are skipped. */
   fields(message: Span, last: number, repeated = 0): Fields {
     const reader = this.#enter(message);
-    const fields = new Fields();
+    const fields = new Fields(last);
     while (reader.next()) {
       const { field, wireType } = reader;
       if (field > last || (wireType !== LENGTH_DELIMITED && wireType !== VARINT)) {
@@ -74,20 +74,28 @@ export class FieldScan {
 
 /** The fields of one message, by number. */
 class Fields {
-  readonly #spans: Span[] = [];
-  readonly #lists: Span[][] = [];
-  readonly #numbers: number[] = [];
+  readonly #spans: (Span | undefined)[];
+  /** Made when they are needed: most messages have fields of one kind. */
+  #lists: (Span[] | undefined)[] | undefined;
+  #numbers: number[] | undefined;
+
+  constructor(last: number) {
+    this.#spans = new Array<Span | undefined>(last + 1);
+  }
 
   addSpan(field: number, span: Span, isRepeated: boolean): void {
-    if (isRepeated) (this.#lists[field] ??= []).push(span);
-    else if (this.#spans[field] === undefined) this.#spans[field] = span;
-    else throw new WireError(`a message has the field ${field} twice`);
+    if (isRepeated) {
+      this.#lists ??= [];
+      (this.#lists[field] ??= []).push(span);
+      return;
+    }
+    if (this.#spans[field] !== undefined) throw new WireError(`a message has the field ${field} twice`);
+    this.#spans[field] = span;
   }
 
   setNumber(field: number, value: number): void {
-    if (this.#numbers[field] !== undefined) {
-      throw new WireError(`a message has the field ${field} twice`);
-    }
+    this.#numbers ??= [];
+    if (this.#numbers[field] !== undefined) throw new WireError(`a message has the field ${field} twice`);
     this.#numbers[field] = value;
   }
 
@@ -100,7 +108,7 @@ class Fields {
   }
 
   list(field: number): readonly Span[] {
-    return this.#lists[field] ?? NONE;
+    return this.#lists?.[field] ?? NONE;
   }
 
   /** A height or view. */
@@ -112,6 +120,6 @@ class Fields {
   }
 
   signed(field: number): number {
-    return this.#numbers[field] ?? 0;
+    return this.#numbers?.[field] ?? 0;
   }
 }

@@ -67,6 +67,7 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
     form === 'H1P1' ? Buffer.concat(header.parentVoterIds.map(view)) : view(header.parentVoterIndices);
   const hasView = hasParentView(headerFormOf(form));
   const writer = new WireWriter()
+    .packed(VERSION)
     .number(FIELD.form, FORM_NUMBERS[form])
     .number(FIELD.view, header.view)
     .number(FIELD.parentView, hasView ? header.parentView : 0)
@@ -75,8 +76,7 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
   if (hasView && header.lastViewTC !== undefined) {
     writer.element(FIELD.lastViewTC, encodeTimeout(header.lastViewTC, view));
   }
-  writer.bytes(FIELD.roots, roots.subarray(IDENTIFIER_BYTES, rootsBytes(form)));
-  return Buffer.concat([Buffer.of(VERSION), writer.finish()]);
+  return writer.bytes(FIELD.roots, roots.subarray(IDENTIFIER_BYTES, rootsBytes(form))).finish();
 }
 
 /**

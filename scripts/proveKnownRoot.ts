@@ -1,0 +1,43 @@
+/**
+ * Recomputes the ids of the blocks of a root snapshot, or of one block in JSON, as flow-go writes them, and says what they
+ * prove: `npx tsx scripts/proveKnownRoot.ts FILE`, where FILE may be gzipped. Exits with 1 if a block is not proven.
+ */
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { BlockProver, checkStoredProof } from '../src/proof/index.js';
+import { fullBlockMessage } from '../test/support/blockMessage.js';
+import type { Json, ReferenceBlock } from '../test/support/proofReference.js';
+
+const [file = ''] = process.argv.slice(2);
+const read = readFileSync(file);
+const json = JSON.parse((file.endsWith('.gz') ? gunzipSync(read) : read).toString()) as Json;
+
+for (const { header, payload } of blocksOf(json)) {
+  const chainId = String(header['ChainID']);
+  const proving = new BlockProver({ chainId }).prove(fullBlockMessage({ header, payload }));
+  const title = `${chainId} ${String(header['Height'])} ${String(header['ID'])}`;
+  if (proving.kind === 'proven') {
+    const { form, block, proof } = proving;
+    const holds = checkStoredProof(block.encoded, proof, chainId) !== undefined;
+    process.stdout.write(
+      `${title}: proven, ${form}; ${proof.length} bytes of proof ${holds ? 'hold' : 'do not hold'}\n`,
+    );
+    if (holds) continue;
+  } else {
+    process.stdout.write(`${title}: ${JSON.stringify(proving)}\n`);
+  }
+  process.exitCode = 1;
+}
+
+/** The blocks of a snapshot of any version, or the one block that the file is. */
+function blocksOf(snapshot: Json): ReferenceBlock[] {
+  const segment = (snapshot['SealingSegment'] ?? snapshot['sealingSegment']) as Json | undefined;
+  const blocks = (segment?.['Blocks'] ?? [snapshot]) as readonly Json[];
+  return blocks.map((each) => {
+    const block = (each['Block'] ?? each) as Json;
+    return {
+      header: (block['Header'] ?? block['header']) as Json,
+      payload: (block['Payload'] ?? block['payload']) as Json,
+    };
+  });
+}
