@@ -15,7 +15,6 @@ export type {
   FullHeader,
   FullSeal,
   ReceiptMeta,
-  Span,
   TimeoutCertificate,
 } from './entities/fullBlock.js';
 export { RlpWriter } from './ids/RlpWriter.js';
@@ -68,7 +67,8 @@ export { TransactionScan } from './ids/TransactionScan.js';
 export { asBuffer } from './wire/bytes.js';
 export { transactionAt } from './entities/transactionAt.js';
 export { transactionId } from './verification/transactionId.js';
-export { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
+export { FieldScan } from './wire/FieldScan.js';
+export type { Span } from './wire/FieldScan.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export type {
   Block,

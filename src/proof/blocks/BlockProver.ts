@@ -7,6 +7,7 @@ import {
   type FinalizedBlock,
   type FullBlock,
   type FullHeader,
+  type Identifier,
   type Span,
 } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
@@ -84,7 +85,7 @@ export class BlockProver {
     if (header === undefined || header.payloadHash.length === 0) return { kind: 'without_header' };
     const light = decodeBlockMessage(message);
     this.#hasher.load(block.bytes);
-    const headerForm = this.#headerForm(header, [light.id, block.bytes.toString('hex', ...range(header.id))]);
+    const headerForm = this.#headerForm(header, light.id, block.bytes);
     if (headerForm === undefined) return { kind: 'unknown_form' };
     const refusal = this.#refusal(headerForm, header, block);
     if (refusal !== undefined) return refusal;
@@ -101,15 +102,19 @@ export class BlockProver {
     };
   }
 
-  /** The form in which the header hashes to one of the ids. */
-  #headerForm(header: FullHeader, ids: readonly string[]): HeaderForm | undefined {
-    const fits = (form: HeaderForm): boolean => ids.includes(this.#hasher.headerId(form, header));
+  /** The form in which the header hashes to the block's id, or to its own. */
+  #headerForm(header: FullHeader, id: Identifier, bytes: Buffer): HeaderForm | undefined {
+    const fits = (form: HeaderForm): boolean => {
+      const hashed = this.#hasher.headerId(form, header);
+      return hashed === id || hashed === bytes.toString('hex', ...range(header.id));
+    };
     const last = headerFormOf(this.#form);
     return fits(last) ? last : headerForms.find((form) => form !== last && fits(form));
   }
 
   /** What is wrong with a header of known form, or with the copies of its fields. */
-  #refusal(form: HeaderForm, header: FullHeader, { bytes, ...block }: FullBlock): Refusal | undefined {
+  #refusal(form: HeaderForm, header: FullHeader, block: FullBlock): Refusal | undefined {
+    const { bytes } = block;
     const same = (a: Span, b: Span): boolean => sameBytes(bytes, a, b);
     if (header.id.length > 0 && !same(header.id, block.id)) {
       return refused('id', 'its id is not the one of its header');
@@ -240,8 +245,10 @@ function range({ start, length }: Span): [start: number, end: number] {
 }
 
 function sameBytes(bytes: Buffer, a: Span, b: Span): boolean {
-  return (
-    a.length === b.length &&
-    bytes.compare(bytes, b.start, b.start + b.length, a.start, a.start + a.length) === 0
-  );
+  if (a.length !== b.length) return false;
+  let difference = 0;
+  for (let index = 0; index < a.length; index++) {
+    difference |= (bytes[a.start + index] as number) ^ (bytes[b.start + index] as number);
+  }
+  return difference === 0;
 }

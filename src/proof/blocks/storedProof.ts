@@ -1,12 +1,10 @@
 import {
+  FieldScan,
   IDENTIFIER_BYTES,
-  LENGTH_DELIMITED,
   scanFullBlock,
   scanTimeoutCertificate,
   toIdentifier,
-  VARINT,
   WireError,
-  WireReader,
   WireWriter,
   type FullHeader,
   type Identifier,
@@ -27,7 +25,6 @@ const FORM_NUMBERS: Readonly<Record<BlockForm, number>> = {
   H5P8: 5,
   H8P8: 6,
 };
-const FORMS = new Map(Object.entries(FORM_NUMBERS).map(([form, number]) => [number, form as BlockForm]));
 const FIELD = {
   form: 1,
   view: 2,
@@ -70,6 +67,7 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
     form === 'H1P1' ? Buffer.concat(header.parentVoterIds.map(view)) : view(header.parentVoterIndices);
   const hasView = hasParentView(headerFormOf(form));
   const writer = new WireWriter()
+    .packed(VERSION)
     .number(FIELD.form, FORM_NUMBERS[form])
     .number(FIELD.view, header.view)
     .number(FIELD.parentView, hasView ? header.parentView : 0)
@@ -78,8 +76,7 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
   if (hasView && header.lastViewTC !== undefined) {
     writer.element(FIELD.lastViewTC, encodeTimeout(header.lastViewTC, view));
   }
-  writer.bytes(FIELD.roots, roots.subarray(IDENTIFIER_BYTES, rootsBytes(form)));
-  return Buffer.concat([Buffer.of(VERSION), writer.finish()]);
+  return writer.bytes(FIELD.roots, roots.subarray(IDENTIFIER_BYTES, rootsBytes(form))).finish();
 }
 
 /**
@@ -136,110 +133,73 @@ function encodeTimeout(timeout: TimeoutCertificate, view: (span: Span) => Buffer
     .finish();
 }
 
-/** The header as the hasher wants it, its spans in what the hasher has loaded, and as readers do. */
+/** The header as the hasher, which has it loaded, wants it, and as readers do. */
 function openStored(
   light: Uint8Array,
   proof: Uint8Array,
   chainId: string,
   hasher: BlockHasher,
 ): { readonly header: FullHeader; readonly stored: StoredHeader } {
+  if (proof[0] !== VERSION) throw new WireError('a proof has an unknown version');
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
-  const proofEnd = light.length + proof.length;
-  const hashStart = bytes.length - IDENTIFIER_BYTES;
-  const fields = proofFields(bytes, light.length, proofEnd);
-  const block = scanFullBlock(bytes.subarray(0, light.length));
-  const { form } = fields;
-  const [parentVoterSigData = ABSENT] = block.signatures;
-
-  hasher.load(bytes);
-  const roots = Buffer.allocUnsafe(rootsBytes(form));
-  const ids = hasher.guaranteeIds(payloadFormOf(form), block.guarantees);
-  if (!hasher.root(ids, roots, 0)) throw new WireError('a stored block has the same guarantee twice');
-  bytes.copy(roots, IDENTIFIER_BYTES, fields.roots.start, fields.roots.start + fields.roots.length);
-  bytes.write(payloadHash(roots), hashStart, 'latin1');
-  // The hash was not known when the rest was loaded.
-  hasher.load(bytes);
-
+  const chainStart = light.length + proof.length;
+  const hashStart = chainStart + chain.length;
   const view = ({ start, length }: Span): Buffer => bytes.subarray(start, start + length);
-  const parentVoterIds: Span[] = [];
-  if (form === 'H1P1') {
-    const { start, length } = fields.parentVoters;
-    for (let at = start; at < start + length; at += IDENTIFIER_BYTES) {
-      parentVoterIds.push({ start: at, length: IDENTIFIER_BYTES });
-    }
-  }
-  const parentVoterIndices = form === 'H1P1' ? ABSENT : fields.parentVoters;
-  const { id, parentId, height, timestamp } = block;
+  const block = scanFullBlock(bytes.subarray(0, light.length));
+  const scan = new FieldScan(bytes);
+  const fields = scan.fields({ start: light.length + 1, length: proof.length - 1 }, FIELD.roots);
+
+  const form = (Object.keys(FORM_NUMBERS) as BlockForm[]).find(
+    (each) => FORM_NUMBERS[each] === fields.number(FIELD.form),
+  );
+  if (form === undefined) throw new WireError('a proof has an unknown form');
+  const otherRoots = view(fields.span(FIELD.roots));
+  const roots = Buffer.alloc(rootsBytes(form));
+  if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');
+  otherRoots.copy(roots, IDENTIFIER_BYTES);
+  hasher.load(bytes);
+  const guarantees = hasher.guaranteeIds(payloadFormOf(form), block.guarantees);
+  if (!hasher.root(guarantees, roots, 0)) throw new WireError('a stored block has a guarantee twice');
+  bytes.write(payloadHash(roots), hashStart, 'latin1');
+  // The source again, now that the hash is in it.
+  hasher.load(bytes);
+
+  const voters = fields.span(FIELD.parentVoters);
   const header: FullHeader = {
-    ...{ id, parentId, height, timestamp, parentVoterIds, parentVoterIndices, parentVoterSigData },
-    ...{ view: fields.view, parentView: fields.parentView, proposerId: fields.proposerId },
+    ...{ id: block.id, parentId: block.parentId, height: block.height, timestamp: block.timestamp },
     payloadHash: { start: hashStart, length: IDENTIFIER_BYTES },
-    chainId: { start: proofEnd, length: chain.length },
-    lastViewTC: fields.lastViewTC && scanTimeoutCertificate(bytes, fields.lastViewTC),
+    view: fields.number(FIELD.view),
+    parentVoterIds: form === 'H1P1' ? idsIn(voters) : [],
+    parentVoterIndices: form === 'H1P1' ? ABSENT : voters,
+    parentVoterSigData: block.signatures[0] ?? ABSENT,
+    proposerId: fields.span(FIELD.proposerId),
+    chainId: { start: chainStart, length: chain.length },
+    lastViewTC: fields.has(FIELD.lastViewTC)
+      ? scanTimeoutCertificate(bytes, fields.span(FIELD.lastViewTC))
+      : undefined,
+    parentView: fields.number(FIELD.parentView),
   };
   const stored: StoredHeader = {
-    ...{ form, chainId, height, view: fields.view, parentView: fields.parentView },
-    id: toIdentifier(view(id)),
-    parentId: toIdentifier(view(parentId)),
-    timestamp: { seconds: BigInt(timestamp.seconds), nanos: timestamp.nanos },
+    ...{ form, chainId, height: header.height, view: header.view, parentView: header.parentView },
+    id: toIdentifier(view(header.id)),
+    parentId: toIdentifier(view(header.parentId)),
+    timestamp: { seconds: BigInt(header.timestamp.seconds), nanos: header.timestamp.nanos },
     payloadHash: view(header.payloadHash),
-    parentVoterIds: parentVoterIds.map(view),
-    parentVoterIndices: view(parentVoterIndices),
-    parentVoterSigData: view(parentVoterSigData),
-    proposerId: view(fields.proposerId),
-    lastViewTC: fields.lastViewTC && view(fields.lastViewTC),
+    parentVoterIds: header.parentVoterIds.map(view),
+    parentVoterIndices: view(header.parentVoterIndices),
+    parentVoterSigData: view(header.parentVoterSigData),
+    proposerId: view(header.proposerId),
+    lastViewTC: header.lastViewTC && view(fields.span(FIELD.lastViewTC)),
     protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES),
   };
   return { header, stored };
 }
 
-/** The fields of a proof at `start … end`. */
-function proofFields(
-  bytes: Buffer,
-  start: number,
-  end: number,
-): {
-  readonly form: BlockForm;
-  readonly view: number;
-  readonly parentView: number;
-  readonly proposerId: Span;
-  readonly parentVoters: Span;
-  readonly lastViewTC: Span | undefined;
-  readonly roots: Span;
-} {
-  if (start === end || bytes[start] !== VERSION) throw new WireError('a proof has an unknown version');
-  const reader = new WireReader(bytes);
-  reader.position = start + 1;
-  reader.end = end;
-  const numbers: number[] = [];
-  const spans: Span[] = [];
-  while (reader.next()) {
-    if (reader.wireType === VARINT && reader.field <= FIELD.parentView) {
-      numbers[reader.field] = reader.safeInteger('view');
-    } else if (reader.wireType === LENGTH_DELIMITED && reader.field <= FIELD.roots) {
-      const { field } = reader;
-      const length = reader.length();
-      spans[field] = { start: reader.position, length };
-      reader.position += length;
-    } else {
-      throw new WireError('a proof has an unknown field');
-    }
-  }
-  const form = FORMS.get(numbers[FIELD.form] ?? 0);
-  const roots = spans[FIELD.roots] ?? ABSENT;
-  const parentVoters = spans[FIELD.parentVoters] ?? ABSENT;
-  if (form === undefined) throw new WireError('a proof has an unknown form');
-  if (roots.length !== rootsBytes(form) - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');
-  if (form === 'H1P1' && parentVoters.length % IDENTIFIER_BYTES !== 0)
-    throw new WireError('a voter id is cut short');
-  return {
-    form,
-    view: numbers[FIELD.view] ?? 0,
-    parentView: numbers[FIELD.parentView] ?? 0,
-    proposerId: spans[FIELD.proposerId] ?? ABSENT,
-    parentVoters,
-    lastViewTC: spans[FIELD.lastViewTC],
-    roots,
-  };
+/** Ids that stand one after the other. */
+function idsIn({ start, length }: Span): Span[] {
+  return Array.from({ length: length / IDENTIFIER_BYTES }, (_, index) => ({
+    start: start + index * IDENTIFIER_BYTES,
+    length: IDENTIFIER_BYTES,
+  }));
 }

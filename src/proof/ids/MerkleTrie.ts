@@ -1,12 +1,19 @@
-import { TaggedBlake2b, TAGS } from './TaggedBlake2b.js';
+import { TaggedBlake2b, TAGS, type Tag } from './TaggedBlake2b.js';
 
 const ID_BYTES = 32;
 const ID_BITS = 8 * ID_BYTES;
-/** A trie's leaf holds the index of its id in eight bytes, of which the last four are ever used. */
+/** A leaf holds the index of its id in eight bytes, big-endian, of which the last four are ever used. */
 const VALUE_BYTES = 8;
-const PATH_LENGTH_BYTES = 2;
-/** Room for this many ids at first. */
-const FIRST_CAPACITY = 64;
+/** The hashes of so many leaves are kept, as they depend on nothing but the index. */
+const KEPT_LEAVES = 512;
+
+/** Places in the memory of the hashing. */
+const MESSAGE = TaggedBlake2b.FREE_START;
+/** For each bit at which ids part the message of the node: the hashes of both sides, and zeros. Bits only grow on the way down. */
+const SIDES = MESSAGE + TaggedBlake2b.MESSAGE_BYTES;
+const ROOT = SIDES + ID_BITS * TaggedBlake2b.MESSAGE_BYTES;
+const OTHER_LEAF = ROOT + ID_BYTES;
+const LEAVES = OTHER_LEAF + ID_BYTES;
 
 /** BLAKE2b-256 of nothing, without a key: the root of a list without ids. */
 const EMPTY_ROOT = Buffer.from('0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8', 'hex');
@@ -19,15 +26,14 @@ const EMPTY_ROOT = Buffer.from('0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787
  */
 export class MerkleTrie {
   readonly #blake = new TaggedBlake2b();
-  #ids: Buffer = EMPTY_ROOT;
+  readonly #memory = this.#blake.memory;
+  /** How far the message may hold anything but zeros. */
+  #usedBytes = 0;
+  #keptLeaves = 0;
+  #ids = EMPTY_ROOT;
   #words = new DataView(this.#ids.buffer);
   /** Indexes of the ids; each part of the trie is a stretch of it. */
-  #order = new Uint32Array(FIRST_CAPACITY);
-  /** The hashes of leaves by index, of which `#leafCount` are computed: they depend on nothing else. */
-  #leaves = Buffer.alloc(FIRST_CAPACITY * ID_BYTES);
-  #leafCount = 0;
-  /** For each bit at which ids part, the hashes of both sides: bits only grow on the way down. */
-  readonly #sides = Buffer.alloc(ID_BITS * 2 * ID_BYTES);
+  #order = new Uint32Array(KEPT_LEAVES);
 
   /**
    * Writes the root of the first `count` ids of `ids`, 32 bytes each, to `target`. False when an id is there twice: then
@@ -40,50 +46,44 @@ export class MerkleTrie {
     }
     this.#ids = ids;
     this.#words = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
-    this.#prepare(count);
-    return this.#node(0, count, 0, target, offset);
-  }
-
-  #prepare(count: number): void {
-    if (count > this.#order.length) {
-      this.#order = new Uint32Array(2 * count);
-      const leaves = Buffer.alloc(2 * count * ID_BYTES);
-      this.#leaves.copy(leaves);
-      this.#leaves = leaves;
-    }
+    if (count > this.#order.length) this.#order = new Uint32Array(2 * count);
     for (let index = 0; index < count; index++) this.#order[index] = index;
-    const { message } = this.#blake;
-    for (; this.#leafCount < count; this.#leafCount++) {
-      for (let at = 0; at < VALUE_BYTES; at++) {
-        message[at] = at < VALUE_BYTES - 4 ? 0 : this.#leafCount >>> (8 * (VALUE_BYTES - 1 - at));
-      }
-      this.#blake.hash(TAGS.leaf, VALUE_BYTES, this.#leaves, this.#leafCount * ID_BYTES);
-    }
+    if (!this.#node(0, count, 0, ROOT)) return false;
+    for (let index = 0; index < ID_BYTES; index++)
+      target[offset + index] = this.#memory[ROOT + index] as number;
+    return true;
   }
 
   /** Hashes the part of the trie with the ids at `from … to` of the order, which have their first `depth` bits in common. */
-  #node(from: number, to: number, depth: number, target: Uint8Array, offset: number): boolean {
+  #node(from: number, to: number, depth: number, target: number): boolean {
     const first = this.#order[from] as number;
     if (to - from === 1) {
-      this.#short(first, depth, ID_BITS, this.#leaves, first * ID_BYTES, target, offset);
+      this.#short(first, depth, ID_BITS, this.#leaf(first), target);
       return true;
     }
     const bit = this.#firstDifference(from, to, depth);
     if (bit === ID_BITS) return false;
     const middle = this.#split(from, to, bit);
-    const sides = this.#sides;
-    const left = bit * 2 * ID_BYTES;
-    if (!this.#node(from, middle, bit + 1, sides, left)) return false;
-    if (!this.#node(middle, to, bit + 1, sides, left + ID_BYTES)) return false;
-    const { message } = this.#blake;
-    for (let index = 0; index < 2 * ID_BYTES; index++) message[index] = sides[left + index] as number;
-    if (bit === depth) {
-      this.#blake.hash(TAGS.full, 2 * ID_BYTES, target, offset);
-    } else {
-      this.#blake.hash(TAGS.full, 2 * ID_BYTES, sides, left);
-      this.#short(first, depth, bit, sides, left, target, offset);
-    }
+    const sides = SIDES + bit * TaggedBlake2b.MESSAGE_BYTES;
+    if (!this.#node(from, middle, bit + 1, sides)) return false;
+    if (!this.#node(middle, to, bit + 1, sides + ID_BYTES)) return false;
+    this.#blake.hash(TAGS.full, sides, 2 * ID_BYTES, bit === depth ? target : sides);
+    if (bit > depth) this.#short(first, depth, bit, sides, target);
     return true;
+  }
+
+  /** Where the hash of a leaf is. */
+  #leaf(index: number): number {
+    if (index < this.#keptLeaves) return LEAVES + index * ID_BYTES;
+    const isNext = index === this.#keptLeaves && index < KEPT_LEAVES;
+    if (isNext) this.#keptLeaves++;
+    const target = isNext ? LEAVES + index * ID_BYTES : OTHER_LEAF;
+    const memory = this.#memory;
+    for (let at = 0; at < VALUE_BYTES; at++) {
+      memory[MESSAGE + at] = at < VALUE_BYTES - 4 ? 0 : index >>> (8 * (VALUE_BYTES - 1 - at));
+    }
+    this.#hashMessage(TAGS.leaf, VALUE_BYTES, target);
+    return target;
   }
 
   /** The first bit in which the ids are not all the same, or the number of bits. */
@@ -116,37 +116,32 @@ export class MerkleTrie {
   }
 
   /** Hashes the bits `depth … end` of an id, and the hash of what is below them. Without such bits it is that hash itself. */
-  #short(
-    id: number,
-    depth: number,
-    end: number,
-    child: Uint8Array,
-    childAt: number,
-    target: Uint8Array,
-    offset: number,
-  ): void {
-    const ids = this.#ids;
-    const { message } = this.#blake;
+  #short(id: number, depth: number, end: number, child: number, target: number): void {
+    const memory = this.#memory;
     const bits = end - depth;
-    let position = 0;
-    if (bits > 0) {
-      message[position++] = bits >> 8;
-      message[position++] = bits;
-      const shift = depth & 7;
-      const last = id * ID_BYTES + ((end - 1) >> 3);
-      const after = PATH_LENGTH_BYTES + ((bits + 7) >> 3);
-      for (let at = id * ID_BYTES + (depth >> 3); position < after; at++) {
-        const next = at < last ? (ids[at + 1] as number) : 0;
-        message[position++] = ((ids[at] as number) << shift) | (next >> (8 - shift));
-      }
-      // The bits of the id that come after the path are none of its own.
-      message[after - 1] = (message[after - 1] as number) & (0xff00 >> (((bits - 1) & 7) + 1));
+    if (bits === 0) {
+      memory.copyWithin(target, child, child + ID_BYTES);
+      return;
     }
-    for (let index = 0; index < ID_BYTES; index++) {
-      const byte = child[childAt + index] as number;
-      if (bits > 0) message[position++] = byte;
-      else target[offset + index] = byte;
+    const ids = this.#ids;
+    const shift = depth & 7;
+    const last = id * ID_BYTES + ((end - 1) >> 3);
+    const pathEnd = MESSAGE + 2 + ((bits + 7) >> 3);
+    memory[MESSAGE] = bits >> 8;
+    memory[MESSAGE + 1] = bits;
+    for (let at = id * ID_BYTES + (depth >> 3), to = MESSAGE + 2; to < pathEnd; at++, to++) {
+      const next = at < last ? (ids[at + 1] as number) : 0;
+      memory[to] = ((ids[at] as number) << shift) | (next >> (8 - shift));
     }
-    if (bits > 0) this.#blake.hash(TAGS.short, position, target, offset);
+    // The bits of the id that come after the path are none of its own.
+    memory[pathEnd - 1] = (memory[pathEnd - 1] as number) & (0xff00 >> (((bits - 1) & 7) + 1));
+    for (let index = 0; index < ID_BYTES; index++) memory[pathEnd + index] = memory[child + index] as number;
+    this.#hashMessage(TAGS.short, pathEnd + ID_BYTES - MESSAGE, target);
+  }
+
+  #hashMessage(tag: Tag, length: number, target: number): void {
+    if (this.#usedBytes > length) this.#memory.fill(0, MESSAGE + length, MESSAGE + this.#usedBytes);
+    this.#usedBytes = length;
+    this.#blake.hash(tag, MESSAGE, length, target);
   }
 }

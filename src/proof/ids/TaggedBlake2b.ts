@@ -1,141 +1,200 @@
-const BLOCK_BYTES = 128;
-const HASH_BYTES = 32;
 /** What distinguishes the hashes of a Merkle trie: the one byte of the key. */
 export const TAGS = { leaf: 0, full: 1, short: 2 } as const;
 export type Tag = (typeof TAGS)[keyof typeof TAGS];
 
-const STATE_WORDS = 16;
+const BLOCK_BYTES = 128;
+const STATE_WORDS = 8;
+const WORD_BYTES = 8;
+const STATE_BYTES = STATE_WORDS * WORD_BYTES;
+
+/** The initial state: the fractions of the square roots of 2, 3, 5, 7, 11, 13, 17 and 19. */
+const INITIAL: readonly bigint[] = [
+  ...[0x6a09e667f3bcc908n, 0xbb67ae8584caa73bn, 0x3c6ef372fe94f82bn, 0xa54ff53a5f1d36f1n],
+  ...[0x510e527fade682d1n, 0x9b05688c2b3e6c1fn, 0x1f83d9abfb41bd6bn, 0x5be0cd19137e2179n],
+];
 /** First word of the parameter block: sequential mode, a key of one byte, a hash of 32. */
-const PARAMETERS = 0x01010120;
+const PARAMETERS = 0x01010120n;
 
-/** The initial state, as pairs of 32 bits, the lower first: the fractions of the square roots of 2, 3, 5, 7, 11, 13, 17, 19. */
-const INITIAL: readonly number[] = [
-  ...[0xf3bcc908, 0x6a09e667, 0x84caa73b, 0xbb67ae85, 0xfe94f82b, 0x3c6ef372, 0x5f1d36f1, 0xa54ff53a],
-  ...[0xade682d1, 0x510e527f, 0x2b3e6c1f, 0x9b05688c, 0xfb41bd6b, 0x1f83d9ab, 0x137e2179, 0x5be0cd19],
+/** Which message words each round takes, as hexadecimal digits. The last two rounds take those of the first two. */
+const SCHEDULE = [
+  ...['0123456789abcdef', 'ea489fd61c02b753', 'b8c052fdae367194', '7931dcbe265a40f8', '905724afe1bc683d'],
+  ...['2c6a0b834d75fe19', 'c51fed4a0763928b', 'db7ec13950f4862a', '6fe9b308c2d714a5', 'a2847615fb9e3cd0'],
+  ...['0123456789abcdef', 'ea489fd61c02b753'],
 ];
+/** The words that the eight steps of a round mix: the columns of a square, then its diagonals. */
+const STEPS = ['048c', '159d', '26ae', '37bf', '05af', '16bc', '278d', '349e'];
 
-/** Which message words each round takes. The last two rounds take those of the first two. */
-const SCHEDULE: readonly (readonly number[])[] = [
-  [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-  [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
-  [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
-  [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
-  [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
-  [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
-  [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
-  [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
-  [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
-  [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
-];
-const ROUNDS = Uint8Array.from([...SCHEDULE, ...SCHEDULE.slice(0, 2)].flat(), (word) => 2 * word);
+const ROUND_WORDS = 16;
+
+/** Places in the memory of the compiled part. There is a keyed state per tag; the schedule takes a byte per word. */
+const AT = { initial: 0, keyed: 64, schedule: 256, free: 512 } as const;
 
 /**
  * BLAKE2b-256 of messages of at most one block, keyed with a tag of one byte. A key fills a block of its own; the state
  * after it is computed once per tag, so that a hash takes one compression.
  *
- * Write the message to the front of `message`, then call `hash`.
+ * Messages and hashes are places in `memory`, from `FREE_START` on; all places are multiples of 8.
  */
 export class TaggedBlake2b {
-  readonly message = new Uint8Array(BLOCK_BYTES);
-  readonly #words = new DataView(this.message.buffer);
-  /** How far the message block may hold anything but zeros. */
-  #usedBytes = BLOCK_BYTES;
-  readonly #keyed: readonly Int32Array[];
-  /** Of a compression: the state, the working vector, and the message, as pairs of 32 bits. */
-  readonly #state = new Int32Array(STATE_WORDS);
-  readonly #v = new Int32Array(2 * STATE_WORDS);
-  readonly #m = new Int32Array(2 * STATE_WORDS);
+  static readonly MESSAGE_BYTES = BLOCK_BYTES;
+  static readonly FREE_START = AT.free;
+  readonly memory: Uint8Array;
+  readonly #compress: Compression['compress'];
 
   constructor() {
-    this.#keyed = Object.values(TAGS).map((tag) => {
-      this.message.fill(0);
-      this.message[0] = tag;
-      this.#state.set(INITIAL);
-      this.#state[0] = (this.#state[0] as number) ^ PARAMETERS;
-      this.#compress(BLOCK_BYTES, 0);
-      return this.#state.slice();
-    });
+    const { memory, compress } = new WebAssembly.Instance(compression).exports;
+    this.memory = new Uint8Array(memory.buffer);
+    this.#compress = compress;
+    new BigUint64Array(memory.buffer, AT.initial).set([(INITIAL[0] ?? 0n) ^ PARAMETERS, ...INITIAL.slice(1)]);
+    const schedule = SCHEDULE.flatMap((round) => digits(round).map((word) => WORD_BYTES * word));
+    this.memory.set(schedule, AT.schedule);
+    for (const tag of Object.values(TAGS)) {
+      this.memory[AT.free] = tag;
+      compress(AT.initial, AT.free, BLOCK_BYTES, 0, AT.keyed + STATE_BYTES * tag);
+    }
+    this.memory[AT.free] = 0;
   }
 
-  /** Writes the hash of the first `length` bytes of `message` to `target`. */
-  hash(tag: Tag, length: number, target: Uint8Array, offset: number): void {
-    if (this.#usedBytes > length) this.message.fill(0, length, this.#usedBytes);
-    this.#usedBytes = length;
-    const state = this.#state;
-    state.set(this.#keyed[tag] as Int32Array);
-    this.#compress(BLOCK_BYTES + length, -1);
-    for (let index = 0; index < HASH_BYTES; index++) {
-      target[offset + index] = (state[index >> 2] as number) >>> (8 * (index & 3));
-    }
-  }
-
-  /** `counted` are the bytes so far, this block's included; `last` is -1 in the last block, else 0. */
-  #compress(counted: number, last: number): void {
-    const state = this.#state;
-    const v = this.#v;
-    const m = this.#m;
-    for (let index = 0; index < 2 * STATE_WORDS; index++) m[index] = this.#words.getInt32(4 * index, true);
-    v.set(state);
-    v.set(INITIAL, STATE_WORDS);
-    v[24] = (v[24] as number) ^ counted;
-    v[28] = (v[28] as number) ^ last;
-    v[29] = (v[29] as number) ^ last;
-    for (let at = 0; at < ROUNDS.length; at += 16) {
-      mix(v, m, 0, 8, 16, 24, at);
-      mix(v, m, 2, 10, 18, 26, at + 2);
-      mix(v, m, 4, 12, 20, 28, at + 4);
-      mix(v, m, 6, 14, 22, 30, at + 6);
-      mix(v, m, 0, 10, 20, 30, at + 8);
-      mix(v, m, 2, 12, 22, 24, at + 10);
-      mix(v, m, 4, 14, 16, 26, at + 12);
-      mix(v, m, 6, 8, 18, 28, at + 14);
-    }
-    for (let index = 0; index < STATE_WORDS; index++) {
-      state[index] = (state[index] as number) ^ (v[index] as number) ^ (v[index + STATE_WORDS] as number);
-    }
+  /**
+   * Hashes the first `length` bytes, at least one, of the block at `message`, the others of which are zeros. The hash is
+   * written to `target`.
+   */
+  hash(tag: Tag, message: number, length: number, target: number): void {
+    this.#compress(AT.keyed + STATE_BYTES * tag, message, BLOCK_BYTES + length, -1, target);
   }
 }
 
-/** The mixing of four 64-bit words, given by where their pairs stand, with the message words that the round takes at `at`. */
-function mix(v: Int32Array, m: Int32Array, a: number, b: number, c: number, d: number, at: number): void {
-  const x = ROUNDS[at] as number;
-  const y = ROUNDS[at + 1] as number;
-  let bLow = v[b] as number;
-  let bHigh = v[b + 1] as number;
-  let low = ((v[a] as number) >>> 0) + (bLow >>> 0) + ((m[x] as number) >>> 0);
-  let aHigh = ((v[a + 1] as number) + bHigh + (m[x + 1] as number) + ((low / 0x1_0000_0000) | 0)) | 0;
-  let aLow = low | 0;
-  // d = (d ^ a) rotated by 32 bits
-  let dHigh = (v[d] as number) ^ aLow;
-  let dLow = (v[d + 1] as number) ^ aHigh;
-  low = ((v[c] as number) >>> 0) + (dLow >>> 0);
-  let cHigh = ((v[c + 1] as number) + dHigh + ((low / 0x1_0000_0000) | 0)) | 0;
-  let cLow = low | 0;
-  // b = (b ^ c) rotated by 24 bits
-  let xorLow = bLow ^ cLow;
-  let xorHigh = bHigh ^ cHigh;
-  bLow = (xorLow >>> 24) | (xorHigh << 8);
-  bHigh = (xorHigh >>> 24) | (xorLow << 8);
-  low = (aLow >>> 0) + (bLow >>> 0) + ((m[y] as number) >>> 0);
-  aHigh = (aHigh + bHigh + (m[y + 1] as number) + ((low / 0x1_0000_0000) | 0)) | 0;
-  aLow = low | 0;
-  // d = (d ^ a) rotated by 16 bits
-  xorLow = dLow ^ aLow;
-  xorHigh = dHigh ^ aHigh;
-  dLow = (xorLow >>> 16) | (xorHigh << 16);
-  dHigh = (xorHigh >>> 16) | (xorLow << 16);
-  low = (cLow >>> 0) + (dLow >>> 0);
-  cHigh = (cHigh + dHigh + ((low / 0x1_0000_0000) | 0)) | 0;
-  cLow = low | 0;
-  // b = (b ^ c) rotated by 63 bits
-  xorLow = bLow ^ cLow;
-  xorHigh = bHigh ^ cHigh;
-  v[b] = (xorLow << 1) | (xorHigh >>> 31);
-  v[b + 1] = (xorHigh << 1) | (xorLow >>> 31);
-  v[a] = aLow;
-  v[a + 1] = aHigh;
-  v[c] = cLow;
-  v[c + 1] = cHigh;
-  v[d] = dLow;
-  v[d + 1] = dHigh;
+/** What the compiled part exports. `compress` mixes a message into the state at `from`. */
+interface Compression {
+  readonly memory: { readonly buffer: ArrayBuffer };
+  /**
+   * `counted`: the bytes hashed with this block. `last`: -1 in the last block, of which the first half of the state is
+   * written, the hash; else 0.
+   */
+  readonly compress: (from: number, message: number, counted: number, last: number, target: number) => void;
 }
+
+/** What is used of WebAssembly, which Node's types do not declare. */
+declare const WebAssembly: {
+  readonly Module: new (code: Uint8Array) => object;
+  readonly Instance: new (module: object) => { readonly exports: Compression };
+};
+
+/** Instructions of WebAssembly, and its types of numbers. */
+const OP = {
+  ...{
+    loop: 0x03,
+    if: 0x04,
+    end: 0x0b,
+    branchIf: 0x0d,
+    get: 0x20,
+    set: 0x21,
+    tee: 0x22,
+    load: 0x29,
+    loadByte: 0x2d,
+  },
+  ...{
+    store: 0x37,
+    i32: 0x41,
+    i64: 0x42,
+    i32IsZero: 0x45,
+    i32NotEqual: 0x47,
+    i32Add: 0x6a,
+    add: 0x7c,
+    xor: 0x85,
+  },
+  ...{ rotateRight: 0x8a, fromSigned: 0xac, fromUnsigned: 0xad },
+} as const;
+const I32 = 0x7f;
+const I64 = 0x7e;
+const NO_RESULT = 0x40;
+
+/**
+ * BLAKE2b's compression as a WebAssembly module, written out here instruction by instruction: JavaScript has no 64-bit
+ * integers, and takes some ten times as long. Locals: the five arguments, the sixteen words, and where the schedule of
+ * the round stands.
+ */
+function compressionModule(): Uint8Array {
+  const code: number[] = [];
+  const [from, message, counted, last, target] = [0, 1, 2, 3, 4] as const;
+  const local = (word: number): number => 5 + word;
+  const schedule = local(2 * STATE_WORDS);
+  /** Sets a word to what the operation makes of it and of the operand. */
+  const change = (word: number, op: number, ...operand: readonly number[]): void => {
+    code.push(OP.get, local(word), ...operand, op, OP.set, local(word));
+  };
+  const scheduled = (place: number): number[] => [
+    ...[OP.get, schedule, OP.loadByte, 0, place, OP.get, message, OP.i32Add, OP.load, 3, 0],
+  ];
+  const finish = (word: number): void => {
+    code.push(OP.get, target, OP.get, from, OP.load, 3, WORD_BYTES * word, OP.get, local(word), OP.xor);
+    code.push(OP.get, local(STATE_WORDS + word), OP.xor, OP.store, 3, WORD_BYTES * word);
+  };
+
+  for (let word = 0; word < STATE_WORDS; word++) {
+    code.push(OP.get, from, OP.load, 3, WORD_BYTES * word, OP.set, local(word));
+    code.push(OP.i64, ...signed(INITIAL[word] ?? 0n), OP.set, local(STATE_WORDS + word));
+  }
+  change(12, OP.xor, OP.get, counted, OP.fromUnsigned);
+  change(14, OP.xor, OP.get, last, OP.fromSigned);
+  code.push(OP.i32, ...signed(BigInt(AT.schedule)), OP.set, schedule, OP.loop, NO_RESULT);
+  for (const [index, step] of STEPS.entries()) {
+    const [a = 0, b = 0, c = 0, d = 0] = digits(step);
+    for (const [place, first, second] of [
+      [2 * index, 32n, 24n] as const,
+      [2 * index + 1, 16n, 63n] as const,
+    ]) {
+      change(a, OP.add, OP.get, local(b));
+      change(a, OP.add, ...scheduled(place));
+      change(d, OP.xor, OP.get, local(a));
+      change(d, OP.rotateRight, OP.i64, ...signed(first));
+      change(c, OP.add, OP.get, local(d));
+      change(b, OP.xor, OP.get, local(c));
+      change(b, OP.rotateRight, OP.i64, ...signed(second));
+    }
+  }
+  code.push(OP.get, schedule, OP.i32, ROUND_WORDS, OP.i32Add, OP.tee, schedule);
+  code.push(OP.i32, ...signed(BigInt(AT.schedule + ROUND_WORDS * SCHEDULE.length)), OP.i32NotEqual);
+  code.push(OP.branchIf, 0, OP.end);
+  for (let word = 0; word < 4; word++) finish(word);
+  code.push(OP.get, last, OP.i32IsZero, OP.if, NO_RESULT);
+  for (let word = 4; word < STATE_WORDS; word++) finish(word);
+  code.push(OP.end, OP.end);
+  const body = [2, 2 * STATE_WORDS, I64, 1, I32, ...code];
+  return Uint8Array.from([
+    ...[...Buffer.from('\0asm'), 1, 0, 0, 0],
+    // One type, of five numbers to nothing; one function of that type; one page of memory; two exports; the code.
+    ...section(1, [1, 0x60, 5, I32, I32, I32, I32, I32, 0]),
+    ...section(3, [1, 0]),
+    ...section(5, [1, 1, 1, 1]),
+    ...section(7, [2, ...name('compress'), 0, 0, ...name('memory'), 2, 0]),
+    ...section(10, [1, ...unsigned(body.length), ...body]),
+  ]);
+}
+
+function digits(text: string): number[] {
+  return Array.from(text, (digit) => parseInt(digit, 16));
+}
+
+function section(id: number, content: readonly number[]): number[] {
+  return [id, ...unsigned(content.length), ...content];
+}
+
+function name(text: string): number[] {
+  return [text.length, ...Buffer.from(text)];
+}
+
+/** Numbers as WebAssembly writes them: seven bits a byte, the lowest first. */
+function unsigned(value: number): number[] {
+  return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...unsigned(value >>> 7)];
+}
+
+/** The same for a constant of 64 bits, whose last byte tells the sign too. */
+function signed(value: bigint): number[] {
+  const bytes: number[] = [];
+  let rest = BigInt.asIntN(64, value);
+  for (; rest < -0x40n || rest >= 0x40n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
+  return [...bytes, Number(rest & 0x7fn)];
+}
+
+const compression = new WebAssembly.Module(compressionModule());

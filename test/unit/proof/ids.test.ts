@@ -312,7 +312,7 @@ describe('a stored proof', () => {
       protocolStateId: sent(protocolStateId),
     });
     const { lastViewTC } = readHeader(block.encoded, proof, 'flow-localnet');
-    expect(bytes.includes(Buffer.from(lastViewTC ?? "none"))).toBe(true);
+    expect(bytes.includes(Buffer.from(lastViewTC ?? 'none'))).toBe(true);
   });
 
   it('does not hold with any bit turned', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { WireError, WireReader } from '../../../src/flow/index.js';
+import { WireError } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
 import { recordedBlocks } from '../../support/provenBlocks.js';
 
@@ -21,18 +21,27 @@ const unbound = {
 /** The messages in a block, by path. */
 const messages = new Set(['4', '5', '6', '6.7', '8', '10', '10.4', '10.13', '10.13.3']);
 
-/** For each byte of a message the field that it belongs to: its tag, its length and its value. */
+/** A varint below 2^28, and where it ends. */
+function varintAt(bytes: Buffer, start: number): [value: number, end: number] {
+  let value = 0;
+  for (let end = start; ; end++) {
+    const byte = bytes.readUInt8(end);
+    value |= (byte & 0x7f) << (7 * (end - start));
+    if (byte < 0x80) return [value, end + 1];
+  }
+}
+
+/** For each byte of a message of numbers and bytes the field that it belongs to: its tag, its length and its value. */
 function pathsOf(bytes: Buffer, prefix = ''): string[] {
-  const reader = new WireReader(bytes);
   const paths: string[] = [];
-  while (reader.next()) {
-    const path = `${prefix}${reader.field}`;
-    const isMessage = messages.has(path);
-    const inside = isMessage ? reader.view() : undefined;
-    if (!isMessage) reader.skip();
-    const head = reader.position - (inside?.length ?? 0);
-    while (paths.length < head) paths.push(path);
-    if (inside !== undefined) paths.push(...pathsOf(inside, `${path}.`));
+  while (paths.length < bytes.length) {
+    const [tag, tagEnd] = varintAt(bytes, paths.length);
+    const path = `${prefix}${tag >> 3}`;
+    const [number, valueStart] = varintAt(bytes, tagEnd);
+    const end = (tag & 7) === 0 ? valueStart : valueStart + number;
+    while (paths.length < valueStart) paths.push(path);
+    if (messages.has(path)) paths.push(...pathsOf(bytes.subarray(valueStart, end), `${path}.`));
+    else while (paths.length < end) paths.push(path);
   }
   return paths;
 }

@@ -1,0 +1,125 @@
+import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
+import { WireError } from '../WireError.js';
+
+/** A full block of mainnet has a few hundred fields. */
+const MAX_NOTED_FIELDS = 100_000;
+const TWO_POW_32 = 0x1_0000_0000;
+
+/** Where a field stands in the bytes. An absent field has length 0. */
+export interface Span {
+  readonly start: number;
+  readonly length: number;
+}
+
+const ABSENT: Span = { start: 0, length: 0 };
+const NONE: readonly Span[] = [];
+
+/** Finds the fields of messages by their place in the bytes. Expected errors: `WireError`. */
+export class FieldScan {
+  readonly #reader: WireReader;
+  #noted = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#reader = new WireReader(bytes);
+  }
+
+  get bytes(): Buffer {
+    return this.#reader.bytes;
+  }
+
+  /** The fields up to `last`, which are singular but for those in `repeated`, a set of bits. Others are skipped. */
+  fields(message: Span, last: number, repeated = 0): Fields {
+    const reader = this.#enter(message);
+    const fields = new Fields(last);
+    while (reader.next()) {
+      const { field, wireType } = reader;
+      if (field > last || (wireType !== LENGTH_DELIMITED && wireType !== VARINT)) {
+        reader.skip();
+        continue;
+      }
+      this.#note();
+      if (wireType === VARINT) {
+        reader.varint();
+        fields.setNumber(field, reader.high * TWO_POW_32 + (reader.low >>> 0));
+      } else {
+        const length = reader.length();
+        fields.addSpan(field, { start: reader.position, length }, (repeated & (1 << field)) !== 0);
+        reader.position += length;
+      }
+    }
+    return fields;
+  }
+
+  /** Views, one after the other. */
+  views(packed: Span): number[] {
+    const reader = this.#enter(packed);
+    const views: number[] = [];
+    while (reader.position < reader.end) {
+      this.#note();
+      views.push(reader.safeInteger('view'));
+    }
+    return views;
+  }
+
+  #enter({ start, length }: Span): WireReader {
+    this.#reader.position = start;
+    this.#reader.end = start + length;
+    return this.#reader;
+  }
+
+  #note(): void {
+    if (++this.#noted > MAX_NOTED_FIELDS) throw new WireError('a message has too many fields');
+  }
+}
+
+/** The fields of one message, by number. */
+class Fields {
+  readonly #spans: (Span | undefined)[];
+  /** Made when they are needed: most messages have fields of one kind. */
+  #lists: (Span[] | undefined)[] | undefined;
+  #numbers: number[] | undefined;
+
+  constructor(last: number) {
+    this.#spans = new Array<Span | undefined>(last + 1);
+  }
+
+  addSpan(field: number, span: Span, isRepeated: boolean): void {
+    if (isRepeated) {
+      this.#lists ??= [];
+      (this.#lists[field] ??= []).push(span);
+      return;
+    }
+    if (this.#spans[field] !== undefined) throw new WireError(`a message has the field ${field} twice`);
+    this.#spans[field] = span;
+  }
+
+  setNumber(field: number, value: number): void {
+    this.#numbers ??= [];
+    if (this.#numbers[field] !== undefined) throw new WireError(`a message has the field ${field} twice`);
+    this.#numbers[field] = value;
+  }
+
+  has(field: number): boolean {
+    return this.#spans[field] !== undefined;
+  }
+
+  span(field: number): Span {
+    return this.#spans[field] ?? ABSENT;
+  }
+
+  list(field: number): readonly Span[] {
+    return this.#lists?.[field] ?? NONE;
+  }
+
+  /** A height or view. */
+  number(field: number): number {
+    const value = this.signed(field);
+    if (value < 0 || !Number.isSafeInteger(value))
+      throw new WireError('a height or view is not a safe integer');
+    return value;
+  }
+
+  signed(field: number): number {
+    return this.#numbers?.[field] ?? 0;
+  }
+}
