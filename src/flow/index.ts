@@ -8,8 +8,12 @@ export {
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
 export { decodeBlock, encodeBlock, NO_TIME } from './entities/block.js';
+export { decodeExecutionResult } from './entities/executionResult.js';
+export type { Chunk, ExecutionResult, ServiceEvent } from './entities/executionResult.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
+export { encodeRlp } from './ids/rlp.js';
+export type { RlpItem } from './ids/rlp.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
 export { verifyBlockCollections } from './verification/verifyBlockCollections.js';
@@ -28,6 +32,7 @@ export {
   paddedIdentifier,
   parseIdentifier,
   sha3,
+  sha3Identifier,
   toIdentifier,
   ZERO_ID,
 } from './ids/identifiers.js';
