@@ -4,26 +4,25 @@ import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { kmac128 } from '@noble/hashes/sha3-addons.js';
 import { sha3 } from '../../flow/index.js';
 
-export type SignaturePoint = InstanceType<typeof bls12_381.G1.Point>;
+type SignaturePoint = InstanceType<typeof bls12_381.G1.Point>;
 export type KeyPoint = InstanceType<typeof bls12_381.G2.Point>;
-/** A key, prepared for many pairings. */
-export type PreparedKey = ReturnType<typeof bls12_381.utils.calcPairingPrecomputes>;
 
 export const SIGNATURE_BYTES = 48;
-export const KEY_BYTES = 96;
-export const SECRET_BYTES = 32;
+const KEY_BYTES = 96;
 
 const { Fp, Fp12, Fr } = bls12_381.fields;
+const Point1 = bls12_381.G1.Point;
+const Point2 = bls12_381.G2.Point;
 const HALF_KEY_BYTES = KEY_BYTES / 2;
 /** Compressed, infinity, sign: the upper bits of the first byte of a point. */
 const FLAGS = 0xe0;
 const CIPHER_SUITE = 'BLS_SIG_BLS12381G1_XOF:KMAC128_SSWU_RO_POP_';
 const FIELD_HASH_BYTES = 128;
 
-const hex = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
+const numberOf = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
 
 /** A message as a point of G1. `tag` separates the domains of signatures. */
-export function hashToPoint(message: Uint8Array, tag: string): SignaturePoint {
+function hashToPoint(message: Uint8Array, tag: string): SignaturePoint {
   const bytes = kmac128(Buffer.from(tag + CIPHER_SUITE), message, {
     personalization: Buffer.from('H2C'),
     dkLen: FIELD_HASH_BYTES,
@@ -31,72 +30,54 @@ export function hashToPoint(message: Uint8Array, tag: string): SignaturePoint {
   // Declared for points of any curve: that of a prime field takes one number, and gives a point of the group.
   const mapToGroup = bls12_381.G1.mapToCurve as unknown as (element: bigint) => SignaturePoint;
   const half = (from: number): SignaturePoint =>
-    mapToGroup(Fp.create(hex(bytes.subarray(from, from + FIELD_HASH_BYTES / 2))));
+    mapToGroup(Fp.create(numberOf(bytes.subarray(from, from + FIELD_HASH_BYTES / 2))));
   return half(0).add(half(FIELD_HASH_BYTES / 2));
 }
 
-/** `undefined` unless it is a point of the group, and not infinity. */
-export function decodeSignature(bytes: Uint8Array): SignaturePoint | undefined {
-  return bytes.length === SIGNATURE_BYTES ? pointOf(() => bls12_381.G1.Point.fromBytes(bytes)) : undefined;
+/** From hex. `undefined` unless it is a point of the group, and not infinity. */
+export function decodeKey(hexKey: string): KeyPoint | undefined {
+  const bytes = Buffer.from(hexKey, 'hex');
+  return bytes.length === KEY_BYTES ? pointOf(() => Point2.fromBytes(swapHalves(bytes))) : undefined;
 }
 
-/** `undefined` unless it is a point of the group, and not infinity. */
-export function decodeKey(bytes: Uint8Array): KeyPoint | undefined {
-  return bytes.length === KEY_BYTES
-    ? pointOf(() => bls12_381.G2.Point.fromBytes(swapHalves(bytes)))
-    : undefined;
+export function encodeKey(key: KeyPoint): string {
+  return swapHalves(key.toBytes(true)).toString('hex');
 }
 
-export function encodeKey(key: KeyPoint): Uint8Array {
-  return swapHalves(key.toBytes(true));
-}
-
-/** The sum of points of one group; `undefined` when it is infinity. */
-export function sumOf(points: readonly KeyPoint[]): KeyPoint | undefined {
-  const sum = points.reduce((total, point) => total.add(point), bls12_381.G2.Point.ZERO);
+/** `undefined` when one is missing, or when the sum is infinity. */
+export function sumOf(keys: readonly (KeyPoint | undefined)[]): KeyPoint | undefined {
+  let sum = Point2.ZERO;
+  for (const key of keys) {
+    if (key === undefined) return undefined;
+    sum = sum.add(key);
+  }
   return sum.is0() ? undefined : sum;
 }
 
-export function prepareKey(key: KeyPoint): PreparedKey {
-  return bls12_381.utils.calcPairingPrecomputes(key);
-}
-
-/** The generator of the keys' group, as `verifySignatures` takes it: prepare it once. */
-export function prepareGenerator(): PreparedKey {
-  return prepareKey(bls12_381.G2.Point.BASE);
-}
-
-export interface SignedMessage {
-  readonly hash: SignaturePoint;
-  readonly signature: SignaturePoint;
-  readonly key: PreparedKey;
-}
-
 /**
- * Whether all signatures hold. They are checked at once: each further one counts with a factor that depends on
- * everything checked, so that errors of several cannot cancel out. `context` must hold all the keys, or name them.
+ * Whether the holders of all these keys signed the message, each in its own domain. All are checked at once: each further
+ * signature counts with a factor that depends on all of them, so that several wrong ones cannot cancel out. `context`
+ * must name the keys.
  */
 export function verifySignatures(
-  items: readonly SignedMessage[],
-  generator: PreparedKey,
+  message: Uint8Array,
+  expected: readonly { readonly tag: string; readonly key: KeyPoint | undefined }[],
+  signatures: readonly Uint8Array[],
   context: Uint8Array,
 ): boolean {
-  const seed = Buffer.concat([
-    context,
-    ...items.flatMap(({ hash, signature }) => [hash.toBytes(true), signature.toBytes(true)]),
-  ]);
-  let sum = bls12_381.G1.Point.ZERO;
-  const pairs: Parameters<typeof bls12_381.millerLoopBatch>[0] = [];
-  items.forEach(({ hash, signature, key }, index) => {
-    const factor = index === 0 ? 1n : factorOf(seed, index);
-    sum = sum.add(index === 0 ? signature : signature.multiplyUnsafe(factor));
-    const { x, y } = (index === 0 ? hash : hash.multiplyUnsafe(factor)).toAffine();
-    pairs.push([key, x, y]);
-  });
+  let sum = Point1.ZERO;
+  const pairs: { g1: SignaturePoint; g2: KeyPoint }[] = [];
+  for (const [index, { tag, key }] of expected.entries()) {
+    const bytes = signatures[index];
+    const signature = bytes?.length === SIGNATURE_BYTES ? pointOf(() => Point1.fromBytes(bytes)) : undefined;
+    if (signature === undefined || key === undefined) return false;
+    const factor = index === 0 ? 1n : factorOf([context, message, ...signatures, Buffer.of(index)]);
+    sum = sum.add(signature.multiplyUnsafe(factor));
+    pairs.push({ g1: hashToPoint(message, tag).multiplyUnsafe(factor), g2: key });
+  }
   if (sum.is0()) return false;
-  const { x, y } = sum.negate().toAffine();
-  pairs.push([generator, x, y]);
-  return Fp12.eql(Fp12.finalExponentiate(bls12_381.millerLoopBatch(pairs)), Fp12.ONE);
+  pairs.push({ g1: sum.negate(), g2: Point2.BASE });
+  return Fp12.eql(bls12_381.pairingBatch(pairs), Fp12.ONE);
 }
 
 /** A secret key from 48 bytes of randomness. */
@@ -105,7 +86,7 @@ export function secretKeyOf(seed: Uint8Array): bigint {
 }
 
 export function publicKeyOf(secret: bigint): KeyPoint {
-  return bls12_381.G2.Point.BASE.multiply(secret);
+  return Point2.BASE.multiply(secret);
 }
 
 /** With the sum of several secret keys this is the aggregate of their signatures. */
@@ -114,13 +95,13 @@ export function sign(message: Uint8Array, tag: string, secrets: readonly bigint[
   return hashToPoint(message, tag).multiply(sum).toBytes(true);
 }
 
-/** 128 bits: the chance to pass with a wrong signature is 2^-128. */
-function factorOf(seed: Uint8Array, index: number): bigint {
-  return hex(sha3(Buffer.concat([seed, Buffer.of(index)])).subarray(0, 16)) | 1n;
+/** 128 bits: wrong signatures pass with a chance of 2^-128. */
+function factorOf(parts: readonly Uint8Array[]): bigint {
+  return numberOf(sha3(Buffer.concat(parts)).subarray(0, 16)) | 1n;
 }
 
 /** The standard writes the halves of a coordinate the other way round; the flags stand in the first byte of either. */
-function swapHalves(bytes: Uint8Array): Uint8Array {
+function swapHalves(bytes: Uint8Array): Buffer {
   const swapped = Buffer.concat([bytes.subarray(HALF_KEY_BYTES), bytes.subarray(0, HALF_KEY_BYTES)]);
   const flags = (bytes[0] ?? 0) & FLAGS;
   if (((swapped[0] ?? 0) & FLAGS) !== 0) return Buffer.alloc(0);

@@ -14,7 +14,7 @@ export interface SigningKey {
 /** The seed has 48 bytes; the same seed gives the same key. */
 export function signingKeyOf(seed: Uint8Array): SigningKey {
   const secret = secretKeyOf(seed);
-  return { secret, publicKey: Buffer.from(encodeKey(publicKeyOf(secret))).toString('hex') };
+  return { secret, publicKey: encodeKey(publicKeyOf(secret)) };
 }
 
 /**

@@ -13,11 +13,10 @@ export interface KnownEpoch {
 
 /** The epochs as of a block. Plain data. */
 export interface EpochState {
-  readonly previous?: KnownEpoch;
+  readonly previous?: KnownEpoch | undefined;
   readonly current: KnownEpoch;
-  readonly next?: EpochSetup;
-  /** Only with `next`. */
-  readonly nextCommit?: EpochCommit;
+  /** Signs only once it is committed. */
+  readonly next?: { readonly setup: EpochSetup; readonly commit?: EpochCommit } | undefined;
   /** The network has given up on the next epoch: the current one goes on until a recover event. */
   readonly isFallback: boolean;
   /** So many views before the end of an epoch the next one must be committed. */
@@ -95,12 +94,10 @@ export class EpochCommittees {
 
   /** Who signs for blocks of this view; `undefined` before the epochs that are known. */
   committeeAt(view: number): Committee | undefined {
-    const { previous, current, next, nextCommit } = this.#state;
-    if (next !== undefined && nextCommit !== undefined && view > current.finalView) {
-      return knownEpoch(next, nextCommit).committee;
-    }
-    if (view >= current.firstView) return current.committee;
-    return previous !== undefined && view >= previous.firstView ? previous.committee : undefined;
+    const { previous, current, next } = this.#state;
+    return [committed(next), current, previous].find(
+      (epoch) => epoch !== undefined && view >= epoch.firstView,
+    )?.committee;
   }
 
   /**
@@ -142,16 +139,22 @@ export function knownEpoch(setup: EpochSetup, commit: EpochCommit, finalView = s
   return { firstView: setup.firstView, finalView, committee: { ...setup.committee, beaconKey } };
 }
 
+function committed(next: EpochState['next']): KnownEpoch | undefined {
+  return next?.commit && knownEpoch(next.setup, next.commit);
+}
+
 /** What the view of a block alone changes. */
 function atView(state: EpochState, view: number): EpochState {
-  const { current, next, nextCommit } = state;
-  if (next !== undefined && nextCommit !== undefined) {
-    if (view <= current.finalView) return state;
-    return { ...settings(state), previous: current, current: knownEpoch(next, nextCommit) };
+  const { current } = state;
+  const next = committed(state.next);
+  if (next !== undefined) {
+    return view <= current.finalView
+      ? state
+      : { ...state, previous: current, current: next, next: undefined };
   }
   if (view + state.safetyThreshold < current.finalView) return state;
   const finalView = current.finalView + state.extensionViews;
-  return { ...fallback(state), current: { ...current, finalView } };
+  return { ...state, isFallback: true, next: undefined, current: { ...current, finalView } };
 }
 
 /** All events of a block, or, where one is invalid, only what the fallback takes of them. */
@@ -166,46 +169,39 @@ function withEvents(state: EpochState, events: readonly EpochEvent[], view: numb
 function inOrder(before: EpochState, events: readonly EpochEvent[]): EpochState | undefined {
   let state = before;
   for (const event of events) {
+    const { next, current } = state;
     if (event.kind === 'recover') return undefined;
     if (event.kind === 'setup') {
-      if (state.next !== undefined || !follows(event.setup, state.current)) return undefined;
-      state = { ...state, next: event.setup };
+      if (next !== undefined || !follows(event.setup, current)) return undefined;
+      state = { ...state, next: { setup: event.setup } };
     } else if (event.kind === 'commit') {
-      if (state.nextCommit !== undefined || !completes(event.commit, state.next)) return undefined;
-      state = { ...state, nextCommit: event.commit };
+      if (next === undefined || next.commit !== undefined || !completes(event.commit, next.setup))
+        return undefined;
+      state = { ...state, next: { ...next, commit: event.commit } };
     }
   }
   return state;
 }
 
+/** In fallback, a next epoch that is not committed is dropped, and only a recover event sets up another. */
 function recovered(before: EpochState, events: readonly EpochEvent[], view: number): EpochState {
-  const state = before.isFallback ? before : fallback(before);
-  if (state.next !== undefined || view + state.safetyThreshold >= state.current.finalView) return state;
+  const next = before.next?.commit && before.next;
+  const state = before.isFallback ? before : { ...before, next, isFallback: true };
+  if (next !== undefined || view + state.safetyThreshold >= state.current.finalView) return state;
   for (const event of events) {
     if (event.kind !== 'recover') continue;
-    const { setup: next, commit: nextCommit } = event;
-    if (follows(next, state.current) && completes(nextCommit, next)) {
-      return { ...state, next, nextCommit, isFallback: false };
+    const { setup, commit } = event;
+    if (follows(setup, state.current) && completes(commit, setup)) {
+      return { ...state, next: { setup, commit }, isFallback: false };
     }
   }
   return state;
-}
-
-/** What is not committed is dropped. */
-function fallback(state: EpochState): EpochState {
-  if (state.nextCommit !== undefined) return { ...state, isFallback: true };
-  const { previous, current } = state;
-  return { ...settings(state), ...(previous !== undefined && { previous }), current, isFallback: true };
-}
-
-function settings({ isFallback, safetyThreshold, extensionViews }: EpochState) {
-  return { isFallback, safetyThreshold, extensionViews };
 }
 
 function follows(setup: EpochSetup, { finalView, committee }: KnownEpoch): boolean {
   return setup.isSound && setup.counter === committee.epoch + 1 && setup.firstView === finalView + 1;
 }
 
-function completes(commit: EpochCommit, setup: EpochSetup | undefined): boolean {
-  return setup !== undefined && commit.counter === setup.counter && commit.clusters === setup.clusters;
+function completes(commit: EpochCommit, setup: EpochSetup): boolean {
+  return commit.counter === setup.counter && commit.clusters === setup.clusters;
 }

@@ -139,7 +139,7 @@ describe('a certificate', () => {
       ...{ valid: true, signers: 5, weight: 500, threshold: 467 },
     });
     const minority = verifyCertificate(signed([0, 2, 3, 5]), committee, CURRENT_RULES);
-    expect(minority).toEqual({ valid: false, reason: 'only 400 of 700 signed, 467 must' });
+    expect(minority).toEqual({ valid: false, reason: 'the signers weigh 400 of 700, less than 467' });
     // The bits of a majority over the signature of a minority.
     const { voterIndices } = signed([0, 1, 2, 3, 4]);
     const { voterSigData } = signed([0, 1, 2, 3]);

@@ -129,7 +129,7 @@ describe('the protocol state of a block', () => {
       expect(ids).toContain(id);
       return stateOf(id as Identifier);
     });
-    const seen = states.map(({ next, nextCommit }) => [next?.counter, nextCommit?.counter]);
+    const seen = states.map(({ next }) => [next?.setup.counter, next?.commit?.counter]);
     expect(seen).toEqual([
       [undefined, undefined],
       [1, undefined],
@@ -328,7 +328,7 @@ describe('epochs', () => {
   it('go on beyond their end without a committed next one, in extensions, until they are recovered', () => {
     const chain = new MadeChain();
     chain.block(10, setup(2, 101, 200));
-    expect(chain.committees.state.next?.counter).toBe(2);
+    expect(chain.committees.state.next?.setup.counter).toBe(2);
     // The deadline: 20 views before the end.
     chain.block(80);
     expect(chain.committees.state).toMatchObject({ isFallback: true, current: { finalView: 400 } });
