@@ -19,8 +19,12 @@ export type {
 } from './entities/fullBlock.js';
 export { RlpWriter } from './ids/RlpWriter.js';
 export { ID_ITEM_HEADER } from './ids/TransactionHasher.js';
+export { decodeExecutionResult } from './entities/executionResult.js';
+export type { Chunk, ExecutionResult, ServiceEvent } from './entities/executionResult.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
+export { encodeRlp } from './ids/rlp.js';
+export type { RlpItem } from './ids/rlp.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
 export { verifyBlockCollections } from './verification/verifyBlockCollections.js';
@@ -40,6 +44,7 @@ export {
   paddedIdentifier,
   parseIdentifier,
   sha3,
+  sha3Identifier,
   toIdentifier,
   ZERO_ID,
 } from './ids/identifiers.js';

@@ -71,6 +71,15 @@ export class RlpWriter {
     this.#header(0x80, length);
   }
 
+  /** A byte string from elsewhere. */
+  string(bytes: Uint8Array): void {
+    const { length } = bytes;
+    this.position -= length;
+    this.buffer.set(bytes, this.position);
+    if (length === 1 && byteAt(this.buffer, this.position) < 0x80) return;
+    this.#header(0x80, length);
+  }
+
   /** An unsigned 64-bit integer from its two halves: big-endian without leading zeros; zero is the empty string. */
   integer(low: number, high: number): void {
     const { buffer } = this;

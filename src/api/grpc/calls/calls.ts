@@ -107,6 +107,6 @@ export function headerMessage({ encoded, height, proof }: FinalizedBlock, chainI
 export function refuseFullBlock(isRequested: boolean): void {
   if (!isRequested) return;
   const message =
-    'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask for the header, ask an access node, or have the daemon forward such calls (api.forward)';
+    'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask an access node, or have the daemon forward such calls (api.forward)';
   throw new ApiError(404, 'not_served', message);
 }

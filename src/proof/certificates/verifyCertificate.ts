@@ -1,0 +1,166 @@
+import { crc32 } from 'node:zlib';
+import { encodeRlp, identifierBytes, sha3 } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { thresholdOf, weightOf } from '../committee/committee.js';
+import type { Committee } from '../committee/committee.js';
+import * as bls from './bls.js';
+
+/** A quorum certificate: more than two thirds of a committee voted for a block. */
+export interface Certificate {
+  readonly view: number;
+  readonly blockId: Identifier;
+  readonly voterIndices: Uint8Array;
+  readonly voterSigData: Uint8Array;
+}
+
+/** How the votes of a spork are signed. */
+export interface CertificateRules {
+  /** `view-and-id`: flow-go 0.29 and later. `hash`: SHA3-256 of both, before. */
+  readonly message: 'view-and-id' | 'hash';
+  readonly voteTag: string;
+  readonly beaconTag: string;
+}
+
+/** Since flow-go 0.29 (mainnet21). */
+export const CURRENT_RULES: CertificateRules = {
+  message: 'view-and-id',
+  voteTag: 'FLOW-Consensus_Vote-V00-CS00-with-',
+  beaconTag: 'FLOW-Random_Beacon-V00-CS00-with-',
+};
+/** flow-go 0.27 and 0.28 (mainnet19 and 20). */
+export const V27_RULES: CertificateRules = { ...CURRENT_RULES, message: 'hash' };
+/** Before flow-go 0.27 (up to mainnet18). */
+export const FIRST_RULES: CertificateRules = {
+  message: 'hash',
+  voteTag: 'APPFLOW-V0.0_Consensus-Vote',
+  beaconTag: 'APPFLOW-V0.0_Random-Beacon',
+};
+
+export type CertificateVerdict =
+  | { readonly valid: true; readonly signers: number; readonly weight: number; readonly threshold: number }
+  | { readonly valid: false; readonly reason: string };
+
+const CHECKSUM_BYTES = 4;
+
+/** A committee with its keys decoded, 2 ms each: prepare it once. `undefined` for a key that is none. */
+export interface PreparedCommittee {
+  readonly committee: Committee;
+  /** Names the committee and all its keys. */
+  readonly digest: Buffer;
+  readonly checksum: Uint8Array;
+  readonly stakingKeys: readonly (bls.KeyPoint | undefined)[];
+  readonly beaconKey: bls.KeyPoint | undefined;
+}
+
+export function prepareCommittee(committee: Committee): PreparedCommittee {
+  return {
+    committee,
+    digest: digestOf(committee),
+    checksum: checksumOf(committee),
+    stakingKeys: committee.members.map(({ stakingKey }) => bls.decodeKey(stakingKey)),
+    beaconKey: committee.beaconKey === undefined ? undefined : bls.decodeKey(committee.beaconKey),
+  };
+}
+
+/**
+ * Whether more than two thirds of the committee's weight signed for this block and view. The beacon's signature is
+ * checked too where its key is known, as the network itself does: no bit of the certificate can then be changed.
+ * Whatever a node may send is a verdict, never an error. 20 to 30 ms.
+ */
+export function verifyCertificate(
+  certificate: Certificate,
+  prepared: PreparedCommittee,
+  rules: CertificateRules,
+): CertificateVerdict {
+  const { committee, digest, stakingKeys, beaconKey } = prepared;
+  const { members } = committee;
+  const signers = readIndices(certificate.voterIndices, prepared.checksum, members.length);
+  if (typeof signers === 'string') return invalid(signers);
+  const weight = signers.reduce((sum, index) => sum + (members[index]?.weight ?? 0), 0);
+  const threshold = thresholdOf(weightOf(committee));
+  if (weight < threshold)
+    return invalid(`the signers weigh ${weight} of ${weightOf(committee)}, less than ${threshold}`);
+  const signatures = readSigData(certificate.voterSigData, signers.length);
+  if (signatures === undefined) return invalid('the signatures have a form that is not known');
+
+  const message = messageOf(certificate, rules);
+  const votes = { tag: rules.voteTag, key: bls.sumOf(signers.map((index) => stakingKeys[index])) };
+  const beacon = { tag: rules.beaconTag, key: beaconKey };
+  const expected = committee.beaconKey === undefined ? [votes] : [votes, beacon];
+  const context = Buffer.concat([digest, certificate.voterIndices]);
+  if (!bls.verifySignatures(message, expected, signatures, context))
+    return invalid('the signatures do not hold');
+  return { valid: true, signers: signers.length, weight, threshold };
+}
+
+/** What the members sign. */
+export function messageOf(
+  { view, blockId }: Pick<Certificate, 'view' | 'blockId'>,
+  rules: CertificateRules,
+): Uint8Array {
+  if (rules.message === 'hash') return sha3(encodeRlp([identifierBytes(blockId), view]));
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(view));
+  return Buffer.concat([bytes, identifierBytes(blockId)]);
+}
+
+/** The checksum of the committee, and a bit for each member, from the most significant on. */
+export function writeIndices(committee: Committee, signers: readonly number[]): Uint8Array {
+  const bits = Buffer.alloc(bytesForBits(committee.members.length));
+  for (const index of signers) bits[index >> 3] = (bits[index >> 3] ?? 0) | (0x80 >> (index & 7));
+  return Buffer.concat([checksumOf(committee), bits]);
+}
+
+/** The signatures of a certificate; a bit for each signer says that it signed with its staking key. */
+export function writeSigData(signers: number, staking: Uint8Array, beacon: Uint8Array): Uint8Array {
+  return encodeRlp([Buffer.alloc(bytesForBits(signers)), staking, '', beacon]);
+}
+
+/** Indices of members, or what is wrong. */
+function readIndices(bytes: Uint8Array, checksum: Uint8Array, members: number): number[] | string {
+  if (bytes.length !== CHECKSUM_BYTES + bytesForBits(members)) return 'the voter indices have a wrong length';
+  if (!Buffer.from(bytes.subarray(0, CHECKSUM_BYTES)).equals(checksum)) return 'another committee voted';
+  const signers: number[] = [];
+  for (let bit = 0; bit < 8 * (bytes.length - CHECKSUM_BYTES); bit++) {
+    if (((bytes[CHECKSUM_BYTES + (bit >> 3)] ?? 0) & (0x80 >> (bit & 7))) === 0) continue;
+    if (bit >= members) return 'the voter indices have bits beyond the committee';
+    signers.push(bit);
+  }
+  return signers;
+}
+
+/**
+ * The signatures of votes and beacon. The layout is fixed, so the bytes are cut and written again: what differs has
+ * another layout.
+ */
+function readSigData(bytes: Uint8Array, signers: number): Uint8Array[] | undefined {
+  // In front of the beacon's signature: its header, and an empty item for signatures of shares.
+  const [votes, beacon] = [
+    bytes.length - 2 * bls.SIGNATURE_BYTES - 2,
+    bytes.length - bls.SIGNATURE_BYTES,
+  ].map((from) => bytes.subarray(Math.max(0, from), Math.max(0, from + bls.SIGNATURE_BYTES))) as [
+    Uint8Array,
+    Uint8Array,
+  ];
+  const isKnown = Buffer.from(writeSigData(signers, votes, beacon)).equals(bytes);
+  return isKnown ? [votes, beacon] : undefined;
+}
+
+/** Names a committee and all its keys. */
+export function digestOf({ members, beaconKey }: Committee): Buffer {
+  return sha3(Buffer.from(JSON.stringify([members, beaconKey])));
+}
+
+function checksumOf({ members }: Committee): Uint8Array {
+  const checksum = Buffer.alloc(CHECKSUM_BYTES);
+  checksum.writeUInt32BE(crc32(Buffer.concat(members.map(({ nodeId }) => identifierBytes(nodeId)))));
+  return checksum;
+}
+
+function bytesForBits(bits: number): number {
+  return Math.ceil(bits / 8);
+}
+
+function invalid(reason: string): CertificateVerdict {
+  return { valid: false, reason };
+}

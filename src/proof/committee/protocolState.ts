@@ -1,0 +1,201 @@
+import { encodeRlp, sha3Identifier, ZERO_ID } from '../../flow/index.js';
+import type { Identifier, RlpItem } from '../../flow/index.js';
+import { knownEpoch } from './EpochCommittees.js';
+import type { EpochState } from './EpochCommittees.js';
+import { idBytes, readCommit, readSetup } from './serviceEvents.js';
+import { list, record, safeInteger, ShapeError, text } from './ShapeError.js';
+
+/** The newest version of the protocol state whose form is known. */
+const NEWEST_VERSION = 3;
+/** Versions 1 and 2 added no fields; each version is a list that begins with the version before. */
+const LAST_BARE_VERSION = 2;
+const EPOCHS = ['PreviousEpoch', 'CurrentEpoch', 'NextEpoch'];
+
+/** Deeper values are refused. */
+const MAX_DEPTH = 16;
+
+/** Integers are bigints, keys of maps become text. */
+type Packed = null | bigint | string | Buffer | { readonly [key: string]: Packed };
+
+/**
+ * The epochs at a block, from a snapshot as nodes serve it (JSON, parsed) and the block's proven `protocol_state_id`.
+ * Nothing of the snapshot is used that does not hash to that id. Expected bad input is a reason, not an error.
+ */
+export function readProtocolState(
+  snapshot: unknown,
+  protocolStateId: Identifier,
+): { readonly ok: true; readonly state: EpochState } | { readonly ok: false; readonly reason: string } {
+  try {
+    const entries = record(record(record(snapshot)['SealingSegment'])['ProtocolStateEntries']);
+    const entry = entries[protocolStateId];
+    if (entry === undefined) return { ok: false, reason: 'the snapshot does not have this protocol state' };
+    return { ok: true, state: readEntry(record(entry), protocolStateId) };
+  } catch (error) {
+    if (error instanceof ShapeError) return { ok: false, reason: error.message };
+    throw error;
+  }
+}
+
+function readEntry(entry: Readonly<Record<string, unknown>>, protocolStateId: Identifier): EpochState {
+  const { Version, Data } = record(entry['KVStore']);
+  const values = record(decodeMessagePack(Buffer.from(text(Data), 'base64'))) as Readonly<
+    Record<string, Packed>
+  >;
+  const version = safeInteger(Version);
+  check(sha3Identifier(encodeRlp([version, model(version, values)])), protocolStateId, 'the protocol state');
+
+  const fields = record(entry['EpochEntry']);
+  const isFallback = fields['EpochFallbackTriggered'] === true;
+  const epochState: RlpItem[] = EPOCHS.map((name) => epochItem(fields[name]));
+  const epochStateId = sha3Identifier(encodeRlp([...epochState, isFallback]));
+  check(epochStateId, bytesOf(values['EpochStateID']).toString('hex'), 'the epoch state');
+
+  const [previous, current, next] = EPOCHS.map((name) => readEpoch(fields, name));
+  const known = [previous, current].map(
+    (epoch) => epoch?.commit && knownEpoch(epoch.setup, epoch.commit, epoch.finalView),
+  );
+  if (known[1] === undefined) throw new ShapeError('the current epoch is missing');
+  return {
+    ...{ previous: known[0], current: known[1], next, isFallback },
+    safetyThreshold: Number(thresholdOf(values)),
+    extensionViews: Number(integerOf(values['EpochExtensionViewCount'])),
+  };
+}
+
+/** One epoch of the entry: the events whose ids it names. */
+function readEpoch(fields: Readonly<Record<string, unknown>>, name: string) {
+  const container = fields[name];
+  if (container === null || container === undefined) return undefined;
+  const { SetupID, CommitID, EpochExtensions } = record(container);
+  const { setup } = readSetup(fields[`${name}Setup`]);
+  check(setup.id, text(SetupID), `the setup of ${name}`);
+  if (!setup.isSound) throw new ShapeError(`the setup of ${name} breaks a rule`);
+  const extension = list(EpochExtensions).at(-1);
+  const finalView = extension === undefined ? setup.finalView : safeInteger(record(extension)['FinalView']);
+  if (text(CommitID) === ZERO_ID) return { setup, finalView };
+  const { commit } = readCommit(fields[`${name}Commit`]);
+  check(commit.id, text(CommitID), `the commit of ${name}`);
+  return { setup, commit, finalView };
+}
+
+function epochItem(container: unknown): RlpItem {
+  if (container === null || container === undefined) return [];
+  const { SetupID, CommitID, ActiveIdentities, EpochExtensions } = record(container);
+  return [
+    idBytes(SetupID),
+    idBytes(CommitID),
+    list(ActiveIdentities).map((identity) => {
+      const { NodeID, Ejected } = record(identity);
+      return [idBytes(NodeID), Ejected === true];
+    }),
+    list(EpochExtensions).map((extension) => {
+      const { FirstView, FinalView } = record(extension);
+      return [safeInteger(FirstView), safeInteger(FinalView)];
+    }),
+  ];
+}
+
+/** What is hashed of the key-value store. */
+function model(version: number, values: Readonly<Record<string, Packed>>): RlpItem {
+  if (version > NEWEST_VERSION) throw new ShapeError(`version ${version} of the protocol state is not known`);
+  let item: RlpItem = [
+    [activator(values['VersionUpgrade'], integerOf)],
+    bytesOf(values['EpochStateID']),
+    integerOf(values['EpochExtensionViewCount']),
+    thresholdOf(values),
+  ];
+  for (let nested = 1; nested <= Math.min(version, LAST_BARE_VERSION); nested++) item = [item];
+  if (version <= LAST_BARE_VERSION) return item;
+  return [
+    item,
+    updatable(values['ExecutionMeteringParameters'], (parameters) => {
+      const { ExecutionEffortWeights, ExecutionMemoryWeights, ExecutionMemoryLimit } = mapOf(parameters);
+      return [pairs(ExecutionEffortWeights), pairs(ExecutionMemoryWeights), integerOf(ExecutionMemoryLimit)];
+    }),
+    ...['ExecutionComponentVersion', 'CadenceComponentVersion'].map((name) =>
+      updatable(values[name], (component) => {
+        const { Major, Minor } = mapOf(component);
+        return [integerOf(Major), integerOf(Minor)];
+      }),
+    ),
+  ];
+}
+
+function updatable(value: Packed | undefined, item: (value: Packed | undefined) => RlpItem): RlpItem {
+  const { CurrentValue, Update } = mapOf(value);
+  return [item(CurrentValue), activator(Update, item)];
+}
+
+function activator(value: Packed | undefined, item: (value: Packed | undefined) => RlpItem): RlpItem {
+  if (value === null || value === undefined) return [];
+  const { Data, ActivationView } = mapOf(value);
+  return [item(Data), integerOf(ActivationView)];
+}
+
+/** A map of integers, ascending by key. */
+function pairs(value: Packed | undefined): RlpItem {
+  const entries = value === null || value === undefined ? [] : Object.entries(mapOf(value));
+  const items = entries.map(([key, each]): [bigint, bigint] => [BigInt(key), integerOf(each)]);
+  return items.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** Versions before 2 had another name for it. */
+function thresholdOf(values: Readonly<Record<string, Packed>>): bigint {
+  return integerOf(values['FinalizationSafetyThreshold'] ?? values['EpochCommitSafetyThreshold']);
+}
+
+function integerOf(value: Packed | undefined): bigint {
+  if (typeof value !== 'bigint') throw new ShapeError('a number of the protocol state is missing');
+  return value;
+}
+
+function bytesOf(value: Packed | undefined): Buffer {
+  if (!Buffer.isBuffer(value)) throw new ShapeError('bytes of the protocol state are missing');
+  return value;
+}
+
+function mapOf(value: Packed | undefined): Readonly<Record<string, Packed>> {
+  return record(value) as Readonly<Record<string, Packed>>;
+}
+
+function check(id: string, expected: string, what: string): void {
+  if (id !== expected) throw new ShapeError(`${what} does not have the id that it should have`);
+}
+
+/**
+ * Decodes MessagePack, as far as Flow's protocol state uses it: unsigned integers, text, bytes, maps and nil. Expected
+ * errors: `ShapeError`.
+ */
+function decodeMessagePack(bytes: Buffer): Packed {
+  let position = 0;
+  const take = (length: number): Buffer => {
+    if (length > bytes.length - position) throw new ShapeError('packed data ends early');
+    position += length;
+    return bytes.subarray(position - length, position);
+  };
+  const size = (length: number): number => take(length).readUIntBE(0, length);
+  const map = (count: number, depth: number): Packed => {
+    const entries: [string, Packed][] = [];
+    for (let index = 0; index < count; index++) {
+      const key = value(depth);
+      if (typeof key !== 'string' && typeof key !== 'bigint') throw new ShapeError('a packed key is no text');
+      entries.push([String(key), value(depth)]);
+    }
+    return Object.fromEntries(entries);
+  };
+  const value = (above: number): Packed => {
+    const depth = above + 1;
+    if (depth > MAX_DEPTH) throw new ShapeError('packed data is nested too deeply');
+    const tag = size(1);
+    if (tag < 0x80) return BigInt(tag);
+    if (tag < 0x90) return map(tag & 0x0f, depth);
+    if (tag >= 0xa0 && tag < 0xc0) return take(tag & 0x1f).toString();
+    if (tag === 0xc0) return null;
+    if (tag === 0xc4) return take(size(1));
+    if (tag >= 0xcc && tag <= 0xcf) return BigInt(`0x${take(1 << (tag - 0xcc)).toString('hex')}`);
+    if (tag === 0xd9) return take(size(1)).toString();
+    if (tag === 0xde) return map(size(2), depth);
+    throw new ShapeError('packed data has a type that is not known');
+  };
+  return value(0);
+}

@@ -1,0 +1,288 @@
+/* eslint-disable no-restricted-imports -- until the room has its door */
+import { MessageChannel } from 'node:worker_threads';
+import { bls12_381 } from '@noble/curves/bls12-381.js';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { toIdentifier } from '../../../src/flow/index.js';
+import { CertificateThread, serveCertificates } from '../../../src/proof/certificates/CertificateThread.js';
+import type { CertificatePort } from '../../../src/proof/certificates/CertificateThread.js';
+import { certificateIn, provenFinal } from '../../../src/proof/certificates/provenFinal.js';
+import { signCertificate, signingKeyOf } from '../../../src/proof/certificates/signCertificate.js';
+import {
+  CURRENT_RULES,
+  FIRST_RULES,
+  prepareCommittee,
+  V27_RULES,
+  verifyCertificate,
+} from '../../../src/proof/certificates/verifyCertificate.js';
+import type { Certificate } from '../../../src/proof/certificates/verifyCertificate.js';
+import type { Committee } from '../../../src/proof/committee/committee.js';
+import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
+import { knownAnswers, recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
+
+const known = knownAnswers('qc-v0.51.json') as {
+  committee: { nodeId: Certificate['blockId']; stakingPubKey: string; weight: number }[];
+  groupKey: string;
+  qc: { View: number; BlockID: Certificate['blockId']; SignerIndices: string; SigData: string };
+};
+const knownCommittee: Committee = {
+  epoch: 1,
+  members: known.committee.map(({ nodeId, stakingPubKey, weight }) => ({
+    ...{ nodeId, weight },
+    stakingKey: Buffer.from(stakingPubKey, 'base64').toString('hex'),
+  })),
+  beaconKey: known.groupKey,
+};
+const knownCertificate: Certificate = {
+  view: known.qc.View,
+  blockId: known.qc.BlockID,
+  voterIndices: Buffer.from(known.qc.SignerIndices, 'base64'),
+  voterSigData: Buffer.from(known.qc.SigData, 'base64'),
+};
+const prepared = prepareCommittee(knownCommittee);
+
+/** A committee of our own, so that anything can be signed. */
+const keys = Array.from({ length: 7 }, (_, index) => signingKeyOf(Buffer.alloc(48, index + 1)));
+const beacon = signingKeyOf(Buffer.alloc(48, 99));
+const own: Committee = {
+  epoch: 5,
+  members: keys.map(({ publicKey }, index) => ({
+    nodeId: toIdentifier(Buffer.alloc(32, index + 1)),
+    stakingKey: publicKey,
+    weight: 100,
+  })),
+  beaconKey: beacon.publicKey,
+};
+const blockId = toIdentifier(Buffer.alloc(32, 0xb0));
+const signed = (signers: readonly number[], rules = CURRENT_RULES): Certificate =>
+  signCertificate({ view: 77, blockId }, { committee: own, keys, signers, beacon }, rules);
+
+function flipped(bytes: Uint8Array, bit: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy[bit >> 3]! ^= 0x80 >> (bit & 7);
+  return copy;
+}
+
+describe('a certificate', () => {
+  it('of the reference implementation is valid', () => {
+    expect(verifyCertificate(knownCertificate, prepared, CURRENT_RULES)).toEqual({
+      ...{ valid: true, signers: 8, weight: 800, threshold: 734 },
+    });
+  });
+
+  it('of a recorded network is valid by the committee of a served snapshot', () => {
+    const id = recordedBlocks().find(({ height }) => height === 282)!.protocolStateId;
+    const read = readProtocolState(recordedSnapshot(), id);
+    if (!read.ok) throw new Error(read.reason);
+    const committee = prepareCommittee(read.state.current.committee);
+    const headers = recordedBlocks().filter(({ parentView }) => parentView < 400);
+    const verdicts = headers.map((header) =>
+      verifyCertificate(certificateIn(header), committee, CURRENT_RULES),
+    );
+    expect(headers.length).toBeGreaterThan(20);
+    for (const verdict of verdicts) {
+      expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
+    }
+  });
+
+  it('is invalid once a bit of it, or of a signer’s key, is flipped', () => {
+    const { voterIndices, voterSigData, view } = knownCertificate;
+    const changes: [number, (bit: number) => [Certificate, Committee?]][] = [
+      [8 * voterIndices.length, (bit) => [{ ...knownCertificate, voterIndices: flipped(voterIndices, bit) }]],
+      [8 * voterSigData.length, (bit) => [{ ...knownCertificate, voterSigData: flipped(voterSigData, bit) }]],
+      [32, (bit) => [{ ...knownCertificate, view: (view ^ (1 << bit)) >>> 0 }]],
+      [
+        256,
+        (bit) => [
+          { ...knownCertificate, blockId: toIdentifier(flipped(Buffer.from(known.qc.BlockID, 'hex'), bit)) },
+        ],
+      ],
+      // The second member signed.
+      [768, (bit) => [knownCertificate, withKey(1, bit)]],
+      [768, (bit) => [knownCertificate, withBeaconKey(bit)]],
+    ];
+    const change = fc.oneof(
+      ...changes.map(([bits, make]) => fc.nat(bits - 1).map((bit) => [bit, make] as const)),
+    );
+    fc.assert(
+      fc.property(change, ([bit, make]) => {
+        const [certificate, committee] = make(bit);
+        const verdict = verifyCertificate(
+          certificate,
+          committee === undefined ? prepared : prepareCommittee(committee),
+          CURRENT_RULES,
+        );
+        expect(verdict.valid).toBe(false);
+      }),
+      { numRuns: 60 },
+    );
+    function withKey(index: number, bit: number): Committee {
+      const members = [...knownCommittee.members];
+      const member = members[index]!;
+      members[index] = {
+        ...member,
+        stakingKey: flipped(Buffer.from(member.stakingKey, 'hex'), bit).toString('hex'),
+      };
+      return { ...knownCommittee, members };
+    }
+    function withBeaconKey(bit: number): Committee {
+      return {
+        ...knownCommittee,
+        beaconKey: flipped(Buffer.from(known.groupKey, 'hex'), bit).toString('hex'),
+      };
+    }
+  });
+
+  it('of a committee whose secrets are known is valid with more than two thirds of the weight only', () => {
+    const committee = prepareCommittee(own);
+    expect(verifyCertificate(signed([0, 2, 3, 5, 6]), committee, CURRENT_RULES)).toEqual({
+      ...{ valid: true, signers: 5, weight: 500, threshold: 467 },
+    });
+    const minority = verifyCertificate(signed([0, 2, 3, 5]), committee, CURRENT_RULES);
+    expect(minority).toEqual({ valid: false, reason: 'the signers weigh 400 of 700, less than 467' });
+    // The bits of a majority over the signature of a minority.
+    const { voterIndices } = signed([0, 1, 2, 3, 4]);
+    const { voterSigData } = signed([0, 1, 2, 3]);
+    for (const sigData of [voterSigData, signed([0, 1, 2, 3, 5]).voterSigData]) {
+      const forged = { view: 77, blockId, voterIndices, voterSigData: sigData };
+      expect(verifyCertificate(forged, committee, CURRENT_RULES).valid).toBe(false);
+    }
+  });
+
+  it('is checked without the beacon where the key of the beacon is not known', () => {
+    const { beaconKey: _, ...members } = own;
+    const other = signingKeyOf(Buffer.alloc(48, 98));
+    const signing = { committee: own, keys, signers: [0, 1, 2, 3, 4], beacon: other };
+    const certificate = signCertificate({ view: 77, blockId }, signing, CURRENT_RULES);
+    expect(verifyCertificate(certificate, prepareCommittee(members), CURRENT_RULES).valid).toBe(true);
+    expect(verifyCertificate(certificate, prepareCommittee(own), CURRENT_RULES).valid).toBe(false);
+  });
+
+  it('is valid by the rules of its spork only', () => {
+    const committee = prepareCommittee(own);
+    const all = [CURRENT_RULES, V27_RULES, FIRST_RULES];
+    for (const rules of all) {
+      const certificate = signed([0, 1, 2, 3, 4, 5], rules);
+      const valid = all.filter((other) => verifyCertificate(certificate, committee, other).valid);
+      expect(valid).toEqual([rules]);
+    }
+  });
+
+  it('whose signatures are wrong in ways that cancel out is invalid', () => {
+    const committee = prepareCommittee(own);
+    const { voterIndices, voterSigData } = signed([0, 1, 2, 3, 4]);
+    const [staking, ofBeacon] = [voterSigData.length - 98, voterSigData.length - 48];
+    const { Point } = bls12_381.G1;
+    const moved = (from: number, by: bigint): Uint8Array =>
+      Point.fromBytes(voterSigData.subarray(from, from + 48))
+        .add(Point.BASE.multiply(by))
+        .toBytes();
+    const wrong = Buffer.from(voterSigData);
+    wrong.set(moved(staking, 5n), staking);
+    wrong.set(moved(ofBeacon, bls12_381.fields.Fr.ORDER - 5n), ofBeacon);
+    const certificate = { view: 77, blockId, voterIndices, voterSigData: wrong };
+    expect(verifyCertificate(certificate, committee, CURRENT_RULES).valid).toBe(false);
+  });
+
+  it('that is no certificate at all is invalid', () => {
+    const committee = prepareCommittee(own);
+    const good = signed([0, 1, 2, 3, 4]);
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 120 }), (junk) => {
+        for (const part of [{ voterIndices: junk }, { voterSigData: junk }]) {
+          expect(verifyCertificate({ ...good, ...part }, committee, CURRENT_RULES).valid).toBe(false);
+        }
+      }),
+    );
+    const infinity = Buffer.from(good.voterSigData);
+    infinity.fill(0, infinity.length - 48).set([0xc0], infinity.length - 48);
+    expect(verifyCertificate({ ...good, voterSigData: infinity }, committee, CURRENT_RULES).valid).toBe(
+      false,
+    );
+  });
+});
+
+describe('the rule of finality', () => {
+  const valid = { valid: true, signers: 2, weight: 200, threshold: 134 } as const;
+  const run = recordedBlocks().filter(({ height }) => height <= 52);
+
+  it('takes the highest block whose child has the next view and a certificate', async () => {
+    const asked: number[] = [];
+    const verdict = await provenFinal(run, ({ view }) => {
+      asked.push(view);
+      return valid;
+    });
+    // Block 52 holds the certificate of 51, whose parent is 50.
+    expect(verdict).toEqual({
+      ...{ kind: 'final', height: 50, id: run.find(({ height }) => height === 50)!.id },
+      certificate: { height: 51, view: 52, signers: 2, weight: 200, threshold: 134 },
+    });
+    expect(asked).toEqual([52]);
+  });
+
+  it('passes over a view that was skipped', async () => {
+    // Block 50 has view 51, its parent view 49.
+    const verdict = await provenFinal(
+      run.filter(({ height }) => height <= 51),
+      () => valid,
+    );
+    expect(verdict).toMatchObject({ kind: 'final', height: 48 });
+    const twoPairs = run.filter(({ height }) => height >= 49 && height <= 51);
+    expect(await provenFinal(twoPairs, () => valid)).toEqual({ kind: 'undecided' });
+    expect(await provenFinal(run.slice(0, 2), () => valid)).toEqual({ kind: 'undecided' });
+  });
+
+  it('refuses an invalid certificate, one of another view, and blocks that are no chain', async () => {
+    expect(await provenFinal(run, () => ({ valid: false, reason: 'forged' }))).toEqual({
+      ...{ kind: 'refused', height: 52, reason: 'forged' },
+    });
+    const last = run.at(-1)!;
+    for (const change of [{ parentView: last.parentView - 1 }, { parentId: last.id }]) {
+      const verdict = await provenFinal([...run.slice(0, -1), { ...last, ...change }], () => valid);
+      expect(verdict).toMatchObject({ kind: 'refused', height: 52 });
+    }
+  });
+});
+
+describe('the thread of certificates', () => {
+  function start(): { port: CertificatePort; end: () => void } {
+    const { port1, port2 } = new MessageChannel();
+    serveCertificates(port2);
+    const listeners: (() => void)[] = [];
+    const port: CertificatePort = {
+      postMessage: (request) => port1.postMessage(request),
+      on: (event: string, listener: never) =>
+        event === 'exit' ? listeners.push(listener) : port1.on(event as 'message', listener),
+      terminate: () => port1.close(),
+    };
+    return { port, end: () => listeners.forEach((listener) => listener()) };
+  }
+
+  it('gives the same verdicts', async () => {
+    const thread = new CertificateThread(() => start().port);
+    const bad = { ...knownCertificate, view: 1 };
+    const verdicts = await Promise.all([
+      thread.verify(knownCertificate, knownCommittee, CURRENT_RULES),
+      thread.verify(signed([0, 1, 2, 3, 4]), own, CURRENT_RULES),
+      thread.verify(bad, knownCommittee, CURRENT_RULES),
+    ]);
+    expect(verdicts.map(({ valid }) => valid)).toEqual([true, true, false]);
+    thread.close();
+  });
+
+  it('rejects what waits when it ends, and starts again', async () => {
+    const started: ReturnType<typeof start>[] = [];
+    const thread = new CertificateThread(() => {
+      started.push(start());
+      return started.at(-1)!.port;
+    });
+    const waiting = thread.verify(knownCertificate, knownCommittee, CURRENT_RULES);
+    started[0]!.end();
+    await expect(waiting).rejects.toThrow('ended');
+    expect((await thread.verify(knownCertificate, knownCommittee, CURRENT_RULES)).valid).toBe(true);
+    expect(started).toHaveLength(2);
+    const cut = thread.verify(knownCertificate, knownCommittee, CURRENT_RULES);
+    thread.close();
+    await expect(cut).rejects.toThrow('closed');
+  });
+});
