@@ -58,7 +58,8 @@ function renderReport(report: VerifyReport): string {
       ? 'checked: the store holds no heights'
       : `checked: heights ${range.from} to ${range.to}: ${formatCount(report.heights)} blocks, ` +
           `${formatCount(report.collections)} collections, ${formatCount(report.transactions)} transactions ` +
-          `(${formatCount(report.bytes)} bytes), ids recomputed; parent links, completeness, order, checksums; ` +
+          `(${formatCount(report.bytes)} bytes), ids recomputed; ${formatCount(report.proven)} blocks proven, ${formatCount(report.heights - report.proven)} on the word of nodes; ` +
+          `parent links, completeness, order, checksums; ` +
           `${formatCount(report.pointers)} pointers, both ways`,
   );
   if (report.ranges.length > 1) lines.push(...report.ranges.map(renderRange));

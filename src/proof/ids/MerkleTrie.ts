@@ -30,8 +30,8 @@ export class MerkleTrie {
   /** How far the message may hold anything but zeros. */
   #usedBytes = 0;
   #keptLeaves = 0;
-  #ids = EMPTY_ROOT;
-  #words = new DataView(this.#ids.buffer);
+  #ids: Buffer = EMPTY_ROOT;
+  #words: DataView = new DataView(this.#ids.buffer);
   /** Indexes of the ids; each part of the trie is a stretch of it. */
   #order = new Uint32Array(KEPT_LEAVES);
 

@@ -1,33 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
-import { ChainGenerator } from '../../../src/devnet/index.js';
-import {
-  decodeBlockMessage,
-  identifierBytes,
-  verifyCollection,
-  WireWriter,
-} from '../../../src/flow/index.js';
-import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
-import { BlockProver } from '../../../src/proof/index.js';
+import { identifierBytes, WireWriter } from '../../../src/flow/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { HashedChain } from '../../support/hashedChain.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 
 const FIRST = 100;
 const LATEST = 106;
-const chain = new ChainGenerator({ hashedIds: true, rootHeight: FIRST });
-
-/** The block as the access nodes' side of the daemon hands it on: proven, but for the first. */
-function received(height: number): FinalizedBlock {
-  const { encoded, hashed } = chain.block(height);
-  if (height === FIRST) return decodeBlockMessage(encoded);
-  const message = Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]);
-  const proving = new BlockProver({ chainId: chain.chainId }).prove(message);
-  if (proving.kind !== 'proven') throw new Error(`height ${height} is not proven`);
-  return { ...proving.block, proof: proving.proof };
-}
+const hashed = new HashedChain({ rootHeight: FIRST });
+const chain = hashed.generator;
 
 describe('headers of stored blocks', () => {
   const store = new MemoryIndexStore();
@@ -37,12 +22,10 @@ describe('headers of stored blocks', () => {
   beforeAll(async () => {
     const { chainId } = chain;
     await store.initialise({ schemaVersion: 1, chainId, firstHeight: FIRST, createdBy: 'test', sporks: [] });
-    const blocks = Array.from({ length: LATEST - FIRST + 1 }, (_, index) => ({
-      block: received(FIRST + index),
-      collections: chain
-        .block(FIRST + index)
-        .collections.map(({ id, transactions }) => verifyCollection(id, transactions)),
-    }));
+    const blocks = [
+      ...hashed.entries(FIRST, FIRST, { isProven: false }),
+      ...hashed.entries(FIRST + 1, LATEST),
+    ];
     await store.commit({ blocks, latestIndexedHeight: LATEST });
     const range = { firstIndexed: FIRST, latestIndexed: LATEST, head: LATEST, sealed: LATEST - 2 };
     const status = { range: () => range };

@@ -48,6 +48,8 @@ export interface VerifyReport {
   readonly transactions: number;
   /** Bytes of the collections. */
   readonly bytes: number;
+  /** Blocks whose ids and guarantees are proven: recomputed from what is stored. */
+  readonly proven: number;
   /** Pointers checked, including those of other heights. */
   readonly pointers: number;
   /** The first ones found, at most `maxDamages`. */

@@ -1,3 +1,4 @@
+import type { FinalizedBlock } from '../../../flow/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange } from '../../port/stored.js';
@@ -22,6 +23,8 @@ export interface BlockCounts {
   collections: number;
   transactions: number;
   bytes: number;
+  /** Blocks whose ids and guarantees are proven. */
+  proven: number;
   /** Blocks above the watermark. */
   waiting: VerifyReport['waiting'];
   ranges: (Omit<RangeReport, 'damaged' | 'blocks'> & { blocks: number })[];
@@ -36,6 +39,8 @@ export interface BlockPass {
   readonly whole: boolean;
   readonly balance: PointerBalance;
   readonly damages: DamageList;
+  /** See `proofChecker`. */
+  readonly holds: (block: FinalizedBlock) => boolean;
   /** Called for every height. */
   readonly onHeight: (height: number) => void;
 }
@@ -47,7 +52,7 @@ export interface BlockPass {
 export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   const { database, extent, range, whole, damages } = pass;
   const counts: BlockCounts = {
-    ...{ heights: 0, collections: 0, transactions: 0, bytes: 0, waiting: undefined },
+    ...{ heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, waiting: undefined },
     ranges: rangesIn(range, extent),
   };
   let previous = contains(extent.allowed, range.from - 1) ? await headBelow(database, range.from) : undefined;
@@ -63,7 +68,7 @@ export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
     pass.onHeight(height);
     reportMissing({ from: next, to: height - 1 }, extent, damages);
     next = height + 1;
-    const entry = checkHeight(stored, extent, damages);
+    const entry = checkHeight(stored, pass);
     if (entry === undefined) {
       previous = undefined;
       continue;
@@ -121,8 +126,7 @@ function reportMissing(run: HeightRange, { required }: Extent, damages: DamageLi
 /** The height's content if all of it is sound. */
 function checkHeight(
   { height, record, body }: StoredHeight,
-  extent: Extent,
-  damages: DamageList,
+  { damages, extent, holds }: BlockPass,
 ): BlockEntry | undefined {
   if (record === undefined) {
     reportMissing({ from: height, to: height }, extent, damages);
@@ -130,7 +134,13 @@ function checkHeight(
     return undefined;
   }
   try {
-    const entry = assembleEntry(height, record, body);
+    const entry = assembleEntry(height, record, body, holds);
+    if (
+      entry.block.proof === undefined &&
+      extent.unproven !== undefined &&
+      !contains(extent.unproven, height)
+    )
+      damages.add('block', height, `block record of height ${height}: its proof is missing`);
     const bodyLength = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
     for (const chunk of body.keys()) {
       if (chunk < bodyChunks(bodyLength)) continue;
@@ -160,8 +170,13 @@ function checkParent(
   );
 }
 
-function count(counts: BlockCounts, { block: { height }, collections }: BlockEntry, extent: Extent): void {
+function count(
+  counts: BlockCounts,
+  { block: { height, proof }, collections }: BlockEntry,
+  extent: Extent,
+): void {
   counts.heights += 1;
+  if (proof !== undefined) counts.proven += 1;
   const range = rangeOf(counts.ranges, height);
   if (range !== undefined) range.blocks += 1;
   if (height > extent.latestIndexedHeight) {

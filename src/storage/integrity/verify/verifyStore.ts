@@ -11,6 +11,7 @@ import { defaultTuning } from '../../leveldb/directory/openLevel.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
 import type { HeightRange } from '../../port/stored.js';
 import type { Database } from '../../records/Database.js';
+import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { rangesInWords } from '../../records/heightRanges.js';
 import { StorageError, storageErrorFrom } from '../../StorageError.js';
 import { affectedHeights } from './affectedHeights.js';
@@ -153,6 +154,7 @@ async function verifyDatabase(
     whole: options.from === undefined && options.to === undefined,
     balance,
     damages,
+    holds: proofChecker(options.chainId),
     onHeight: (height) => step({ phase: 'blocks', height, ...range }),
   });
   const pointers = await checkPointers({
@@ -195,6 +197,7 @@ function report(
     collections: 0,
     transactions: 0,
     bytes: 0,
+    proven: 0,
     pointers: 0,
     ...found,
     ...damages.report(ranges),

@@ -74,7 +74,7 @@ async function makeTables(database: PostgresDatabase, chainId: string): Promise<
       await session.query({ text: SCHEMA_STATEMENTS.join(';\n') });
       await session.query({
         text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
-        values: [POSTGRES_SCHEMA_VERSION, chainId],
+        values: [1, chainId],
       });
     });
   } catch (error) {

@@ -1,5 +1,8 @@
-/** A database with a higher version is refused. */
-export const POSTGRES_SCHEMA_VERSION = 1;
+/**
+ * A database with a higher version is refused. Version 1: no block has a proof, and an older program may read it; the first
+ * commit with one raises it.
+ */
+export const POSTGRES_SCHEMA_VERSION = 2;
 /** Older servers are refused. */
 export const OLDEST_SERVER = 15;
 /** Heights per partition: mainnet's 158 million heights are 32 partitions. */

@@ -1,10 +1,11 @@
+import type { FinalizedBlock } from '../../../flow/index.js';
 import { abortReason, OperatorError } from '../../../runtime/index.js';
 import { DamageList } from '../../integrity/verify/DamageList.js';
 import type { RangeReport, VerifyReport } from '../../integrity/verify/DamageList.js';
 import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
-import { assembleEntry } from '../../records/blocks/assembleBlock.js';
+import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
 import { isVouchedRoot } from '../../records/book/applyCommit.js';
 import { contains, rangesInWords, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
@@ -37,8 +38,11 @@ interface Pass {
     collections: number;
     transactions: number;
     bytes: number;
+    proven: number;
     pointers: number;
   };
+  /** See `proofChecker`. */
+  readonly holds: (block: FinalizedBlock) => boolean;
 }
 
 /**
@@ -57,8 +61,9 @@ export async function verifyPostgres(
     const covered = whole.filter((range) => range.to >= range.from);
     const asked = rangesOf(covered, { from, to });
     const damages = new DamageList({ max: MAX_DAMAGES });
-    const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, pointers: 0 };
-    const pass: Pass = { database, damages, counts, signal, sporks: await readSporks(database) };
+    const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
+    const sporks = await readSporks(database);
+    const pass: Pass = { database, damages, counts, signal, sporks, holds: proofChecker(chainId) };
     const ranges: Omit<RangeReport, 'damaged'>[] = [];
     for (const range of asked) {
       const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
@@ -157,6 +162,7 @@ async function checkHeights(
     sound.add(height);
     rows.add(entry);
     counts.heights += 1;
+    if (block.proof !== undefined) counts.proven += 1;
     counts.collections += collections.length;
     for (const { encoded } of collections) counts.bytes += encoded.length;
   }
@@ -166,13 +172,17 @@ async function checkHeights(
 }
 
 /** The height's content if all of it is sound. */
-function entryOf({ damages }: Pass, height: number, stored: Stored | undefined): BlockEntry | undefined {
+function entryOf(
+  { damages, holds }: Pass,
+  height: number,
+  stored: Stored | undefined,
+): BlockEntry | undefined {
   if (stored?.record === undefined) {
     damages.add('missing_block', height, `height ${height} has no block record`);
     return undefined;
   }
   try {
-    const entry = assembleEntry(height, stored.record, stored.body);
+    const entry = assembleEntry(height, stored.record, stored.body, holds);
     const bytes = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
     if (stored.body.size > bodyChunks(bytes)) {
       damages.add('unexpected', height, `body of height ${height}: it has chunks that should not exist`);

@@ -12,6 +12,7 @@ import type {
   VerificationMemory,
   VerifiedCollection,
 } from '../../../flow/index.js';
+import { BlockHasher, checkStoredProof } from '../../../proof/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
@@ -25,15 +26,22 @@ export type BodyValues = ReadonlyMap<number, Buffer>;
 
 /**
  * A stored block as it was committed, from its stored values, with everything checked: checksums, canonical encodings,
- * counts, and every transaction and collection rehashed.
+ * counts, every transaction and collection rehashed, and with `holds` its proof.
  *
  * Expected errors: `StorageError` (`corrupt`).
  */
-export function assembleEntry(height: number, record: Buffer, body: BodyValues): BlockEntry {
+export function assembleEntry(
+  height: number,
+  record: Buffer,
+  body: BodyValues,
+  holds?: (block: FinalizedBlock) => boolean,
+): BlockEntry {
   const { block, shapes, bodyLength } = openBlockRecord(blockKey(height), record, height);
   if (Buffer.compare(decodeBlockMessage(block.encoded).encoded, block.encoded) !== 0) {
     throw corruptRecord('block record', height, 'the block is not in canonical encoding');
   }
+  if (holds?.(block) === false)
+    throw corruptRecord('block record', height, 'the block does not hash to its id');
   const bytes = assembleBody(height, bodyLength, body);
   let offset = 0;
   const collections = block.collectionIds.map((id, index) => {
@@ -46,6 +54,13 @@ export function assembleEntry(height: number, record: Buffer, body: BodyValues):
     return collection;
   });
   return { block, collections };
+}
+
+/** Tells whether a block that has a proof hashes to its id: header, guarantees and all. One without has nothing to check. */
+export function proofChecker(chainId: string): (block: FinalizedBlock) => boolean {
+  const hasher = new BlockHasher();
+  return ({ encoded, proof }) =>
+    proof === undefined || checkStoredProof(encoded, proof, chainId, hasher) !== undefined;
 }
 
 function assembleBody(height: number, bodyLength: number, body: BodyValues): Buffer {
