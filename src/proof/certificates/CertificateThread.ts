@@ -35,7 +35,7 @@ export interface CertificatePort {
 }
 
 /**
- * Verifies certificates in a thread of its own: each takes 20 to 30 ms, the first of a committee hundreds. `start`
+ * Verifies certificates in a thread of its own: each takes tens of milliseconds, the first of a committee hundreds. `start`
  * starts the thread, when it is first needed and again after it ended.
  */
 export class CertificateThread {

@@ -1,6 +1,6 @@
 import type { Identifier } from '../../flow/index.js';
 import type { Committee } from '../committee/committee.js';
-import { encodeKey, publicKeyOf, secretKeyOf, sign } from './bls.js';
+import { SIGNATURE_BYTES, encodeKey, publicKeyOf, secretKeyOf, sign } from './bls.js';
 import { messageOf, writeIndices, writeSigData } from './verifyCertificate.js';
 import type { Certificate, CertificateRules } from './verifyCertificate.js';
 
@@ -19,7 +19,7 @@ export function signingKeyOf(seed: Uint8Array): SigningKey {
 
 /**
  * A certificate of a simulated committee, all of whose secrets are known: the sum of the signers' secrets signs once for
- * all of them. Two signatures, some 10 ms. `signers` are indices of members, and `keys` are in the members' order.
+ * all of them. `signers` are indices of members, and `keys` are in the members' order.
  */
 export function signCertificate(
   { view, blockId }: { readonly view: number; readonly blockId: Identifier },
@@ -27,7 +27,8 @@ export function signCertificate(
     readonly committee: Committee;
     readonly keys: readonly SigningKey[];
     readonly signers: readonly number[];
-    readonly beacon: SigningKey;
+    /** Without it the beacon's signature is blank, for a committee without a beacon key. */
+    readonly beacon?: SigningKey;
   },
   rules: CertificateRules,
 ): Certificate {
@@ -40,7 +41,7 @@ export function signCertificate(
     voterSigData: writeSigData(
       signers.length,
       sign(message, rules.voteTag, secrets),
-      sign(message, rules.beaconTag, [beacon.secret]),
+      beacon === undefined ? Buffer.alloc(SIGNATURE_BYTES) : sign(message, rules.beaconTag, [beacon.secret]),
     ),
   };
 }

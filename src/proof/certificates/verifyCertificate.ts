@@ -63,9 +63,10 @@ export function prepareCommittee(committee: Committee): PreparedCommittee {
 }
 
 /**
- * Whether more than two thirds of the committee's weight signed for this block and view. The beacon's signature is
- * checked too where its key is known, as the network itself does: no bit of the certificate can then be changed.
- * Whatever a node may send is a verdict, never an error. 20 to 30 ms.
+ * Whether more than two thirds of the committee's weight signed for this block and view. Where the beacon's key is known
+ * its signature is checked too, as the network does. Finality does not need it, and it takes a third of the time; but its
+ * keys are made anew for each epoch, so whoever got hold of old staking keys has not got these. Whatever a node may send
+ * is a verdict, never an error. Takes tens of milliseconds.
  */
 export function verifyCertificate(
   certificate: Certificate,

@@ -78,7 +78,7 @@ export class EpochCommittees {
     return new EpochCommittees(saved.state, saved.unsealed, saved.missed);
   }
 
-  /** Plain data: some 30 KB per epoch of a network with 120 members, three epochs at most. */
+  /** Plain data: 40 KB for each of up to three epochs of 120 members, and 150 bytes for each result that is not sealed yet. */
   toJSON() {
     return { state: this.#state, unsealed: [...this.#unsealed], missed: this.#missed };
   }
@@ -129,7 +129,7 @@ export class EpochCommittees {
     for (const [id, { blockId }] of this.#unsealed) if (sealedBlocks.has(blockId)) this.#unsealed.delete(id);
 
     const before = this.#state;
-    this.#state = withEvents(atView(before, block.view), events, block.view);
+    this.#state = withEvents(atView(before, block.view), events);
     return { isChanged: this.#state !== before, missing };
   }
 }
@@ -158,8 +158,8 @@ function atView(state: EpochState, view: number): EpochState {
 }
 
 /** All events of a block, or, where one is invalid, only what the fallback takes of them. */
-function withEvents(state: EpochState, events: readonly EpochEvent[], view: number): EpochState {
-  const epochs = (state.isFallback ? undefined : inOrder(state, events)) ?? recovered(state, events, view);
+function withEvents(state: EpochState, events: readonly EpochEvent[]): EpochState {
+  const epochs = (state.isFallback ? undefined : inOrder(state, events)) ?? recovered(state, events);
   const lengths = events.flatMap((event) => (event.kind === 'extension-length' ? event.views : []));
   const extensionViews = lengths.findLast((views) => views >= 2 * state.safetyThreshold);
   return extensionViews === undefined ? epochs : { ...epochs, extensionViews };
@@ -184,10 +184,10 @@ function inOrder(before: EpochState, events: readonly EpochEvent[]): EpochState 
 }
 
 /** In fallback, a next epoch that is not committed is dropped, and only a recover event sets up another. */
-function recovered(before: EpochState, events: readonly EpochEvent[], view: number): EpochState {
+function recovered(before: EpochState, events: readonly EpochEvent[]): EpochState {
   const next = before.next?.commit && before.next;
   const state = before.isFallback ? before : { ...before, next, isFallback: true };
-  if (next !== undefined || view + state.safetyThreshold >= state.current.finalView) return state;
+  if (next !== undefined) return state;
   for (const event of events) {
     if (event.kind !== 'recover') continue;
     const { setup, commit } = event;

@@ -156,6 +156,9 @@ describe('a certificate', () => {
     const certificate = signCertificate({ view: 77, blockId }, signing, CURRENT_RULES);
     expect(verifyCertificate(certificate, prepareCommittee(members), CURRENT_RULES).valid).toBe(true);
     expect(verifyCertificate(certificate, prepareCommittee(own), CURRENT_RULES).valid).toBe(false);
+    const { beacon: __, ...withoutBeacon } = signing;
+    const blank = signCertificate({ view: 77, blockId }, withoutBeacon, CURRENT_RULES);
+    expect(verifyCertificate(blank, prepareCommittee(members), CURRENT_RULES).valid).toBe(true);
   });
 
   it('is valid by the rules of its spork only', () => {
@@ -194,6 +197,11 @@ describe('a certificate', () => {
         }
       }),
     );
+    const padded = Buffer.from(good.voterIndices);
+    padded[padded.length - 1]! |= 1;
+    expect(verifyCertificate({ ...good, voterIndices: padded }, committee, CURRENT_RULES)).toEqual({
+      ...{ valid: false, reason: 'the voter indices have bits beyond the committee' },
+    });
     const infinity = Buffer.from(good.voterSigData);
     infinity.fill(0, infinity.length - 48).set([0xc0], infinity.length - 48);
     expect(verifyCertificate({ ...good, voterSigData: infinity }, committee, CURRENT_RULES).valid).toBe(
