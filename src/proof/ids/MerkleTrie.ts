@@ -30,8 +30,8 @@ export class MerkleTrie {
   /** How far the message may hold anything but zeros. */
   #usedBytes = 0;
   #keptLeaves = 0;
-  #ids = EMPTY_ROOT;
-  #words = new DataView(this.#ids.buffer);
+  #ids: Buffer = EMPTY_ROOT;
+  #words: DataView = new DataView(EMPTY_ROOT.buffer);
   /** Indexes of the ids; each part of the trie is a stretch of it. */
   #order = new Uint32Array(KEPT_LEAVES);
 
@@ -44,8 +44,10 @@ export class MerkleTrie {
       target.set(EMPTY_ROOT, offset);
       return true;
     }
-    this.#ids = ids;
-    this.#words = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
+    if (ids !== this.#ids) {
+      this.#ids = ids;
+      this.#words = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
+    }
     if (count > this.#order.length) this.#order = new Uint32Array(2 * count);
     for (let index = 0; index < count; index++) this.#order[index] = index;
     if (!this.#node(0, count, 0, ROOT)) return false;
