@@ -31,7 +31,11 @@ export class MerkleTrie {
   #usedBytes = 0;
   #keptLeaves = 0;
   #ids: Buffer = EMPTY_ROOT;
+<<<<<<< HEAD
   #words: DataView = new DataView(this.#ids.buffer);
+=======
+  #words: DataView = new DataView(EMPTY_ROOT.buffer);
+>>>>>>> wt-ids
   /** Indexes of the ids; each part of the trie is a stretch of it. */
   #order = new Uint32Array(KEPT_LEAVES);
 
@@ -44,8 +48,10 @@ export class MerkleTrie {
       target.set(EMPTY_ROOT, offset);
       return true;
     }
-    this.#ids = ids;
-    this.#words = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
+    if (ids !== this.#ids) {
+      this.#ids = ids;
+      this.#words = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
+    }
     if (count > this.#order.length) this.#order = new Uint32Array(2 * count);
     for (let index = 0; index < count; index++) this.#order[index] = index;
     if (!this.#node(0, count, 0, ROOT)) return false;

@@ -45,7 +45,10 @@ export class TaggedBlake2b {
     const { memory, compress } = new WebAssembly.Instance(compression).exports;
     this.memory = new Uint8Array(memory.buffer);
     this.#compress = compress;
-    new BigUint64Array(memory.buffer, AT.initial).set([(INITIAL[0] ?? 0n) ^ PARAMETERS, ...INITIAL.slice(1)]);
+    const words = new DataView(memory.buffer);
+    for (const [word, value] of INITIAL.entries()) {
+      words.setBigUint64(AT.initial + WORD_BYTES * word, word === 0 ? value ^ PARAMETERS : value, true);
+    }
     const schedule = SCHEDULE.flatMap((round) => digits(round).map((word) => WORD_BYTES * word));
     this.memory.set(schedule, AT.schedule);
     for (const tag of Object.values(TAGS)) {
@@ -82,28 +85,9 @@ declare const WebAssembly: {
 
 /** Instructions of WebAssembly, and its types of numbers. */
 const OP = {
-  ...{
-    loop: 0x03,
-    if: 0x04,
-    end: 0x0b,
-    branchIf: 0x0d,
-    get: 0x20,
-    set: 0x21,
-    tee: 0x22,
-    load: 0x29,
-    loadByte: 0x2d,
-  },
-  ...{
-    store: 0x37,
-    i32: 0x41,
-    i64: 0x42,
-    i32IsZero: 0x45,
-    i32NotEqual: 0x47,
-    i32Add: 0x6a,
-    add: 0x7c,
-    xor: 0x85,
-  },
-  ...{ rotateRight: 0x8a, fromSigned: 0xac, fromUnsigned: 0xad },
+  ...{ loop: 0x03, if: 0x04, end: 0x0b, branchIf: 0x0d, get: 0x20, set: 0x21, tee: 0x22, load: 0x29 },
+  ...{ loadByte: 0x2d, store: 0x37, i32: 0x41, i64: 0x42, i32IsZero: 0x45, i32NotEqual: 0x47 },
+  ...{ i32Add: 0x6a, add: 0x7c, xor: 0x85, rotateRight: 0x8a, fromSigned: 0xac, fromUnsigned: 0xad },
 } as const;
 const I32 = 0x7f;
 const I64 = 0x7e;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeBlockMessage, scanFullBlock } from '../../../src/flow/index.js';
+import { decodeBlockMessage, scanFullBlock, WireError, WireWriter } from '../../../src/flow/index.js';
 import {
   BlockHasher,
   BlockProver,
@@ -222,6 +222,39 @@ describe('a block in full form', () => {
         expect(prove(turned)).toMatchObject({ kind: 'refused', reason });
       }
     });
+  });
+
+  it('that is cut short or out of shape is a wire error, or not proven', () => {
+    const message = fullBlockMessage(newest);
+    const broken = fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.nat(message.length - 1).map((length) => message.subarray(0, length)),
+      fc.tuple(fc.nat(message.length), fc.uint8Array({ minLength: 1, maxLength: 9 })).map(([at, bytes]) =>
+        // Written over the block, so that most of it is still in shape.
+        Buffer.concat([message.subarray(0, at), bytes, message.subarray(at + bytes.length)]),
+      ),
+    );
+    const whole = proven(message);
+    fc.assert(
+      fc.property(broken, (bytes) => {
+        try {
+          const proving = prove(bytes);
+          if (proving.kind === 'proven') expect(proving).toEqual(whole);
+        } catch (error) {
+          expect(error).toBeInstanceOf(WireError);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('with a singular field twice is a wire error', () => {
+    const message = fullBlockMessage(newest);
+    const id = message.subarray(0, 34);
+    const height = new WireWriter().number(3, 7).finish();
+    for (const again of [id, height]) {
+      expect(() => prove(Buffer.concat([message, again]))).toThrow(WireError);
+    }
   });
 
   it('is the same whatever copies a node leaves out', () => {

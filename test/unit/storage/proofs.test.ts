@@ -80,12 +80,11 @@ describe('a store with proofs', () => {
     const path = await freshPath();
     const store = await storeAt(path, FIRST - 1, FIRST + 2);
     expect(unproven(store)).toEqual([]);
-    await fill(
-      store,
-      { from: FIRST - 10, to: FIRST - 6 },
-      chain.entries(FIRST - 10, FIRST - 6, { isProven: false }),
-    );
-    await fill(store, { from: FIRST - 5, to: FIRST - 1 }, chain.entries(FIRST - 5, FIRST - 1));
+    await fill(store, chain.entries(FIRST - 10, FIRST - 6, { isProven: false }), {
+      from: FIRST - 10,
+      to: FIRST - 6,
+    });
+    await fill(store, chain.entries(FIRST - 5, FIRST - 1), { from: FIRST - 5, to: FIRST - 1 });
     expect(unproven(store)).toEqual([{ from: FIRST - 10, to: FIRST - 6 }]);
     await store.close();
     expect(await verify(path)).toMatchObject({ damageCount: 0, heights: 13, proven: 8 });

@@ -1,5 +1,6 @@
 import { identifierBytes, identifyTransactions, WireWriter } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
+import { BlockHasher } from '../../../proof/index.js';
 import { IndexView } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
 import { nodeVersion } from '../../view/nodeVersion.js';
@@ -56,9 +57,12 @@ export function accessCalls(
       refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));
       return blockResponse(key(request, moment.view), moment, ({ encoded }) => encoded);
     });
+  const hasher = new BlockHasher();
   const header = (key: BlockKey): UnaryCall =>
     viewed((request, moment) =>
-      blockResponse(key(request, moment.view), moment, (block) => headerMessage(block, options.chainId)),
+      blockResponse(key(request, moment.view), moment, (block) =>
+        headerMessage(block, options.chainId, hasher),
+      ),
     );
   return {
     Ping: () => NOTHING,

@@ -8,6 +8,7 @@ import {
 } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader } from '../../../proof/index.js';
+import type { BlockHasher } from '../../../proof/index.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
 const IDENTIFIER_BYTES = ZERO_ID.length / 2;
@@ -75,15 +76,19 @@ export function heightOf(height: bigint): number {
 }
 
 /**
- * `flow.entities.BlockHeader` of a stored block, with every field that its id covers. Expected errors: ApiError (not_served)
+ * `flow.entities.BlockHeader` of a stored block, with every field that its id covers. `hasher`: one for many calls. Expected errors: ApiError (not_served)
  * where the index has no more than the light form.
  */
-export function headerMessage({ encoded, height, proof }: FinalizedBlock, chainId: string): Buffer {
+export function headerMessage(
+  { encoded, height, proof }: FinalizedBlock,
+  chainId: string,
+  hasher: BlockHasher,
+): Buffer {
   if (proof === undefined) {
     const message = `the header of block ${height} is not served: this index has it in its light form only; ask an access node, or have the daemon forward such calls (api.forward)`;
     throw new ApiError(404, 'not_served', message);
   }
-  const header = readHeader(encoded, proof, chainId);
+  const header = readHeader(encoded, proof, chainId, hasher);
   const writer = new WireWriter()
     .bytes(1, identifierBytes(header.id))
     .bytes(2, identifierBytes(header.parentId))
