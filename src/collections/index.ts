@@ -8,7 +8,7 @@ export type {
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
 export { EndpointSlots } from './requester/nodes/EndpointSlots.js';
-export { watchForOffChainBlocks } from './OffChainWatch.js';
+export { watchForOffChainBlocks } from './watchForOffChainBlocks.js';
 export { DEFAULT_HOLD_BACK_MS } from './requester/order/EdiPreference.js';
 export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';

@@ -31,11 +31,7 @@ export class MerkleTrie {
   #usedBytes = 0;
   #keptLeaves = 0;
   #ids: Buffer = EMPTY_ROOT;
-<<<<<<< HEAD
-  #words: DataView = new DataView(this.#ids.buffer);
-=======
   #words: DataView = new DataView(EMPTY_ROOT.buffer);
->>>>>>> wt-ids
   /** Indexes of the ids; each part of the trie is a stretch of it. */
   #order = new Uint32Array(KEPT_LEAVES);
 
