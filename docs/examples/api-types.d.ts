@@ -705,6 +705,17 @@ export interface components {
         /** @description Heights below that it has yet to index. */
         missingHeights: number | null;
       };
+      /** @description Whether ids and guarantees of the blocks are proven (SECURITY.md). */
+      proof: {
+        /** @enum {string} */
+        mode: 'auto' | 'required' | 'off';
+        /** @description How ids of the last proven block are made: header and payload form. */
+        form: string | null;
+        /** @description Heights that can be read and are not proven; null with a database, where that is not counted. */
+        unprovenHeights: number | null;
+        /** @description Why blocks are taken unproven now; null while none is. */
+        reason: string | null;
+      };
       /** @description History that is filled in below the live range. */
       backfill: {
         /** @description Planned heights that are not durable yet. */
@@ -790,6 +801,7 @@ export interface components {
           | 'upstream_unreachable'
           | 'upstream_refusing'
           | 'upstream_invalid'
+          | 'unproven'
           | 'edi_unavailable'
           | 'parent_mismatch'
           | 'not_vouched'
@@ -966,8 +978,8 @@ export interface components {
         executionData: string | null;
         /** @description Why no peer delivers it. */
         peer: string | null;
-        /** @description What contradicts the block's guarantees. */
-        dispute: string | null;
+        /** @description The node whose word the block's guarantees are on; null: they are proven. */
+        reportedBy: string | null;
       } | null;
       /** @description What the lowest unindexed height waits for. */
       holdingUp: {
@@ -1027,6 +1039,7 @@ export interface components {
           | 'upstream_unreachable'
           | 'upstream_refusing'
           | 'upstream_invalid'
+          | 'unproven'
           | 'edi_unavailable'
           | 'parent_mismatch'
           | 'not_vouched'

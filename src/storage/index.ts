@@ -35,7 +35,7 @@ export { verifiedBlock } from './records/blocks/assembleBlock.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
-export { RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
+export { PROOFS_SCHEMA_VERSION, RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
 export { DatabaseFault, hasCode, StorageError, storageErrorFrom } from './StorageError.js';
 export type { StorageErrorKind } from './StorageError.js';

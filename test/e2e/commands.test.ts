@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { RANGES_SCHEMA_VERSION } from '../../src/storage/index.js';
+import { PROOFS_SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
@@ -168,7 +168,7 @@ describe('start', () => {
 
     await withRawDatabase(storePath(dataDir), async (database) => {
       const key = Buffer.of(0x01);
-      const meta = { schemaVersion: RANGES_SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
+      const meta = { schemaVersion: PROOFS_SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
       await database.put(key, sealed(key, Buffer.from(JSON.stringify(meta))));
     });
     for (const run of [

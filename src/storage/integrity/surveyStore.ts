@@ -14,7 +14,7 @@ import {
   PLANS_KEY,
   PROGRESS_KEY,
   PUBLISHED_KEY,
-  NEWEST_SCHEMA_VERSION,
+  PROOFS_SCHEMA_VERSION,
 } from '../records/schema.js';
 import { hasCode } from '../StorageError.js';
 
@@ -64,7 +64,7 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
     const payload = payloadOf(key);
     return payload === undefined ? undefined : decode(payload);
   };
-  const meta = read(META_KEY, (payload) => decodeMeta(payload, NEWEST_SCHEMA_VERSION));
+  const meta = read(META_KEY, (payload) => decodeMeta(payload, PROOFS_SCHEMA_VERSION));
   const latest = read(PROGRESS_KEY, decodeProgress);
   const published = read(PUBLISHED_KEY, decodeCoverage) ?? [];
   const isFilled = meta !== undefined && latest !== undefined && latest >= meta.firstHeight;

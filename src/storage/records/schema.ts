@@ -19,12 +19,9 @@ export const RANGES_SCHEMA_VERSION = 3;
 
 /**
  * Version of a store some of whose blocks carry a proof, which an older program would take for damage. It may have ranges
- * and an account index. The version of a store without proofs is as low as it can be.
+ * and an account index. The version of a store without proofs is as low as it can be. A store with a higher one is refused.
  */
 export const PROOFS_SCHEMA_VERSION = 4;
-
-/** A store with a higher version is refused. */
-export const NEWEST_SCHEMA_VERSION = PROOFS_SCHEMA_VERSION;
 
 /** The lowest version for the features that a store has: it goes back when the last use of one is gone, but for proofs. */
 export function schemaVersionOf(has: {

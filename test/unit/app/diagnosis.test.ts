@@ -143,6 +143,7 @@ describe('the lowest missing height, held up', () => {
     ['refused', 'upstream_refusing'],
     ['rate_limited', 'upstream_refusing'],
     ['denied', 'upstream_refusing'],
+    ['unproven', 'unproven'],
     ['invalid', 'upstream_invalid'],
   ] as const)('by nodes that are %s has the code %s', async (kind, code) => {
     const { codes, state } = healthyDaemon();

@@ -1,12 +1,14 @@
 import { Counter, Histogram } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import {
+  blockRefusals,
   allReadinessCodes,
   createMetrics,
   createReaderMetrics,
   mergedPage,
 } from '../../../src/observability/index.js';
 import type { ScrapedValues } from '../../../src/observability/index.js';
+import { invalidBlockReasons } from '../../../src/proof/index.js';
 import { metricsFaults } from '../../support/metricsLint.js';
 
 const build = { version: '1.2.3', node: 'v20.0.0' };
@@ -134,6 +136,10 @@ describe('the page of metrics', () => {
         expect(page).toContain(`invalid_collections_total{source="${source}",reason="${reason}"} 0\n`);
     for (const reason of ['wrong_count', 'wrong_order', 'wrong_block'])
       expect(page).toContain(`invalid_collections_total{source="edi",reason="${reason}"} 0\n`);
+  });
+
+  it('has a reason for every way in which a block does not fit its id', () => {
+    expect(blockRefusals).toEqual(expect.arrayContaining([...invalidBlockReasons]));
   });
 
   it('says nothing of the last look at the tables before there was one', async () => {

@@ -54,6 +54,7 @@ describe('verify of a sound store', () => {
       heights: 6,
       collections: collections.length,
       transactions,
+      proven: 0,
       bytes: collections.reduce((sum, { encoded }) => sum + encoded.length, 0),
       pointers: 6 + collections.length + transactions,
       ranges: [{ kind: 'live', from: 5, to: 10, blocks: 6, damaged: [] }],

@@ -5,7 +5,7 @@ import type { OpenRecord } from '../coding/jsonRecords.js';
 import type { Database } from '../Database.js';
 import { overlap } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
-import { NEWEST_SCHEMA_VERSION } from '../schema.js';
+import { PROOFS_SCHEMA_VERSION } from '../schema.js';
 
 /** Why the ranges of a store contradict each other; `undefined`: they do not. */
 export function disorderOf({
@@ -46,7 +46,7 @@ export interface Usable {
  */
 export function checkMeta(
   meta: Pick<StoreMeta, 'schemaVersion' | 'chainId'>,
-  { path, chainId, newestVersion = NEWEST_SCHEMA_VERSION, holder = 'data directory' }: Usable,
+  { path, chainId, newestVersion = PROOFS_SCHEMA_VERSION, holder = 'data directory' }: Usable,
 ): void {
   if (meta.schemaVersion > newestVersion) {
     throw new OperatorError(

@@ -13,7 +13,7 @@ import {
   ACCOUNTS_SCHEMA_VERSION,
   COVERAGE_KEY,
   META_KEY,
-  NEWEST_SCHEMA_VERSION,
+  PROOFS_SCHEMA_VERSION,
   parseOpenKey,
   PLANS_KEY,
   Prefix,
@@ -26,7 +26,7 @@ import {
 
 export function readMeta(database: Database): Promise<StoreMeta | undefined> {
   return readRecord(database, META_KEY, 'meta record', (payload) =>
-    decodeMeta(payload, NEWEST_SCHEMA_VERSION),
+    decodeMeta(payload, PROOFS_SCHEMA_VERSION),
   );
 }
 
