@@ -92,7 +92,10 @@ export const historyRow: Row = {
       title: 'Heights that can be read',
       text: 'The live range, and history that was filled in.',
       unit: 'locale',
-      queries: [[own('covered_heights'), '{{instance}}']],
+      queries: [
+        [own('covered_heights'), '{{instance}}'],
+        [own('unproven_heights'), '{{instance}} unproven'],
+      ],
     }),
     lines({
       title: 'Ranges begun',

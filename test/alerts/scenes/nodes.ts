@@ -83,6 +83,24 @@ export const nodeScenes: readonly Scene[] = [
     },
   },
   {
+    name: 'unproven',
+    play: async (stage) => {
+      const port = await lastingPort();
+      const madeUp = await devnetForTest({ ...chain, port });
+      await stage.provoke({
+        alerts: ['FlowIndexerUnproven'],
+        fault: 'with `--proof-mode required`, the node sends blocks whose ids are made up',
+        strike: () =>
+          stage.start(madeUp, scratchDirectory(), ['--start-height', '0', '--proof-mode', 'required']),
+        mended: 'a node with real ones takes its place',
+        mend: async () => {
+          await madeUp.close();
+          await devnetForTest({ ...chain, hashedIds: true, port });
+        },
+      });
+    },
+  },
+  {
     name: 'no execution data',
     play: async (stage) => {
       const devnet = await devnetForTest({ ...chain, blockIntervalMs: 500, paused: false });
