@@ -21,7 +21,7 @@ const HISTORY_HEIGHTS = 60;
 const RANGE_HEIGHTS = 5;
 /** Of the finalized and the sealed head. */
 const HEAD_STREAMS = 2;
-const WAIT = { timeout: 40_000, interval: 20 };
+const WAIT = { timeout: 120_000, interval: 20 };
 
 /** What the process has open. */
 function held(): Readonly<Record<string, number>> {
@@ -39,7 +39,7 @@ function grown(before: Readonly<Record<string, number>>): readonly string[] {
     .map(([name, count]) => `${count} ${name}, ${before[name] ?? 0} before`);
 }
 
-describe('fifty lines, one after another, over the same nodes', { timeout: 180_000 }, () => {
+describe('fifty lines, one after another, over the same nodes', { timeout: 300_000 }, () => {
   const { freshPath, open } = useStores();
   const devnets: DevnetHandle[] = [];
   afterAll(async () => {

@@ -121,7 +121,8 @@ describe('a store with proofs', () => {
       const proofBytes = value.readUInt32BE(proofAt);
       const payload = value.subarray(0, -4);
       if (how === 'turned') {
-        payload[proofAt + 4 + proofBytes - 1] = (payload[proofAt + 4 + proofBytes - 1] ?? 0) ^ 1;
+        const last = proofAt + 4 + proofBytes - 1;
+        payload.writeUInt8(payload.readUInt8(last) ^ 1, last);
         await database.put(key, sealed(key, payload));
       } else {
         payload.writeUInt32BE(count, 4);

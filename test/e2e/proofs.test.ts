@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
+import { scratchDirectory } from '../support/program.js';
+import { stopAndProve } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+
+const HEAD = 120;
+const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
+const STREAM = 'SubscribeBlocksFromStartHeight';
+
+const forged = (method: string): FaultRule => ({ method, fault: 'wrong_body', fromHeight: 5 });
+const whole = (node: DevnetHandle) => ({
+  ...{ firstHeight: 0, latestHeight: HEAD },
+  chainAt: () => node.chain,
+});
+
+const proofOf = async (daemon: RunningDaemon) => ((await daemon.api('/status')).body as StatusDocument).proof;
+
+describe('a daemon on a chain whose blocks can be proven', () => {
+  it('proves every block, and says so', async () => {
+    const node = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(
+      startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', 'required'),
+    );
+    const metrics = await daemon.reaches(HEAD);
+    expect(metrics.value('unproven_heights')).toBe(0);
+    expect(await proofOf(daemon)).toMatchObject({
+      ...{ mode: 'required', form: 'H8P8', unprovenHeights: 0, reason: null },
+    });
+    const store = whole(node);
+    await stopAndProve(daemon, dataDir, store);
+  });
+
+  it('refuses forged guarantees as they arrive, by stream and by call, and takes the other node', async () => {
+    const liar = await devnetForTest({ ...chain, faults: [forged(STREAM), forged('GetBlockByHeight')] });
+    const honest = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const flags = ['--start-height', 'root', '--access-node', honest.address];
+    const daemon = await startDaemon(startArguments(liar, dataDir, ...flags));
+    const metrics = await daemon.reaches(HEAD);
+    expect(metrics.sum('invalid_blocks_total', { endpoint: honest.address })).toBe(0);
+    expect(metrics.value('unproven_heights')).toBe(0);
+    await stopAndProve(daemon, dataDir, whole(honest));
+  });
+
+  it('counts what it takes on the word of a node whose ids are made up, and warns once', async () => {
+    const node = await devnetForTest({ ...chain, hashedIds: false });
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', 'root'));
+    const metrics = await daemon.reaches(HEAD);
+    expect(metrics.value('unproven_heights')).toBe(HEAD + 1);
+    expect(await proofOf(daemon)).toMatchObject({
+      ...{ mode: 'auto', form: null },
+      reason: expect.stringContaining('does not know') as string,
+    });
+    await stopAndProve(daemon, dataDir, whole(node));
+    const warnings = daemon.program.stdout.match(/blocks are taken on the word of the nodes/g);
+    expect(warnings).toHaveLength(1);
+  });
+});
