@@ -118,6 +118,7 @@ export class FakeAccessNode implements AccessNode {
   getCollectionTransactionIds = this.#unused;
   getFullCollection = this.#unused;
   getTransaction = this.#unused;
+  getProtocolStateSnapshot = this.#unused;
   subscribeExecutionData = this.#unused;
   subscribeIndexedBlocks = this.#unused;
 
