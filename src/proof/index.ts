@@ -10,7 +10,7 @@ export {
   serveCertificates,
 } from './certificates/CertificateThread.js';
 export type { CertificatePort, StateReading } from './certificates/CertificateThread.js';
-export { provenFinal } from './certificates/provenFinal.js';
+export { certificateIn, provenFinal } from './certificates/provenFinal.js';
 export { CURRENT_RULES } from './certificates/verifyCertificate.js';
 export type { Certificate, CertificateVerdict } from './certificates/verifyCertificate.js';
 export { weightOf } from './committee/committee.js';

@@ -99,6 +99,12 @@ export const progressRow: Row = {
       queries: [[own('lag_heights'), '{{instance}}']],
     }),
     lines({
+      title: 'Behind: proven final',
+      text: 'Watermark minus the height up to which certificates of the consensus nodes prove the chain final: two at the tip, more where views were skipped. Nothing is shown while nothing is proven; /status says why.',
+      limits: [null, 100],
+      queries: [[`${own('latest_indexed_height')} - (${own('proven_height')} > 0)`, '{{instance}}']],
+    }),
+    lines({
       title: 'Heights per second',
       text: 'Made durable, against what the chain grows by. While it catches up the first is far above the second.',
       unit: 'none',
