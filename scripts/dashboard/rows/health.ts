@@ -99,10 +99,12 @@ export const progressRow: Row = {
       queries: [[own('lag_heights'), '{{instance}}']],
     }),
     lines({
-      title: 'Behind: proven final',
-      text: 'Watermark minus the height up to which certificates of the consensus nodes prove the chain final: two at the tip, more where views were skipped. Nothing is shown while nothing is proven; /status says why.',
-      limits: [null, 100],
-      queries: [[`${own('latest_indexed_height')} - (${own('proven_height')} > 0)`, '{{instance}}']],
+      title: 'Not proven',
+      text: 'Heights whose ids are on the word of the nodes; and heights above the last one that certificates of the consensus nodes prove final: two at the tip, more where views were skipped (nothing is shown while none is proven). /status says why.',
+      queries: [
+        [own('unproven_heights'), '{{instance}} ids'],
+        [`${own('latest_indexed_height')} - (${own('proven_height')} > 0)`, '{{instance}} finality'],
+      ],
     }),
     lines({
       title: 'Heights per second',
