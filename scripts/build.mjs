@@ -36,6 +36,10 @@ const main = await build({
 });
 // On its own, so that each thread loads only what it uses: entries that share a build share its chunks.
 const readers = await build({ ...program, entryPoints: { readers: 'src/app/threads/readerEntry.ts' } });
+const certificates = await build({
+  ...program,
+  entryPoints: { certificates: 'src/proof/certificates/certificateWorker.ts' },
+});
 const page = await build({
   absWorkingDir: root,
   entryPoints: { page: 'src/api/page/client/main.tsx' },
@@ -49,7 +53,9 @@ const page = await build({
 });
 const script = page.outputFiles[0];
 replaceFiles([
-  ...[...main.outputFiles, ...readers.outputFiles].map(({ path, contents }) => [path, Buffer.from(contents)]),
+  ...[main, readers, certificates].flatMap(({ outputFiles }) =>
+    outputFiles.map(({ path, contents }) => [path, Buffer.from(contents)]),
+  ),
   [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],
   ...declarationsOfJobQueue(),
 ]);

@@ -65,15 +65,9 @@ const subFloors = {
     ['arguments', 'client'],
     ['command.ts'],
   ],
-  collections: [
-    ['executionData'],
-    ['requester', 'indexer'],
-    ['heights'],
-    ['sources'],
-    ['ports.ts'],
-  ],
+  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['sources'], ['ports.ts']],
   devnet: [['server'], ['node'], ['faults'], ['chain']],
-  finality: [['blocks'], ['forks', 'head'], ['upstream'], ['ports.ts']],
+  finality: [['blocks', 'proven'], ['forks', 'head'], ['upstream'], ['ports.ts']],
   flow: [['responses', 'verification'], ['entities'], ['ids'], ['wire'], ['WireError.ts', 'types.ts']],
   jobqueue: [
     ['pipeline', 'memory'],

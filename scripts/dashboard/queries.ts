@@ -21,8 +21,8 @@ export function rate(name: string, by: readonly string[] = [], where = ''): stri
 }
 
 /** The increase within the interval of one point of the graph. */
-export function increase(name: string, by: readonly string[] = []): string {
-  return summed(`increase(${own(name)}[$__rate_interval])`, by);
+export function increase(name: string, by: readonly string[] = [], where = ''): string {
+  return summed(`increase(${own(name, where)}[$__rate_interval])`, by);
 }
 
 /** The mean of what a histogram observed. */

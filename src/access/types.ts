@@ -9,7 +9,8 @@ export type UnaryMethod =
   | 'GetBlockByHeight'
   | 'GetCollectionByID'
   | 'GetFullCollectionByID'
-  | 'GetTransaction';
+  | 'GetTransaction'
+  | 'GetProtocolStateSnapshotByHeight';
 
 /** The streams we open; also the label of metrics and errors. */
 export type StreamMethod =
@@ -113,6 +114,8 @@ export interface AccessNode {
   /** Wire bytes of the transactions, in order. Nothing is verified here. */
   getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]>;
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array>;
+  /** The protocol state at a block, as JSON of some megabytes. Nothing is verified here. */
+  getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array>;
 
   /**
    * Streams: one item per height, ascending, gap-free if the node keeps its promise (the consumer checks). Nothing is

@@ -2,6 +2,7 @@ import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import type { createLogger, LiveTerminal, Metrics, ProgramLogger } from '../observability/index.js';
 import type { KillMode } from '../ranges/index.js';
+import { CertificateThread } from '../proof/index.js';
 import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import type { Output } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
@@ -24,15 +25,16 @@ import type { Common } from './ownStores.js';
 import { startServers } from './startServers.js';
 import type { OpenStore } from './stores/openStore.js';
 import { ReaderThread } from './threads/ReaderThread.js';
-import { startWorker } from './threads/startWorker.js';
+import { startCertificates, startWorker } from './threads/startWorker.js';
 import type { StartReader } from './threads/startWorker.js';
 
-/** How the daemon reaches the outside. Default: the disk, gRPC, standard output, a thread for readers. */
+/** How the daemon reaches the outside. Default: the disk, gRPC, standard output, threads for readers and for certificates. */
 export interface DaemonPorts {
   readonly openStore?: OpenStore;
   readonly openChannel?: OpenChannel;
   readonly createLogger?: typeof createLogger;
   readonly startReader?: StartReader;
+  readonly startCertificates?: typeof startCertificates;
 }
 
 interface RunDependencies {
@@ -84,8 +86,10 @@ export async function indexAndServe(
   let onKill = (_mode: KillMode): void => lifecycle.stop();
   const queue = await openOwnQueue(config, { ...common, onKill: (mode) => onKill(mode) });
   const diskWatch = watchStorage(config, { ...common, store });
+  const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
+  lifecycle.onClose('certificates', () => certificates.close());
   const parts = openUpstream(config, {
-    ...{ ...common, store, queue, sporks, room: diskWatch },
+    ...{ ...common, store, queue, sporks, room: diskWatch, certificates },
     openChannel: ports.openChannel,
     credentialsFor: (endpoint, isPeer) => secretFiles.credentialsFor(endpoint, isPeer),
   });

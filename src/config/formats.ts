@@ -116,6 +116,16 @@ export function text(allowed: string, value: string): Format<string> {
   };
 }
 
+const BLOCK = /^\d{1,15}:[0-9a-f]{64}$/;
+
+/** A block by its height and id, in lower case. */
+export const block: Format<string> = {
+  allowed: 'a block as HEIGHT:ID, with its id in 64 hex digits',
+  value: 'height:id',
+  coerce: (text) => text.toLowerCase(),
+  accepts: (given): given is string => typeof given === 'string' && BLOCK.test(given),
+};
+
 /** A list of at most `max` items, and at least `min`. */
 export function list<T>(item: Format<T>, max: number, min = 0): Format<readonly T[]> {
   return {

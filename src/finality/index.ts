@@ -9,3 +9,5 @@ export type {
 } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
+export { FinalityProver } from './proven/FinalityProver.js';
+export type { FinalityProverDependencies, FinalityStatus } from './proven/FinalityProver.js';

@@ -7,6 +7,8 @@ export type Phase = 'catching up' | 'tip' | 'start' | 'restart';
 export type Mode = 'hybrid' | 'requester' | 'ediOnly' | 'peer';
 /** What is left honest: the node's other call or source, another node, or nothing. */
 export type Way = 'call' | 'node' | 'none';
+/** Without snapshots of protocol states, which hold up nothing: `FinalityProver` has tests of its own. */
+type Called = Exclude<AccessMethod, 'GetProtocolStateSnapshotByHeight'>;
 /** What the struck calls tell, together. */
 export const tells = {
   blocks: 'blocks',
@@ -22,12 +24,12 @@ export type Told = keyof typeof tells;
 /** One place in which a method can fail. */
 export interface Subject {
   /** The row of the matrix: a method, or `*` for all at once. */
-  readonly method: AccessMethod | '*';
+  readonly method: Called | '*';
   readonly told: Told;
   readonly mode: Mode;
   readonly way: Way;
   /** The methods that the fault is put on. With a peer it is the peer's: whom the access nodes stand beside. */
-  readonly struck: readonly AccessMethod[];
+  readonly struck: readonly Called[];
   readonly phases: readonly Phase[];
   /** What makes the node one of which this very method is asked. */
   readonly node: DevnetOptions;
@@ -56,7 +58,7 @@ const everyCollection = [FULL, LIGHT, TRANSACTION] as const;
 const everyData = [DATA, OLD_DATA] as const;
 
 /** Access nodes do not serve the stream of a peer. */
-type NodeMethod = Exclude<AccessMethod, 'SubscribeIndexedBlocks'>;
+type NodeMethod = Exclude<Called, 'SubscribeIndexedBlocks'>;
 
 /** Every method of an access node that the daemon calls: the type says so. */
 const called: Readonly<Record<NodeMethod, true>> = {
@@ -83,7 +85,7 @@ type Row = Pick<Subject, 'method' | 'told' | 'phases'> & { readonly node?: Devne
 
 function of(
   { node = {}, ...row }: Row,
-  ...places: readonly (readonly [Mode, Way, readonly AccessMethod[]])[]
+  ...places: readonly (readonly [Mode, Way, readonly Called[]])[]
 ): Subject[] {
   return places.map(([mode, way, struck]) => ({ ...row, node, mode, way, struck }));
 }

@@ -104,7 +104,7 @@ function configOf(
     maxProcessing: 16,
     workersPerHeight: 8,
     maxInFlightBytes: 128 * MIB,
-    proof: { mode: 'auto' },
+    proof: { mode: 'auto', checkpoint: undefined },
     ediOnly: false,
     peers: [],
     peerTokenFile: undefined,

@@ -76,6 +76,9 @@ export class FakeAccessNode implements AccessNode {
   /** When set, it is asked for each GetLatestBlockHeader instead of the finalized head. */
   polledHead: (() => number) | undefined;
 
+  /** What it serves as snapshots; none unless set. */
+  snapshot: ((height: number) => object | UpstreamErrorKind) | undefined;
+
   readonly calls: { readonly method: AccessMethod; readonly height: number | undefined }[] = [];
   /** Heights of blocks that left it, in order. */
   readonly taken: number[] = [];
@@ -138,6 +141,15 @@ export class FakeAccessNode implements AccessNode {
     } finally {
       this.callsUnderWay -= 1;
     }
+  }
+
+  async getProtocolStateSnapshot(height: number): Promise<Uint8Array> {
+    const method = 'GetProtocolStateSnapshotByHeight';
+    this.#admit(method, height);
+    await Promise.resolve();
+    const snapshot = this.snapshot?.(height) ?? 'unimplemented';
+    if (typeof snapshot === 'string') throw this.error(snapshot, method);
+    return Buffer.from(JSON.stringify(snapshot));
   }
 
   async *subscribeBlocks(

@@ -153,6 +153,7 @@ export class ScriptedNode implements PooledNode {
   getCollectionTransactionIds = this.#never;
   getFullCollection = this.#never;
   getTransaction = this.#never;
+  getProtocolStateSnapshot = this.#never;
   subscribeBlockDigests = this.#never;
   subscribeExecutionData = this.#never;
   subscribeIndexedBlocks = this.#never;

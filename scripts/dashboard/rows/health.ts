@@ -99,6 +99,14 @@ export const progressRow: Row = {
       queries: [[own('lag_heights'), '{{instance}}']],
     }),
     lines({
+      title: 'Not proven',
+      text: 'Heights whose ids are on the word of the nodes; and heights above the last one that certificates of the consensus nodes prove final: two at the tip, more where views were skipped (nothing is shown while none is proven). /status says why.',
+      queries: [
+        [own('unproven_heights'), '{{instance}} ids'],
+        [`${own('latest_indexed_height')} - (${own('proven_height')} > 0)`, '{{instance}} finality'],
+      ],
+    }),
+    lines({
       title: 'Heights per second',
       text: 'Made durable, against what the chain grows by. While it catches up the first is far above the second.',
       unit: 'none',

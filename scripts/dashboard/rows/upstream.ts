@@ -63,6 +63,10 @@ export const sourcesRow: Row = {
       queries: [
         [increase('invalid_collections_total', ['source', 'reason']), '{{instance}} {{source}} {{reason}}'],
         [increase('invalid_blocks_total', ['reason']), '{{instance}} block {{reason}}'],
+        [
+          increase('quorum_certificates_total', [], 'result="invalid"'),
+          '{{instance}} certificate of the consensus nodes',
+        ],
       ],
     }),
     lines({

@@ -15,6 +15,7 @@ import {
   decodeBlockHeader,
   decodeNetworkParameters,
   decodeNodeVersionInfo,
+  decodeProtocolStateSnapshot,
 } from '../transport/decodeResponses.js';
 import { RpcClient } from '../transport/RpcClient.js';
 import type {
@@ -166,6 +167,16 @@ export class GrpcAccessNode implements PooledNode {
       'GetTransaction',
       { id: identifierBytes(id) },
       decodeTransactionResponse,
+      options,
+    );
+  }
+
+  getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
+    const method = 'GetProtocolStateSnapshotByHeight';
+    return this.#caller.unary(
+      method,
+      { block_height: height },
+      (m) => decodeProtocolStateSnapshot(this.#stubs[method], m),
       options,
     );
   }

@@ -117,6 +117,10 @@ class HistoryNode implements AccessNode {
     return this.#node.getTransaction(id, { ...options, ...HISTORY });
   }
 
+  getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
+    return this.#node.getProtocolStateSnapshot(height, { ...options, ...HISTORY });
+  }
+
   subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock> {
     return this.#node.subscribeBlocks(startHeight, { ...options, ...HISTORY });
   }

@@ -72,6 +72,12 @@ export function decodeBlockHeader(stub: MethodStub, message: Buffer): BlockHeade
   };
 }
 
+export function decodeProtocolStateSnapshot(stub: MethodStub, message: Buffer): Uint8Array {
+  const snapshot = decodeFields(stub, message)['serializedSnapshot'];
+  if (!Buffer.isBuffer(snapshot) || snapshot.length === 0) throw new WireError('the snapshot is empty');
+  return snapshot;
+}
+
 /** Whole seconds are enough. An invalid value counts as none: nothing stored depends on it. */
 function timestampMs(timestamp: unknown): number | undefined {
   if (typeof timestamp !== 'object' || timestamp === null) return undefined;

@@ -44,6 +44,7 @@ export function loadMethodStubs(): MethodStubs {
     GetCollectionByID: stub(ACCESS, 'GetCollectionByID'),
     GetFullCollectionByID: stub(ACCESS, 'GetFullCollectionByID'),
     GetTransaction: stub(ACCESS, 'GetTransaction'),
+    GetProtocolStateSnapshotByHeight: stub(ACCESS, 'GetProtocolStateSnapshotByHeight'),
     SubscribeBlocksFromStartHeight: stub(ACCESS, 'SubscribeBlocksFromStartHeight'),
     SubscribeBlockDigestsFromLatest: stub(ACCESS, 'SubscribeBlockDigestsFromLatest'),
     SubscribeExecutionDataFromStartBlockHeight: stub(

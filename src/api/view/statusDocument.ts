@@ -216,7 +216,7 @@ export const statusSchema = t.named(
         missingHeights: t.note('Heights below that it has yet to index.', t.orNull(t.count)),
       }),
       proof: t.note(
-        'Whether ids and guarantees of the blocks are proven (SECURITY.md).',
+        'Whether ids and guarantees of the blocks are proven, and that they are final (SECURITY.md).',
         t.object({
           mode: t.words('auto', 'required', 'off'),
           form: t.note(
@@ -227,7 +227,36 @@ export const statusSchema = t.named(
             'Heights that can be read and are not proven; null with a database, where that is not counted.',
             t.orNull(t.count),
           ),
-          reason: t.note('Why blocks are taken unproven now; null while none is.', t.orNull(t.text)),
+          anchor: t.note(
+            'The block that finality rests on: proof.checkpoint, or one for which the nodes were believed.',
+            t.orNull(
+              t.object({ kind: t.words('checkpoint', 'first_use'), height: t.count, id: t.identifier }),
+            ),
+          ),
+          provenHeight: t.note(
+            'The chain is proven final up to here, by a certificate of the consensus nodes.',
+            t.orNull(t.count),
+          ),
+          committee: t.note(
+            'The consensus nodes that signed the latest certificate; before the first one, those of the anchor.',
+            t.orNull(t.object({ epoch: t.count, members: t.count, weight: t.count })),
+          ),
+          latestCertificate: t.note(
+            'Of the child of the block at provenHeight.',
+            t.orNull(
+              t.object({
+                height: t.count,
+                view: t.count,
+                signers: t.count,
+                weight: t.note('Of those who signed.', t.count),
+                threshold: t.note('The weight that is needed.', t.count),
+              }),
+            ),
+          ),
+          reason: t.note(
+            'Why blocks are taken unproven, or nothing more is proven final; null while neither is so.',
+            t.orNull(t.text),
+          ),
         }),
       ),
       backfill: t.note('History that is filled in below the live range.', backfill),

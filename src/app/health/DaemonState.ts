@@ -2,7 +2,7 @@ import type { AccessNetwork } from '../../access/index.js';
 import type { IndexedRange } from '../../api/index.js';
 import type { WindowEnds } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import type { FinalizationListener } from '../../finality/index.js';
+import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
 import { readinessCodes } from '../../observability/index.js';
 import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
@@ -35,6 +35,7 @@ export interface DaemonParts {
   /** Shared with other processes, if they share the store. */
   readonly queue: Pick<SharedQueue, 'trouble'> | undefined;
   readonly leaderWatch: LeaderWatch;
+  readonly prover: Pick<FinalityProver, 'status'> | undefined;
   /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'down'> | undefined;
   readonly clock: Clock;

@@ -40,6 +40,10 @@ export class Gauges implements ScrapedValues {
     return unproven && countHeights(unproven);
   }
 
+  provenHeight(): number {
+    return this.#state.parts.prover?.status().provenHeight ?? 0;
+  }
+
   backfillMissingHeights(): number {
     return this.#state.parts.backfillWatch.missingHeights();
   }

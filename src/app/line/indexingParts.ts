@@ -1,5 +1,5 @@
 import type { AccessNetwork } from '../../access/index.js';
-import type { FinalizationListener } from '../../finality/index.js';
+import type { FinalizationListener, FinalityProver } from '../../finality/index.js';
 import type { Leadership } from '../../ranges/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
@@ -17,4 +17,6 @@ export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
   readonly backfill: Backfill;
   readonly pace: HistoryPace;
   readonly leadership: Leadership;
+  /** Absent: nothing is proven final. */
+  readonly prover: FinalityProver | undefined;
 }

@@ -2,8 +2,11 @@ import { AccessNetwork } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
-import { FinalizationListener, HeadWitnesses } from '../../finality/index.js';
+import { FinalityProver, FinalizationListener, HeadWitnesses } from '../../finality/index.js';
+import { parseIdentifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
+import { BlockHasher, readHeader } from '../../proof/index.js';
+import type { CertificateThread } from '../../proof/index.js';
 import { SoleLeadership } from '../../ranges/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
@@ -18,7 +21,7 @@ import { programVersion } from '../../runtime/index.js';
 /** What the line is built on: the store, the process, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingParts,
-  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'pace' | 'leadership'
+  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'pace' | 'leadership' | 'prover'
 > {
   /** Shared with other processes of the store. Default: no other process has it. */
   readonly queue?: SharedQueue | undefined;
@@ -32,6 +35,8 @@ export interface IndexingDependencies extends Omit<
   readonly openChannel?: OpenChannel | undefined;
   /** What calls to a node carry. Default: nothing. */
   readonly credentialsFor?: AccessNetworkDependencies['credentialsFor'];
+  /** Verifies certificates. Default: nothing is proven final. */
+  readonly certificates?: CertificateThread | undefined;
 }
 
 /** The user agent that nodes see. */
@@ -42,7 +47,7 @@ export function userAgent(): string {
 /** Builds the access nodes, the listener and the backfill of a daemon. No node is called before `runIndexing`. */
 export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
-  const { openNode, openChannel, credentialsFor, room } = dependencies;
+  const { certificates, openNode, openChannel, credentialsFor, room } = dependencies;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -112,7 +117,53 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   };
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const leadership = queue?.leadership() ?? new SoleLeadership();
-  return { ...common, ends, accountBuilder, backfill, leadership };
+  const prover = certificates && openProver(config, { ...common, certificates, ends });
+  return { ...common, ends, accountBuilder, backfill, leadership, prover };
+}
+
+/** `undefined` where this process does not follow the chain. */
+function openProver(
+  { chainId, proof, roles }: DaemonConfig,
+  {
+    certificates,
+    ends,
+    network,
+    store,
+    ...common
+  }: Pick<IndexingParts, 'clock' | 'ends' | 'logger' | 'metrics' | 'network' | 'store'> & {
+    readonly certificates: CertificateThread;
+  },
+): FinalityProver | undefined {
+  if (!roles.includes('live')) return undefined;
+  const hasher = new BlockHasher();
+  const [height = '', id = ''] = proof.checkpoint?.split(':') ?? [];
+  const checkpointId = parseIdentifier(id);
+  return new FinalityProver(
+    {
+      checkpoint: checkpointId && { height: Number(height), id: checkpointId },
+      isProving: proof.mode !== 'off',
+    },
+    {
+      ...{ ...common, nodes: network, thread: certificates },
+      onMoved: (listener) => ends.onMoved(listener),
+      blockAt: async (at) => {
+        const block = (await store.blockByHeight(at))?.block;
+        return (
+          block && {
+            id: block.id,
+            header: block.proof && readHeader(block.encoded, block.proof, chainId, hasher),
+          }
+        );
+      },
+      range: () => {
+        const meta = store.meta();
+        if (meta === undefined || store.shared?.isLeading() === false) return undefined;
+        const to = store.latestIndexedHeight();
+        const roots = meta.sporks.map(({ rootHeight }) => rootHeight).filter((root) => root <= to);
+        return { from: Math.max(meta.firstHeight, ...roots), to };
+      },
+    },
+  );
 }
 
 /** Callbacks about the live line. */
@@ -152,6 +203,7 @@ export async function runIndexing(
   });
   lifecycle.supervise(witnesses.run(signal));
   await network.whenIdentified(signal);
+  if (parts.prover !== undefined) lifecycle.supervise(parts.prover.run(signal));
   let isFilling = false;
   const fill = (): void => {
     if (isFilling || !config.roles.includes('backfill')) return;

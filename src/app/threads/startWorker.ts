@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { packageRoot } from '../../runtime/index.js';
+import type { CertificatePort } from '../../proof/index.js';
 import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
@@ -12,6 +13,9 @@ export const MAX_READER_HEAP_MIB = 1_024;
  * is a buffer, so it collected a whole heap for 8 MiB of them (docs/decisions/0013-heap-growth.md).
  */
 const HEAP_GROWTH_FLAG = '--heap-growing-percent=200';
+
+/** Heap limit of the thread that verifies certificates. It parses what nodes send, so nodes could exhaust it. */
+const MAX_CERTIFICATES_HEAP_MIB = 512;
 
 /** A reader thread, as its owner sees it. */
 export interface ReaderHandle {
@@ -42,3 +46,10 @@ export const startWorker: StartReader = (options) => {
     terminate: () => void worker.terminate(),
   };
 };
+
+/** Starts the thread that verifies certificates. */
+export const startCertificates = (): CertificatePort =>
+  new Worker(join(packageRoot, 'dist/certificates.js'), {
+    name: 'certificates',
+    resourceLimits: { maxOldGenerationSizeMb: MAX_CERTIFICATES_HEAP_MIB },
+  });

@@ -88,6 +88,7 @@ function rowsOf(status: StatusDocument): [string, string][] {
       `${status.network} (${status.chainId}), version ${status.version}, up ${formatDuration(status.uptimeSeconds)}`,
     ],
     ['indexed', indexed(status)],
+    ...proven(status).map((text): [string, string] => ['proven', text]),
     ['head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`],
     [
       'rate',
@@ -126,6 +127,20 @@ function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
   if (latestIndexed === null) return `nothing yet: starts at height ${formatCount(firstIndexed)}`;
   const heights = formatCount(latestIndexed - firstIndexed + 1);
   return `${formatCount(firstIndexed)} to ${formatCount(latestIndexed)}: ${heights} heights, complete`;
+}
+
+/** Empty while nothing can be said. */
+function proven({ proof }: StatusDocument): string[] {
+  const { committee, latestCertificate, mode, provenHeight, reason } = proof;
+  if (mode === 'off') return [];
+  const parts: string[] = [];
+  if (provenHeight !== null) parts.push(`final through ${formatCount(provenHeight)}`);
+  if (committee !== null && latestCertificate !== null)
+    parts.push(
+      `signed by ${latestCertificate.signers} of ${committee.members} consensus nodes (epoch ${committee.epoch})`,
+    );
+  if (reason !== null) parts.push(reason);
+  return parts.length === 0 ? [] : [parts.join('; ')];
 }
 
 function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): string {

@@ -45,6 +45,8 @@ export interface ScrapedValues {
   coveredHeights(): number;
   /** Covered heights without a proof; `undefined` where that is not counted. */
   unprovenHeights(): number | undefined;
+  /** 0 until one is proven. */
+  provenHeight(): number;
   /** Planned heights that are not durable yet. */
   backfillMissingHeights(): number;
   /** Ranges that have been begun and are not readable yet, by state. */
@@ -137,6 +139,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'unproven_heights',
     'Heights that can be read and whose ids and guarantees are not proven. Absent with --store.',
     (v) => v.unprovenHeights(),
+  );
+  scraped(
+    'proven_height',
+    'The height up to which certificates of the consensus nodes prove the chain final; 0 until then.',
+    (v) => v.provenHeight(),
   );
   scraped('backfill_missing_heights', 'Heights of history that are planned and not durable yet.', (v) =>
     v.backfillMissingHeights(),
@@ -312,6 +319,11 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Blocks refused, by the node that gave them: they do not fit their id, or the chain.',
       ['endpoint', 'reason'],
     ),
+    quorumCertificates: counter(
+      'quorum_certificates_total',
+      'Certificates of the consensus nodes that were checked for newest blocks: valid, invalid (/status says at which height).',
+      ['result'],
+    ),
     requestsCancelled: counter(
       'collection_requests_cancelled_total',
       'Collection calls cancelled because another source delivered first.',
@@ -420,6 +432,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   }
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
   for (const labels of collectionRefusals) metrics.invalidCollections.inc(labels, 0);
+  for (const result of ['valid', 'invalid'] as const) metrics.quorumCertificates.inc({ result }, 0);
   for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }

@@ -1,4 +1,7 @@
+import type { Identifier } from '../../flow/index.js';
+import { messageOf } from '../../runtime/index.js';
 import type { Committee } from '../committee/committee.js';
+import { readProtocolState } from '../committee/protocolState.js';
 import { digestOf, prepareCommittee, verifyCertificate } from './verifyCertificate.js';
 import type {
   Certificate,
@@ -12,17 +15,22 @@ export const MAX_WAITING_CERTIFICATES = 64;
 /** Around the border of an epoch two committees sign; a third is for a reader of old certificates. */
 const MAX_PREPARED_COMMITTEES = 3;
 
-type Request = readonly [
-  number: number,
-  certificate: Certificate,
-  committee: Committee,
-  rules: CertificateRules,
-];
-type Response = readonly [number: number, verdict: CertificateVerdict];
+export type StateReading = ReturnType<typeof readProtocolState>;
+
+type Question =
+  | { readonly certificate: Certificate; readonly committee: Committee; readonly rules: CertificateRules }
+  | { readonly snapshot: Uint8Array; readonly protocolStateId: Identifier };
+type Request = readonly [number: number, question: Question];
+type Response = readonly [number: number, answer: CertificateVerdict | StateReading];
 
 interface Waiting {
-  readonly resolve: (verdict: CertificateVerdict) => void;
-  readonly reject: (error: unknown) => void;
+  readonly resolve: (answer: CertificateVerdict | StateReading) => void;
+  readonly reject: (error: CertificateThreadError) => void;
+}
+
+/** The thread has not answered: it ended, was closed, or has too much to do. Ask again later. */
+export class CertificateThreadError extends Error {
+  override readonly name = 'CertificateThreadError';
 }
 
 /** A `Worker` that runs `certificateWorker.ts`, as far as this needs it. */
@@ -35,8 +43,8 @@ export interface CertificatePort {
 }
 
 /**
- * Verifies certificates in a thread of its own: each takes tens of milliseconds, the first of a committee hundreds. `start`
- * starts the thread, when it is first needed and again after it ended.
+ * Verifies certificates in a thread of its own: each takes tens of milliseconds, the first of a committee hundreds. Reads
+ * snapshots there too, which have megabytes. `start` starts the thread, when it is first needed and again after it ended.
  */
 export class CertificateThread {
   readonly #start: () => CertificatePort;
@@ -48,45 +56,53 @@ export class CertificateThread {
     this.#start = start;
   }
 
-  /**
-   * Like `verifyCertificate`. Rejects when the thread ends, when it is closed, and when too many certificates wait.
-   */
+  /** Like `verifyCertificate`. Expected errors: `CertificateThreadError`. */
   async verify(
     certificate: Certificate,
     committee: Committee,
     rules: CertificateRules,
   ): Promise<CertificateVerdict> {
-    if (this.#waiting.size >= MAX_WAITING_CERTIFICATES)
-      throw new Error('too many certificates wait to be verified');
-    const number = ++this.#lastNumber;
-    const port = (this.#port ??= this.#started());
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(number, { resolve, reject });
-      port.postMessage([number, certificate, committee, rules]);
-    });
+    return (await this.#ask({ certificate, committee, rules })) as CertificateVerdict;
+  }
+
+  /** Like `readProtocolState`, of the JSON that a node sent. Expected errors: `CertificateThreadError`. */
+  async readState(snapshot: Uint8Array, protocolStateId: Identifier): Promise<StateReading> {
+    return (await this.#ask({ snapshot, protocolStateId })) as StateReading;
   }
 
   /** Ends the thread. What waits is rejected. */
   close(): void {
-    if (this.#port !== undefined)
-      this.#end(this.#port, new Error('the verification of certificates was closed'));
+    if (this.#port !== undefined) this.#end(this.#port, 'the verification of certificates was closed');
+  }
+
+  async #ask(question: Question): Promise<CertificateVerdict | StateReading> {
+    if (this.#waiting.size >= MAX_WAITING_CERTIFICATES)
+      throw new CertificateThreadError('too many certificates wait to be verified');
+    const number = ++this.#lastNumber;
+    const port = (this.#port ??= this.#started());
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(number, { resolve, reject });
+      port.postMessage([number, question]);
+    });
   }
 
   #started(): CertificatePort {
     const port = this.#start();
-    port.on('message', ([number, verdict]) => {
-      this.#waiting.get(number)?.resolve(verdict);
+    port.on('message', ([number, answer]) => {
+      this.#waiting.get(number)?.resolve(answer);
       this.#waiting.delete(number);
     });
-    port.on('error', (error) => this.#end(port, error));
-    port.on('exit', () => this.#end(port, new Error('the thread that verifies certificates ended')));
+    port.on('error', (error) =>
+      this.#end(port, `the thread that verifies certificates failed: ${messageOf(error)}`),
+    );
+    port.on('exit', () => this.#end(port, 'the thread that verifies certificates ended'));
     return port;
   }
 
-  #end(port: CertificatePort, error: unknown): void {
+  #end(port: CertificatePort, reason: string): void {
     if (port !== this.#port) return;
     this.#port = undefined;
-    for (const { reject } of this.#waiting.values()) reject(error);
+    for (const { reject } of this.#waiting.values()) reject(new CertificateThreadError(reason));
     this.#waiting.clear();
     port.terminate();
   }
@@ -98,7 +114,12 @@ export function serveCertificates(port: {
   postMessage(response: Response): void;
 }): void {
   const recent = new Map<string, PreparedCommittee>();
-  port.on('message', ([number, certificate, committee, rules]) => {
+  port.on('message', ([number, question]) => {
+    if ('snapshot' in question) {
+      port.postMessage([number, readSnapshot(question)]);
+      return;
+    }
+    const { certificate, committee, rules } = question;
     const digest = digestOf(committee).toString('hex');
     const prepared = recent.get(digest) ?? prepareCommittee(committee);
     recent.delete(digest);
@@ -106,4 +127,18 @@ export function serveCertificates(port: {
     for (const oldest of recent.keys()) if (recent.size > MAX_PREPARED_COMMITTEES) recent.delete(oldest);
     port.postMessage([number, verifyCertificate(certificate, prepared, rules)]);
   });
+}
+
+function readSnapshot({
+  snapshot,
+  protocolStateId,
+}: Extract<Question, { snapshot: Uint8Array }>): StateReading {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(Buffer.from(snapshot).toString());
+  } catch (error) {
+    if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
+    throw error;
+  }
+  return readProtocolState(parsed, protocolStateId);
 }

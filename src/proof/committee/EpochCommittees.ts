@@ -100,6 +100,12 @@ export class EpochCommittees {
     )?.committee;
   }
 
+  /** The last view of the epochs that are known; beyond it, `committeeAt` assumes that the fallback extends the current one. */
+  get lastView(): number {
+    const { current, next } = this.#state;
+    return committed(next)?.finalView ?? current.finalView;
+  }
+
   /**
    * Learns the results of a block without its seals: for the blocks just before the anchor, whose results are sealed
    * after it.

@@ -173,6 +173,9 @@ describe('unary calls', () => {
           transactions: [{ script: Buffer.from('a') }, { script: Buffer.from('b') }],
         }),
         GetTransaction: () => ({ transaction: { script: Buffer.from('a') } }),
+        GetProtocolStateSnapshotByHeight: ({ block_height: height }) => ({
+          serializedSnapshot: Buffer.from(height === '17' ? '{"of":17}' : ''),
+        }),
       },
     });
     expect(await node.getNetworkParameters()).toEqual({ chainId: 'flow-testnet' });
@@ -201,6 +204,8 @@ describe('unary calls', () => {
       '0a0162',
     ]);
     expect(Buffer.from(await node.getTransaction(id)).toString('hex')).toBe('0a0161');
+    expect(Buffer.from(await node.getProtocolStateSnapshot(17)).toString()).toBe('{"of":17}');
+    expect(await kindOf(node.getProtocolStateSnapshot(18))).toBe('malformed');
     expect(
       await metrics.registry.getSingleMetricAsString('flow_collection_indexer_upstream_requests_total'),
     ).toContain(`{endpoint="${server.endpoint}",method="GetLatestBlockHeader"} 2`);

@@ -253,6 +253,10 @@ export class FakeNode implements AccessNode {
     return this.#call('GetCollectionByID', id, options) as Promise<readonly Identifier[]>;
   }
 
+  getProtocolStateSnapshot(): Promise<Uint8Array> {
+    throw new Error('a source of collections is not asked for snapshots');
+  }
+
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
     return this.#call('GetTransaction', id, options) as Promise<Uint8Array>;
   }

@@ -37,6 +37,7 @@ function values(change: Partial<ScrapedValues> = {}): ScrapedValues {
     firstIndexedHeight: () => 10,
     coveredHeights: () => 0,
     unprovenHeights: () => 0,
+    provenHeight: () => 98,
     backfillMissingHeights: () => 0,
     backfillRanges: () => new Map(),
     backfillHeldUpRanges: () => 0,

@@ -115,11 +115,19 @@ export class StatusReport implements StatusSource {
     const { config, parts } = this.#state;
     const { form = null, reason = null } = parts.network.proofStatus() ?? {};
     const unproven = parts.store.unproven?.();
+    const finality = parts.prover?.status();
     return {
       mode: config.proof.mode,
       form,
       unprovenHeights: unproven === undefined ? null : countHeights(unproven),
-      reason: config.proof.mode === 'off' ? 'proof.mode is off: the nodes are believed' : reason,
+      anchor: finality?.anchor ?? null,
+      provenHeight: finality?.provenHeight ?? null,
+      committee: finality?.committee ?? null,
+      latestCertificate: finality?.latestCertificate ?? null,
+      reason:
+        config.proof.mode === 'off'
+          ? 'proof.mode is off: the nodes are believed'
+          : (reason ?? finality?.reason ?? null),
     };
   }
 

@@ -1,0 +1,162 @@
+import type { AccessNodes } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { Logger } from '../../observability/index.js';
+import { EpochCommittees } from '../../proof/index.js';
+import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import { askProtocolState } from './askProtocolState.js';
+import type { ProtocolStateAnswer } from './askProtocolState.js';
+
+/** Pause before nodes are asked again for a protocol state that none has. */
+const LACKING_MS = 300_000;
+/** The same where one may have it and does not answer. */
+export const AGAIN_MS = 15_000;
+
+/** Why nothing more can be proven final now. */
+export class NotProvenError extends Error {
+  override readonly name = 'NotProvenError';
+  /** To be tried again after so long, whether blocks come or not. `undefined`: with the next block. */
+  readonly pauseMs: number | undefined;
+
+  constructor(reason: string, pauseMs?: number) {
+    super(reason);
+    this.pauseMs = pauseMs;
+  }
+}
+
+/** A block that the operator trusts, or that was taken on the nodes' word. */
+export interface Anchor {
+  readonly kind: 'checkpoint' | 'first_use';
+  readonly height: number;
+  readonly id: Identifier;
+}
+
+/** Blocks that link, of one spork: nothing is signed across sporks. */
+export interface LinkedHeights {
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface FinalityAnchorOptions {
+  /** Default: the first block, on the nodes' word. */
+  readonly checkpoint?: Pick<Anchor, 'height' | 'id'> | undefined;
+}
+
+export interface FinalityAnchorDependencies {
+  /** The id of a stored block; `undefined` where none is. Expected errors: `StorageError`. */
+  readonly idAt: (height: number) => Promise<Identifier | undefined>;
+  /** Expected errors: `NotProvenError` for a block without a proof; `StorageError`; `WireError`. */
+  readonly header: (height: number) => Promise<StoredHeader>;
+  readonly nodes: AccessNodes;
+  readonly thread: Pick<CertificateThread, 'readState'>;
+  readonly logger: Logger;
+}
+
+/**
+ * The block that finality rests on, and who signs from there on: its protocol state says so, and for later epochs that of
+ * a block that is proven already.
+ *
+ * On first use the nodes are believed once: that our first block is of the chain, or, where no node gives its protocol
+ * state any more, that our newest one is (which then is the anchor). In the second case whoever could give this process a
+ * false chain could bring a committee of its own, at each start anew. A checkpoint is never replaced like that.
+ */
+export class FinalityAnchor {
+  readonly #options: FinalityAnchorOptions;
+  readonly #deps: FinalityAnchorDependencies;
+  #anchor: Anchor | undefined;
+  #known: { readonly committees: EpochCommittees; readonly height: number } | undefined;
+
+  constructor(options: FinalityAnchorOptions, dependencies: FinalityAnchorDependencies) {
+    this.#options = options;
+    this.#deps = dependencies;
+  }
+
+  get anchor(): Anchor | undefined {
+    return this.#anchor;
+  }
+
+  /** Who signs above `height`; `undefined` until there is an anchor. */
+  get known(): { readonly committees: EpochCommittees; readonly height: number } | undefined {
+    return this.#known;
+  }
+
+  forget(): void {
+    this.#anchor = this.#known = undefined;
+  }
+
+  /** Expected errors: OperatorError (`foreign`) when the checkpoint is stored and has another id; `StorageError`. */
+  async compareCheckpoint(): Promise<void> {
+    const { checkpoint } = this.#options;
+    const id = checkpoint && (await this.#deps.idAt(checkpoint.height));
+    if (checkpoint === undefined || id === undefined || id === checkpoint.id) return;
+    throw new OperatorError(
+      'foreign',
+      `Block ${checkpoint.height} has the id ${id}, but proof.checkpoint names ${checkpoint.id}: the nodes or the store belong to another chain, or the checkpoint is wrong. Correct it, or index from other nodes into another directory.`,
+    );
+  }
+
+  /** Finds the anchor, and who signs there. Expected errors: those of the dependencies; the abort reason. */
+  async begin({ from, to }: LinkedHeights, signal: AbortSignal): Promise<void> {
+    const { checkpoint } = this.#options;
+    if (checkpoint !== undefined && (checkpoint.height < from || checkpoint.height > to))
+      throw new NotProvenError(
+        `the checkpoint at height ${checkpoint.height} is not among the heights from ${from} to ${to}, which are indexed without a gap and of one spork`,
+      );
+    const header = await this.#deps.header(checkpoint?.height ?? from);
+    const answer = await askProtocolState(header, this.#deps, signal);
+    if (answer.state !== undefined)
+      this.#begin(checkpoint === undefined ? 'first_use' : 'checkpoint', header, answer.state);
+    else if (checkpoint === undefined && answer.isLacking && to > from) await this.#believe(to, signal);
+    else throw pausing(answer);
+  }
+
+  /**
+   * Learns of a later epoch from the highest block that is proven. `to`: our newest block, which may become the anchor
+   * of first use unless newest blocks were proven before. Expected errors: as for `begin`.
+   */
+  async follow(
+    provenHeight: number,
+    { to, hasReachedTip }: { readonly to: number; readonly hasReachedTip: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { committees, height } = this.#known ?? { height: to };
+    if (committees === undefined) return;
+    let answer: ProtocolStateAnswer = {
+      ...{ state: undefined, isLacking: true, reason: 'no block just before is proven' },
+    };
+    if (provenHeight > height) {
+      answer = await askProtocolState(await this.#deps.header(provenHeight), this.#deps, signal);
+      const later = answer.state && new EpochCommittees(answer.state);
+      if (later !== undefined && later.lastView > committees.lastView) {
+        this.#known = { committees: later, height: provenHeight };
+        return;
+      }
+    }
+    const isLacking = answer.state !== undefined || answer.isLacking;
+    if (isLacking && !hasReachedTip && this.#anchor?.kind === 'first_use') return this.#believe(to, signal);
+    const why = answer.state === undefined ? answer.reason : 'the last proven block does not say';
+    throw new NotProvenError(
+      `who signs after view ${committees.lastView} is not known: ${why}`,
+      isLacking ? LACKING_MS : AGAIN_MS,
+    );
+  }
+
+  /** Takes the nodes' word for our newest block. */
+  async #believe(height: number, signal: AbortSignal): Promise<void> {
+    const header = await this.#deps.header(height);
+    const answer = await askProtocolState(header, this.#deps, signal);
+    if (answer.state === undefined) throw pausing(answer);
+    this.#begin('first_use', header, answer.state);
+  }
+
+  #begin(kind: Anchor['kind'], { height, id }: StoredHeader, state: EpochState): void {
+    this.#anchor = { kind, height, id };
+    this.#known = { committees: new EpochCommittees(state), height };
+    const { epoch, members } = state.current.committee;
+    this.#deps.logger.info({ kind, height, epoch, members: members.length }, 'finality is anchored');
+  }
+}
+
+function pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
+  return new NotProvenError(reason, isLacking ? LACKING_MS : AGAIN_MS);
+}

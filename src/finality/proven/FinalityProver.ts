@@ -1,0 +1,248 @@
+import type { AccessNodes } from '../../access/index.js';
+import { WireError } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { WorkSignal } from '../../jobqueue/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { CertificateThreadError, CURRENT_RULES, provenFinal, weightOf } from '../../proof/index.js';
+import type {
+  Certificate,
+  CertificateThread,
+  CertificateVerdict,
+  Committee,
+  EpochCommittees,
+  StoredHeader,
+} from '../../proof/index.js';
+import { abortReason, messageOf, sleep } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
+import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
+import type { Anchor, FinalityAnchorOptions, LinkedHeights } from './FinalityAnchor.js';
+
+/** Less than the time between two blocks, so it delays nothing at the tip; while catching up, it bounds the work. */
+const PACE_MS = 500;
+/** How far below the newest block two blocks of consecutive views are sought: a network with more gaps hardly moves. */
+const MAX_HEADERS = 16;
+const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
+
+export interface FinalityProverOptions extends FinalityAnchorOptions {
+  /** False: blocks come without proofs, so the checkpoint is compared, and that is all. */
+  readonly isProving: boolean;
+}
+
+export interface FinalityProverDependencies {
+  /** A stored block, with its header where it has a proof. Expected errors: `StorageError`; `WireError`. */
+  readonly blockAt: (
+    height: number,
+  ) => Promise<{ readonly id: Identifier; readonly header: StoredHeader | undefined } | undefined>;
+  /** `undefined`: there is none, or this process does not follow the chain. */
+  readonly range: () => LinkedHeights | undefined;
+  /** Calls back when the range has moved. Returns a function that unsubscribes. */
+  readonly onMoved: (listener: () => void) => () => void;
+  readonly nodes: AccessNodes;
+  readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'quorumCertificates'>;
+}
+
+/** What finality rests on, and how far it is proven. */
+export interface FinalityStatus {
+  readonly anchor: Anchor | undefined;
+  /** Of the highest block that a certificate proves final; all below follow by hash. */
+  readonly provenHeight: number | undefined;
+  /** Who signed the last valid certificate, or signs at the anchor. */
+  readonly committee:
+    { readonly epoch: number; readonly members: number; readonly weight: number } | undefined;
+  /** `height` and `view` are those of the block that it is for: the child of the proven one. */
+  readonly latestCertificate: Proven['certificate'] | undefined;
+  /** Why nothing more is proven; `undefined` while all is that can be. */
+  readonly reason: string | undefined;
+}
+
+type Proven = Extract<Awaited<ReturnType<typeof provenFinal>>, { kind: 'final' }>;
+
+/**
+ * Proves that the stored chain is final: consensus nodes signed for its newest blocks, and one certificate proves all
+ * below. What blocks come meanwhile are proven by the next one. It holds up nothing: what is missing is a reason in its
+ * status.
+ */
+export class FinalityProver {
+  readonly #isProving: boolean;
+  readonly #deps: FinalityProverDependencies;
+  readonly #anchor: FinalityAnchor;
+  readonly #moved = new WorkSignal();
+  #proven: Proven | undefined;
+  #signers: Committee | undefined;
+  /** The newest blocks were proven: from then on, only proven blocks say who signs. */
+  #hasReachedTip = false;
+  #reason: string | undefined = NOTHING_YET;
+  /** Nothing is tried until it is due. */
+  #rest: Timer | undefined;
+  #hasWarned = false;
+
+  constructor(options: FinalityProverOptions, dependencies: FinalityProverDependencies) {
+    this.#isProving = options.isProving;
+    this.#deps = dependencies;
+    this.#anchor = new FinalityAnchor(options, {
+      ...dependencies,
+      idAt: async (height) => (await dependencies.blockAt(height))?.id,
+      header: (height) => this.#header(height),
+    });
+  }
+
+  status(): FinalityStatus {
+    const { anchor, known } = this.#anchor;
+    const committee = this.#signers ?? known?.committees.state.current.committee;
+    return {
+      anchor,
+      provenHeight: this.#proven?.height,
+      committee: committee && {
+        ...{ epoch: committee.epoch, members: committee.members.length, weight: weightOf(committee) },
+      },
+      latestCertificate: this.#proven?.certificate,
+      reason: this.#reason,
+    };
+  }
+
+  /**
+   * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when the checkpoint is not of our chain; the
+   * signal's abort reason.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const stop = this.#deps.onMoved(() => this.#moved.notify());
+    this.#moved.notify();
+    try {
+      for (;;) {
+        await this.#moved.wait(signal);
+        await this.#look(signal);
+        await sleep(this.#deps.clock, PACE_MS, signal);
+      }
+    } finally {
+      stop();
+      this.#rest?.cancel();
+    }
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const range = this.#deps.range();
+    if (range === undefined || range.to < range.from) {
+      this.#forget();
+      this.#reason = NOTHING_YET;
+      return;
+    }
+    const { anchor, known } = this.#anchor;
+    const isBack = range.to < Math.max(known?.height ?? 0, this.#proven?.height ?? 0);
+    // The store went back, or another spork began.
+    if (isBack || (anchor !== undefined && anchor.height < range.from)) this.#forget();
+    if (this.#rest !== undefined) return;
+    try {
+      this.#reason = await this.#prove(range, signal);
+    } catch (error) {
+      if (signal.aborted) throw abortReason(signal);
+      this.#failed(error);
+    }
+  }
+
+  /** Resolves with the reason why the newest blocks are not proven, if they should be. */
+  async #prove(range: LinkedHeights, signal: AbortSignal): Promise<string | undefined> {
+    if (this.#anchor.known === undefined) {
+      await this.#anchor.compareCheckpoint();
+      if (!this.#isProving) return undefined;
+      await this.#anchor.begin(range, signal);
+    }
+    const { known } = this.#anchor;
+    if (known === undefined) return NOTHING_YET;
+    const { to } = range;
+    const { lastView } = known.committees;
+    const isWithin = (await this.#header(to)).view <= lastView;
+    const top = isWithin ? to : await this.#firstBeyond(lastView, known.height, to);
+    const reason = await this.#check(known, top);
+    if (isWithin) this.#hasReachedTip ||= this.#proven !== undefined;
+    if (isWithin || reason !== undefined) return reason;
+    const provenHeight = this.#proven?.height ?? 0;
+    await this.#anchor.follow(provenHeight, { to, hasReachedTip: this.#hasReachedTip }, signal);
+    this.#moved.notify();
+    return undefined;
+  }
+
+  /** Proves what a certificate in the block at `top`, or just below, can prove. Resolves with what is wrong with it. */
+  async #check(
+    { committees, height }: { readonly committees: EpochCommittees; readonly height: number },
+    top: number,
+  ): Promise<string | undefined> {
+    const { logger, metrics, thread } = this.#deps;
+    let signers: Committee | undefined;
+    const verify = async (certificate: Certificate): Promise<CertificateVerdict> => {
+      signers = committees.committeeAt(certificate.view);
+      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };
+      return thread.verify(certificate, signers, CURRENT_RULES);
+    };
+    const lowest = Math.max(height, (this.#proven?.height ?? -1) + 1, top - MAX_HEADERS + 1);
+    const headers: StoredHeader[] = [];
+    for (let next = top; next >= lowest; next--) {
+      headers.unshift(await this.#header(next));
+      const verdict = await provenFinal(headers, verify);
+      if (verdict.kind === 'undecided') continue;
+      metrics.quorumCertificates.inc({ result: verdict.kind === 'final' ? 'valid' : 'invalid' });
+      if (verdict.kind === 'refused') {
+        const { reason } = verdict;
+        this.#warn({ height: verdict.height, reason }, 'a certificate of the chain is invalid');
+        return `the certificate in block ${verdict.height} is invalid: ${reason}`;
+      }
+      if (this.#proven === undefined) logger.info({ height: verdict.height }, 'the chain is proven final');
+      this.#proven = verdict;
+      this.#signers = signers;
+      this.#hasWarned = false;
+      return undefined;
+    }
+    return undefined;
+  }
+
+  /** The lowest height above `within` whose view is beyond; that of `beyond` is, and views ascend. */
+  async #firstBeyond(view: number, within: number, beyond: number): Promise<number> {
+    while (beyond - within > 1) {
+      const middle = Math.floor((within + beyond) / 2);
+      const header = (await this.#deps.blockAt(middle))?.header;
+      if (header !== undefined && header.view <= view) within = middle;
+      else beyond = middle;
+    }
+    return beyond;
+  }
+
+  async #header(height: number): Promise<StoredHeader> {
+    const header = (await this.#deps.blockAt(height))?.header;
+    if (header === undefined) throw new NotProvenError(`block ${height} itself is not proven`);
+    return header;
+  }
+
+  /** Throws what is not expected. */
+  #failed(error: unknown): void {
+    if (error instanceof NotProvenError) {
+      this.#reason = error.message;
+      if (error.pauseMs !== undefined) this.#pause(error.pauseMs);
+      return;
+    }
+    if (![CertificateThreadError, StorageError, WireError].some((type) => error instanceof type)) throw error;
+    this.#reason = messageOf(error);
+    this.#warn({ reason: this.#reason }, 'finality cannot be proven now');
+    this.#pause(AGAIN_MS);
+  }
+
+  #pause(pauseMs: number): void {
+    this.#rest = this.#deps.clock.setTimer(pauseMs, () => {
+      this.#rest = undefined;
+      this.#moved.notify();
+    });
+  }
+
+  #warn(fields: object, message: string): void {
+    if (!this.#hasWarned) this.#deps.logger.warn(fields, message);
+    this.#hasWarned = true;
+  }
+
+  #forget(): void {
+    this.#anchor.forget();
+    this.#proven = this.#signers = undefined;
+    this.#hasReachedTip = false;
+  }
+}

@@ -1,0 +1,75 @@
+import { faultOf, UpstreamError } from '../../access/index.js';
+import type { AccessNodes, UpstreamErrorKind } from '../../access/index.js';
+import { toIdentifier } from '../../flow/index.js';
+import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
+
+const METHOD = 'GetProtocolStateSnapshotByHeight';
+/** A snapshot has megabytes, and the node gathers it first. */
+const TIMEOUT_MS = 30_000;
+/** Failures that say nothing of what the node has. */
+const PASSING: ReadonlySet<UpstreamErrorKind> = new Set([
+  'unavailable',
+  'deadline',
+  'rate_limited',
+  'not_yet',
+]);
+
+export type ProtocolStateAnswer =
+  | { readonly state: EpochState }
+  | {
+      readonly state: undefined;
+      readonly reason: string;
+      /** Every node that serves the height was asked and cannot give it: another time will not help. */
+      readonly isLacking: boolean;
+    };
+
+/**
+ * Asks one node after the other for the protocol state at a block, which says who signs. Any node will do, as nothing is
+ * taken that does not hash to the `protocol_state_id` in the header.
+ *
+ * A node that gives anything else is reported for this call alone, not as a liar: after an upgrade of the network, honest
+ * nodes may all give a form that this version does not know. Expected errors: `CertificateThreadError`; the signal's abort
+ * reason.
+ */
+export async function askProtocolState(
+  { height, protocolStateId }: Pick<StoredHeader, 'height' | 'protocolStateId'>,
+  { nodes, thread }: { readonly nodes: AccessNodes; readonly thread: Pick<CertificateThread, 'readState'> },
+  signal: AbortSignal,
+): Promise<ProtocolStateAnswer> {
+  // Before P7, payloads did not cover it.
+  if (protocolStateId.length === 0) {
+    const reason = `block ${height} is of a spork whose blocks do not say who signs`;
+    return { state: undefined, reason, isLacking: true };
+  }
+  const said: string[] = [];
+  let isLacking = true;
+  for (const node of nodes.forHeight(height, METHOD)) {
+    if (!node.supports(METHOD)) {
+      said.push(`${node.name} does not serve ${METHOD}`);
+      continue;
+    }
+    try {
+      const options = { signal, isHistory: true, timeoutMs: TIMEOUT_MS };
+      const snapshot = await node.getProtocolStateSnapshot(height, options);
+      const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
+      if (reading.ok) {
+        nodes.succeeded(node, METHOD);
+        return { state: reading.state };
+      }
+      nodes.report(node, 'failing', reading.reason, METHOD);
+      said.push(`${node.name}: ${reading.reason}`);
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      const fault = faultOf(error.kind);
+      if (fault !== undefined) nodes.report(node, fault, error.message, METHOD);
+      if (PASSING.has(error.kind)) isLacking = false;
+      said.push(error.message);
+    }
+  }
+  const why = said[0] ?? 'none is known to serve that height';
+  const others = said.length > 1 ? ` (and ${said.length - 1} more)` : '';
+  return {
+    ...{ state: undefined, isLacking: isLacking && said.length > 0 },
+    reason: `no access node gives the protocol state of block ${height}: ${why}${others}`,
+  };
+}

@@ -1,0 +1,365 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { FinalityProver } from '../../../src/finality/index.js';
+import type { FinalityProverDependencies } from '../../../src/finality/index.js';
+import { identifierBytes } from '../../../src/flow/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import { CertificateThread } from '../../../src/proof/index.js';
+import type { CertificatePort, StoredHeader } from '../../../src/proof/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
+import { certificatesHere } from '../../support/certificates.js';
+import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
+import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+// Of the recorded network: blocks 42 to 52 and 274 to 283 of its first epoch, and 385 to 399 about its end at 390. The
+// protocol state of 274 does not name the next committee, that of 385 does.
+
+const snapshot = recordedSnapshot();
+const METHOD = 'GetProtocolStateSnapshotByHeight';
+const FIVE_MINUTES_MS = 300_000;
+
+const headers = new Map(
+  recordedBlocks().map((block) => [
+    block.height,
+    {
+      ...block,
+      ...{ form: 'H8P8', chainId: 'flow-localnet', timestamp: { seconds: 0n, nanos: 0 } },
+      ...{ payloadHash: Buffer.alloc(32), proposerId: Buffer.alloc(32), parentVoterIds: [] },
+      ...{ lastViewTC: undefined, protocolStateId: identifierBytes(block.protocolStateId) },
+    } satisfies StoredHeader,
+  ]),
+);
+
+function headerAt(height: number): StoredHeader {
+  const header = headers.get(height);
+  if (header === undefined) throw new Error(`height ${height} is not recorded`);
+  return header;
+}
+
+let running: Promise<unknown>[] = [];
+const stops: AbortController[] = [];
+afterEach(async () => {
+  for (const each of stops.splice(0)) each.abort();
+  await Promise.all(running);
+  running = [];
+});
+
+/** A prover over stored heights from `from` on, whose nodes serve the recorded protocol states unless told otherwise. */
+class Proving {
+  readonly clock = new VirtualClock();
+  readonly logger = new RecordingLogger();
+  readonly metrics = createMetrics({ version: 'test', node: '' });
+  readonly nodes: FakeAccessNodes;
+  readonly store: Map<number, StoredHeader | { readonly id: Identifier }>;
+  readonly prover: FinalityProver;
+  readonly ended: Promise<unknown>;
+  readonly range: { from: number; to: number };
+  isFollowing = true;
+  #moved: () => void = () => undefined;
+
+  constructor(
+    [from, to]: readonly [number, number],
+    {
+      checkpoint,
+      isProving = true,
+      thread = new CertificateThread(certificatesHere),
+      names = ['a'],
+      change = () => undefined,
+    }: {
+      readonly checkpoint?: { readonly height: number; readonly id: Identifier };
+      readonly isProving?: boolean;
+      readonly thread?: FinalityProverDependencies['thread'];
+      readonly names?: readonly string[];
+      readonly change?: (proving: Proving) => void;
+    } = {},
+  ) {
+    this.nodes = new FakeAccessNodes(names.map((name) => new FakeAccessNode(name, new FakeChain())));
+    for (const node of this.nodes.all) node.snapshot = () => snapshot;
+    this.store = new Map(headers);
+    this.range = { from, to };
+    change(this);
+    this.prover = new FinalityProver(
+      { checkpoint, isProving },
+      {
+        ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },
+        blockAt: (height) => {
+          const stored = height > this.range.to ? undefined : this.store.get(height);
+          const header = stored && 'view' in stored ? stored : undefined;
+          return Promise.resolve(stored && { id: stored.id, header });
+        },
+        range: () => (this.isFollowing ? this.range : undefined),
+        onMoved: (listener) => {
+          this.#moved = listener;
+          return () => (this.#moved = () => undefined);
+        },
+      },
+    );
+    const ending = new AbortController();
+    stops.push(ending);
+    this.ended = this.prover.run(ending.signal).catch((error: unknown) => error);
+    running.push(this.ended);
+  }
+
+  get node(): FakeAccessNode {
+    const [node] = this.nodes.all;
+    if (node === undefined) throw new Error('no node');
+    return node;
+  }
+
+  /** The store holds everything up to this height, and a second passes. */
+  async reaches(to: number): Promise<void> {
+    this.range.to = to;
+    this.#moved();
+    await this.clock.advance(1_000);
+  }
+
+  async checks(): Promise<{ valid: number; invalid: number }> {
+    const { values } = await this.metrics.quorumCertificates.get();
+    const of = (result: string): number => values.find(({ labels }) => labels.result === result)?.value ?? -1;
+    return { valid: of('valid'), invalid: of('invalid') };
+  }
+
+  change(height: number, change: Partial<StoredHeader>): void {
+    this.store.set(height, { ...headerAt(height), ...change });
+  }
+}
+
+const flipped = (bytes: Uint8Array): Buffer => {
+  const copy = Buffer.from(bytes);
+  copy.writeUInt8(copy.readUInt8(copy.length - 60) ^ 1, copy.length - 60);
+  return copy;
+};
+
+describe('FinalityProver', () => {
+  it('proves the block two below the newest one, by one certificate, from the first block on', async () => {
+    const proving = new Proving([42, 52]);
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toEqual({
+      anchor: { kind: 'first_use', height: 42, id: headerAt(42).id },
+      provenHeight: 50,
+      committee: { epoch: 0, members: 2, weight: 200 },
+      latestCertificate: { height: 51, view: 52, signers: 2, weight: 200, threshold: 134 },
+      reason: undefined,
+    });
+    expect(await proving.checks()).toEqual({ valid: 1, invalid: 0 });
+    expect(proving.logger.messages()).toEqual(['finality is anchored', 'the chain is proven final']);
+  });
+
+  it('follows the newest block, passes over a skipped view, and verifies nothing twice', async () => {
+    const proving = new Proving([42, 43]);
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: undefined, reason: undefined });
+    const proven: unknown[] = [];
+    for (let height = 44; height <= 52; height += 1) {
+      await proving.reaches(height);
+      proven.push(proving.prover.status().provenHeight);
+    }
+    // Block 50 has view 51, its parent view 49.
+    expect(proven).toEqual([42, 43, 44, 45, 46, 47, 48, 48, 50]);
+    expect(await proving.checks()).toEqual({ valid: 8, invalid: 0 });
+    expect(proving.node.count(METHOD)).toBe(1);
+  });
+
+  it('learns the committee of the next epoch from the last proven block of the one before', async () => {
+    const { protocolStateId } = headerAt(274);
+    const proving = new Proving([385, 399], { change: (its) => its.change(385, { protocolStateId }) });
+    await proving.clock.advance(5_000);
+    expect(proving.prover.status()).toMatchObject({
+      anchor: { kind: 'first_use', height: 385 },
+      provenHeight: 397,
+      committee: { epoch: 1 },
+      reason: undefined,
+    });
+    expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
+  });
+
+  it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
+    const proving = new Proving([274, 279], {
+      change: (its) => {
+        for (const height of [280, 281]) {
+          its.change(height, { parentVoterSigData: flipped(headerAt(height).parentVoterSigData) });
+        }
+      },
+    });
+    await proving.clock.advance(1_000);
+    await proving.reaches(280);
+    expect(proving.prover.status()).toMatchObject({
+      provenHeight: 277,
+      reason: 'the certificate in block 280 is invalid: the signatures do not hold',
+    });
+    await proving.reaches(281);
+    expect(proving.logger.records.filter(({ level }) => level === 'warn')).toEqual([
+      {
+        level: 'warn',
+        message: 'a certificate of the chain is invalid',
+        fields: { height: 280, reason: 'the signatures do not hold' },
+      },
+    ]);
+    await proving.reaches(282);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: 280, reason: undefined });
+    expect(await proving.checks()).toEqual({ valid: 2, invalid: 2 });
+  });
+
+  it('proves nothing by the certificates of another committee', async () => {
+    const thread = new CertificateThread(certificatesHere);
+    const proving = new Proving([42, 52], {
+      thread: {
+        verify: (...question) => thread.verify(...question),
+        readState: async (bytes, id) => {
+          const reading = await thread.readState(bytes, id);
+          if (!reading.ok) return reading;
+          const { current } = reading.state;
+          const members = current.committee.members.slice(1);
+          const committee = { ...current.committee, members };
+          return { ...reading, state: { ...reading.state, current: { ...current, committee } } };
+        },
+      },
+    });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ provenHeight: undefined, latestCertificate: undefined },
+      reason: 'the certificate in block 52 is invalid: another committee voted',
+    });
+  });
+
+  it('takes no forged snapshot: the node is reported for that call, and the next one asked', async () => {
+    const proving = new Proving([42, 52], {
+      names: ['liar', 'honest'],
+      change: ({ node }) => {
+        const forged = recordedSnapshot();
+        for (const { EpochEntry } of Object.values(forged.SealingSegment.ProtocolStateEntries)) {
+          for (const participant of EpochEntry.CurrentEpochSetup.Participants) participant.InitialWeight = 1;
+        }
+        node.snapshot = () => forged;
+      },
+    });
+    await proving.clock.advance(1_000);
+    expect(proving.nodes.reported).toEqual([
+      {
+        ...{ node: 'liar', fault: 'failing' },
+        detail: 'the setup of CurrentEpoch does not have the id that it should have',
+      },
+    ]);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: 50, committee: { weight: 200 } });
+  });
+
+  it('says that no node has snapshots, reports none for it, and asks again after five minutes', async () => {
+    const proving = new Proving([42, 50], { change: ({ node }) => (node.snapshot = undefined) });
+    await proving.clock.advance(1_000);
+    // At the first height, and at the newest.
+    expect(proving.node.count(METHOD)).toBe(2);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ anchor: undefined, provenHeight: undefined },
+      reason: `no access node gives the protocol state of block 50: ${METHOD}: unimplemented`,
+    });
+    await proving.reaches(52);
+    await proving.clock.advance(FIVE_MINUTES_MS - 5_000);
+    expect(proving.node.count(METHOD)).toBe(2);
+    proving.node.snapshot = () => snapshot;
+    await proving.clock.advance(5_000);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
+    expect(proving.nodes.reported).toEqual([]);
+    expect(proving.logger.records.filter(({ level }) => level === 'warn')).toEqual([]);
+  });
+
+  it('believes the nodes at the newest block only where none has the first, not while one does not answer', async () => {
+    const proving = new Proving([42, 50], { change: ({ node }) => (node.down = true) });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status().reason).toContain('block 42');
+    Object.assign(proving.node, {
+      down: false,
+      snapshot: (height: number) => (height < 50 ? 'below_root' : snapshot),
+    });
+    await proving.clock.advance(15_000);
+    expect(proving.prover.status()).toMatchObject({
+      anchor: { kind: 'first_use', height: 50 },
+      ...{ provenHeight: undefined, committee: { epoch: 0 }, reason: undefined },
+    });
+    await proving.reaches(52);
+    expect(proving.prover.status().provenHeight).toBe(50);
+  });
+
+  it('rests on a checkpoint once it is indexed, and on nothing else', async () => {
+    const checkpoint = { height: 50, id: headerAt(50).id };
+    const proving = new Proving([42, 49], { checkpoint });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({
+      anchor: undefined,
+      reason: expect.stringContaining('the checkpoint at height 50 is not among the heights from 42 to 49'),
+    });
+    proving.node.snapshot = () => 'not_found';
+    await proving.reaches(52);
+    expect(proving.prover.status().anchor).toBeUndefined();
+    expect(proving.node.calls.map(({ height }) => height)).toEqual([50]);
+    proving.node.snapshot = () => snapshot;
+    await proving.clock.advance(FIVE_MINUTES_MS);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ anchor: { kind: 'checkpoint', ...checkpoint }, provenHeight: 50 },
+    });
+  });
+
+  it.each([true, false])(
+    'ends on a chain that the checkpoint contradicts (proving: %s)',
+    async (isProving) => {
+      const proving = new Proving([42, 49], { checkpoint: { height: 50, id: headerAt(49).id }, isProving });
+      await proving.clock.advance(1_000);
+      expect(proving.prover.status().anchor).toBeUndefined();
+      await proving.reaches(50);
+      const error = await proving.ended;
+      expect(error).toBeInstanceOf(OperatorError);
+      expect(error).toMatchObject({
+        exit: 'foreign',
+        message: expect.stringContaining('Block 50 has the id'),
+      });
+    },
+  );
+
+  it('says at which height a block has no proof', async () => {
+    const proving = new Proving([42, 52], { change: ({ store }) => store.set(52, { id: headerAt(52).id }) });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ provenHeight: undefined, reason: 'block 52 itself is not proven' },
+    });
+  });
+
+  it('forgets what it knew when the store goes back, a spork begins, or another process follows the chain', async () => {
+    const proving = new Proving([42, 52]);
+    await proving.clock.advance(1_000);
+    await proving.reaches(47);
+    expect(proving.prover.status().provenHeight).toBe(45);
+    proving.range.from = 44;
+    await proving.reaches(47);
+    expect(proving.prover.status()).toMatchObject({ anchor: { height: 44 }, provenHeight: 45 });
+    proving.isFollowing = false;
+    await proving.reaches(48);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ anchor: undefined, provenHeight: undefined, committee: undefined },
+      reason: 'this process has indexed no block yet, or does not follow the chain',
+    });
+  });
+
+  it('outlives the thread that verifies, and starts another after a while', async () => {
+    const ports: (() => void)[] = [];
+    const start = (): CertificatePort => {
+      const port = certificatesHere();
+      if (ports.length > 0) return port;
+      return {
+        ...port,
+        // It takes the question with it.
+        postMessage: () => undefined,
+        on: (event: string, listener: never) => {
+          if (event === 'exit') ports.push(listener);
+        },
+      };
+    };
+    const proving = new Proving([42, 52], { thread: new CertificateThread(start) });
+    await proving.clock.advance(1_000);
+    for (const end of ports) end();
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status().reason).toBe('the thread that verifies certificates ended');
+    await proving.clock.advance(15_000);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
+  });
+});
