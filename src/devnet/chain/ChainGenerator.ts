@@ -198,7 +198,9 @@ export class ChainGenerator {
     const timestamp = this.#timestamp(height);
     const odd = this.oddAt(height);
     const { collections, guarantees, signature } = this.#guaranteed(height, odd);
-    const encoded = encodeBlock({ id, parentId, height, timestamp, guarantees, signatures: [signature] });
+    // A copy of what the header holds.
+    const signatures = [this.#certificateAt(height)?.voterSigData ?? signature];
+    const encoded = encodeBlock({ id, parentId, height, timestamp, guarantees, signatures });
     return { height, id, parentId, timestamp, collections, encoded, odd, ...(hashed && { hashed }) };
   }
 

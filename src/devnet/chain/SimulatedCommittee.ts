@@ -8,14 +8,15 @@ import {
 import {
   type Certificate,
   type Committee,
-  CURRENT_RULES,
+  loadCertificates,
   readCommit,
   readSetup,
-  signCertificate,
   type SigningKey,
-  signingKeyOf,
 } from '../../proof/index.js';
 import { SizedCache } from './SizedCache.js';
+
+// Not with the door of the room, so that a daemon does not load it.
+const { CURRENT_RULES, signCertificate, signingKeyOf } = await loadCertificates();
 
 /** Of five, four must sign. */
 const MEMBERS = 5;

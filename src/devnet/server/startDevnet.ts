@@ -7,7 +7,7 @@ import { DevnetServer } from './DevnetServer.js';
 import { Subscriptions } from './Subscriptions.js';
 import { UnaryCalls } from './UnaryCalls.js';
 
-/** The blocks below the head, so that the head itself is proven as soon as it has two children. */
+/** So far below the head at the start, so that blocks can be proven final before it moves. */
 const CERTIFIED_BELOW_HEAD_HEIGHTS = 4;
 
 /** A running devnet. */
