@@ -6,13 +6,8 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { parseIdentifier } from '../src/flow/index.js';
 import type { Identifier } from '../src/flow/index.js';
-import {
-  CURRENT_RULES,
-  FIRST_RULES,
-  prepareCommittee,
-  V27_RULES,
-  verifyCertificate,
-} from '../src/proof/certificates/verifyCertificate.js';
+import { CURRENT_RULES, FIRST_RULES, V27_RULES } from '../src/proof/certificates/rules.js';
+import { prepareCommittee, verifyCertificate } from '../src/proof/certificates/verifyCertificate.js';
 import type { Committee } from '../src/proof/committee/committee.js';
 import { weightOf } from '../src/proof/committee/committee.js';
 import { readProtocolState } from '../src/proof/committee/protocolState.js';

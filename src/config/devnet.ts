@@ -40,6 +40,9 @@ export const devnetSettings = {
   hashedIds: setting(boolean, true, {
     doc: "Block ids are hashes of what blocks hold, as Flow's are, so that they can be proven. Each depends on the one below: 1,000 blocks of history take about half a second at the start. Without, ids are made up, at no cost.",
   }),
+  certificatesEvery: setting(integer(0, MAX_HEIGHT, 'heights'), 100, {
+    doc: 'With hashed ids: every so many heights of the history, and at every height above it, a quorum certificate that the committee signed, so that finality can be proven; 10 ms each. 0 = none, and no protocol-state snapshots.',
+  }),
   blockIntervalMs: setting(integer(0, 3_600_000, 'ms'), 800, {
     doc: 'Milliseconds between blocks; 0 = as fast as they are read.',
   }),

@@ -136,7 +136,7 @@ describe('catching up', () => {
 
   it('costs no memory and no time to begin a hundred million heights behind the head', async () => {
     const devnet = startProgram([
-      ...['devnet', '--port', '0', '--profile', 'mainnet', '--history', '100000000'],
+      ...['devnet', '--port', '0', '--profile', 'mainnet', '--history', '100000000', '--no-hashed-ids'],
       ...['--block-interval-ms', '3600000'],
     ]);
     const [, address = ''] = await devnet.sees(/grpc:\/\/(\S+:\d+)/);

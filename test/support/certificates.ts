@@ -1,6 +1,8 @@
 import { Worker } from 'node:worker_threads';
-import { serveCertificates } from '../../src/proof/index.js';
+import { loadCertificates } from '../../src/proof/index.js';
 import type { CertificatePort } from '../../src/proof/index.js';
+
+const { serveCertificates } = await loadCertificates();
 
 /** Verifies on the thread of the test, before `postMessage` returns: virtual time stands still meanwhile. */
 export function certificatesHere(): CertificatePort {

@@ -10,9 +10,10 @@ import {
   WireWriter,
   ZERO_ID,
 } from '../../flow/index.js';
+import type { Certificate } from '../../proof/index.js';
 import { BlockIds, type Fork } from './BlockIds.js';
 import { HashedBlocks, type HashedBlock, type HashedContent } from './HashedBlocks.js';
-import { SEALS_BEHIND_HEIGHTS, viewsOf } from './encodeHeader.js';
+import { SEALS_BEHIND_HEIGHTS, timeoutCertificate, viewsOf } from './encodeHeader.js';
 import {
   type ChainProfile,
   type OddKind,
@@ -22,12 +23,14 @@ import {
 } from './chainProfile.js';
 import { PlainTransactions } from './PlainTransactions.js';
 import { SystemChunk } from './SystemChunk.js';
+import { SimulatedCommittee } from './SimulatedCommittee.js';
 import { makeTransaction } from './makeTransaction.js';
 import type { Prng } from './Prng.js';
 
 const FULL_COLLECTION_TRANSACTIONS = 100;
 const REFERENCE_BLOCK_BEHIND_MAX = 20;
 const SIGNATURE_BYTES = 48;
+const DEFAULT_CERTIFICATES_EVERY_HEIGHTS = 100;
 /** Timestamp of height 0, chosen so that height 137 million falls into 2024. */
 const GENESIS_MS = 1_600_000_000_000;
 /** Salts of `BlockIds.words`; a collection uses its index. */
@@ -35,6 +38,7 @@ const SALT_BLOCK = 1_000_001;
 const SALT_GUARANTEES = 1_000_002;
 const SALT_SYSTEM = 1_000_003;
 const SALT_HEADER = 1_000_004;
+const SALT_TIMEOUT = 1_000_005;
 
 /** The kinds that shape a block's collections; all others shape a transaction. */
 const collectionKinds: ReadonlySet<OddKind> = new Set<OddKind>([
@@ -67,6 +71,13 @@ export interface ChainOptions {
    * every block up to the highest one asked for is made once. Default false: ids are made up, and no header hashes to them.
    */
   readonly hashedIds?: boolean;
+  /**
+   * With `hashedIds`: every so many heights the header holds a quorum certificate that a committee signed, in place of random
+   * bytes; 0: none, and no committee. Each takes some 10 ms. Default 100.
+   */
+  readonly certificatesEvery?: number;
+  /** The headers from this height on hold one each. Ids depend on it: give it to all nodes of a chain. Default: none. */
+  readonly certifiedFrom?: number;
   readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
 }
 
@@ -115,6 +126,10 @@ export class ChainGenerator {
   readonly sporkId: Identifier;
   readonly #rootParentId: Identifier;
   readonly #hashed: HashedBlocks | undefined;
+  /** `undefined` where no certificate is real. */
+  readonly #committee: SimulatedCommittee | undefined;
+  readonly #certificatesEvery: number;
+  readonly #certifiedFrom: number;
   readonly #phases: ReadonlyMap<OddKind, number>;
   /** `undefined` where the network has none. */
   readonly #systemChunk: SystemChunk | undefined;
@@ -136,6 +151,16 @@ export class ChainGenerator {
         ? undefined
         : new SystemChunk({ chainId: this.chainId, scheduledTransactions });
     const { chainId, rootHeight } = this;
+    this.#certificatesEvery =
+      options.hashedIds === true ? (options.certificatesEvery ?? DEFAULT_CERTIFICATES_EVERY_HEIGHTS) : 0;
+    this.#certifiedFrom = options.certifiedFrom ?? Number.MAX_SAFE_INTEGER;
+    this.#committee =
+      this.#certificatesEvery === 0
+        ? undefined
+        : new SimulatedCommittee(
+            { firstView: viewsOf(rootHeight).view },
+            { derive: (name) => plain.derive(name) },
+          );
     this.#hashed =
       options.hashedIds === true
         ? new HashedBlocks(
@@ -173,7 +198,9 @@ export class ChainGenerator {
     const timestamp = this.#timestamp(height);
     const odd = this.oddAt(height);
     const { collections, guarantees, signature } = this.#guaranteed(height, odd);
-    const encoded = encodeBlock({ id, parentId, height, timestamp, guarantees, signatures: [signature] });
+    // A copy of what the header holds.
+    const signatures = [this.#certificateAt(height)?.voterSigData ?? signature];
+    const encoded = encodeBlock({ id, parentId, height, timestamp, guarantees, signatures });
     return { height, id, parentId, timestamp, collections, encoded, odd, ...(hashed && { hashed }) };
   }
 
@@ -211,7 +238,11 @@ export class ChainGenerator {
     const words = this.ids.words(height, SALT_HEADER);
     const { guarantees, signature } = this.#guaranteed(height, this.oddAt(height));
     const { seconds, nanos } = this.#timestamp(height);
-    const { view, parentView } = viewsOf(height);
+    const { view, parentView, isSkipped } = viewsOf(height);
+    const certificate = this.#certificateAt(height) ?? {
+      ...{ view: parentView, blockId: this.parentId(height) },
+      ...{ voterIndices: words.bytes(3), voterSigData: signature },
+    };
     const sealed = height - SEALS_BEHIND_HEIGHTS;
     const seals =
       sealed < this.rootHeight
@@ -228,13 +259,79 @@ export class ChainGenerator {
       seals,
       receipts: [],
       results: [],
-      protocolStateId: this.ids.derive('protocol state'),
+      protocolStateId: this.#committee?.protocolStateId ?? this.ids.derive('protocol state'),
       timestamp: new WireWriter().number(1, seconds).number(2, nanos).finish(),
       view,
       parentView,
       proposerId: this.ids.derive(fork === 'chain' ? `proposer ${words.below(8)}` : 'another proposer'),
-      parentVoterIndices: words.bytes(3),
-      parentVoterSigData: signature,
+      parentVoterIndices: certificate.voterIndices,
+      parentVoterSigData: certificate.voterSigData,
+      lastViewTC:
+        isSkipped && height > this.rootHeight
+          ? timeoutCertificate(view - 1, certificate, this.ids.words(height, SALT_TIMEOUT))
+          : undefined,
+    };
+  }
+
+  /** The certificate for its parent that the block at a height holds, where it is a real one. */
+  #certificateAt(height: number): Certificate | undefined {
+    const isCertified = height % this.#certificatesEvery === 0 || height >= this.#certifiedFrom;
+    // The committee did not sign the root's parent, which is of another spork.
+    if (!isCertified || height === this.rootHeight) return undefined;
+    return this.#committee?.certificateOf({
+      view: viewsOf(height).parentView,
+      blockId: this.blockId(height - 1),
+    });
+  }
+
+  /** Whether it has a committee, and so snapshots. */
+  get hasCommittee(): boolean {
+    return this.#committee !== undefined;
+  }
+
+  /**
+   * The protocol state at a block, as JSON in the shape that nodes serve: of the blocks only what names them, and the state
+   * with all its parts. `undefined` without a committee.
+   */
+  snapshot(height: number): string | undefined {
+    const committee = this.#committee;
+    if (committee === undefined) return undefined;
+    const { chainId, rootHeight, sporkId } = this;
+    const { view } = viewsOf(height);
+    const id = this.blockId(height);
+    const { voterIndices, voterSigData } = committee.certificateOf({ view, blockId: id });
+    return JSON.stringify({
+      SealingSegment: {
+        Blocks: [this.#blockInSnapshot(height, committee)],
+        ExtraBlocks: null,
+        ExecutionResults: null,
+        LatestSeals: {},
+        FirstSeal: null,
+        ProtocolStateEntries: committee.entries(),
+      },
+      QuorumCertificate: {
+        ...{ View: view, BlockID: id },
+        SignerIndices: Buffer.from(voterIndices).toString('base64'),
+        SigData: Buffer.from(voterSigData).toString('base64'),
+      },
+      Params: {
+        ...{ ChainID: chainId, SporkID: sporkId },
+        ...{ SporkRootBlockHeight: rootHeight, SporkRootBlockView: viewsOf(rootHeight).view },
+      },
+      SealedVersionBeacon: null,
+    });
+  }
+
+  #blockInSnapshot(height: number, { protocolStateId }: SimulatedCommittee): object {
+    const { view, parentView } = viewsOf(height);
+    return {
+      Block: {
+        ...{ ChainID: this.chainId, ParentID: this.parentId(height), Height: height },
+        ...{ View: view, ParentView: parentView },
+        Payload: { ProtocolStateID: toIdentifier(protocolStateId) },
+        ID: this.blockId(height),
+      },
+      ProposerSigData: null,
     };
   }
 

@@ -1,4 +1,5 @@
 import { type Identifier, identifierBytes, WireWriter } from '../../flow/index.js';
+import type { Certificate } from '../../proof/index.js';
 import type { ChainGenerator, GeneratedBlock } from './ChainGenerator.js';
 import type { Prng } from './Prng.js';
 
@@ -47,22 +48,32 @@ export function encodeHeader(
     .bytes(9, words.bytes(32))
     .text(11, identity.chainId)
     .bytes(12, words.bytes(3));
-  if (isSkipped) writer.element(13, timeoutCertificate(view - 1, parentView, identity.parentId, words));
+  if (isSkipped) {
+    const voterIndices = words.bytes(3);
+    const newest = {
+      view: parentView,
+      blockId: identity.parentId,
+      voterIndices,
+      voterSigData: words.bytes(48),
+    };
+    writer.element(13, timeoutCertificate(view - 1, newest, words));
+  }
   return writer.number(14, parentView).finish();
 }
 
-function timeoutCertificate(view: number, newestView: number, newestId: Identifier, words: Prng): Buffer {
+/** `flow.entities.TimeoutCertificate` of a view, with the newest certificate that its voters knew. Their signature is made up. */
+export function timeoutCertificate(view: number, newest: Certificate, words: Prng): Buffer {
   const quorumCertificate = new WireWriter()
-    .number(1, newestView)
-    .bytes(2, identifierBytes(newestId))
-    .bytes(3, words.bytes(3))
-    .bytes(4, words.bytes(48))
+    .number(1, newest.view)
+    .bytes(2, identifierBytes(newest.blockId))
+    .bytes(3, newest.voterIndices)
+    .bytes(4, newest.voterSigData)
     .finish();
   return (
     new WireWriter()
       .number(1, view)
       // A packed list of one number.
-      .bytes(2, new WireWriter().number(1, newestView).finish().subarray(1))
+      .bytes(2, new WireWriter().number(1, newest.view).finish().subarray(1))
       .bytes(3, quorumCertificate)
       .bytes(4, words.bytes(3))
       .bytes(5, words.bytes(48))

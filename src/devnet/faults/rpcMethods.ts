@@ -12,6 +12,7 @@ export type Subject =
   | 'digest'
   | 'collection'
   | 'transaction'
+  | 'snapshot'
   | 'executionData'
   | 'indexedBlock';
 
@@ -47,6 +48,9 @@ export const methods = {
   GetFullCollectionByID: unary('collection'),
   GetTransaction: unary('transaction'),
   GetTransactionsByBlockID: unary('transaction'),
+  GetLatestProtocolStateSnapshot: unary('snapshot'),
+  GetProtocolStateSnapshotByHeight: unary('snapshot'),
+  GetProtocolStateSnapshotByBlockID: unary('snapshot'),
   SubscribeBlocksFromStartBlockID: stream('block'),
   SubscribeBlocksFromStartHeight: stream('block'),
   SubscribeBlocksFromLatest: stream('block'),
@@ -73,6 +77,7 @@ export interface RequestFields {
   readonly id: Buffer;
   readonly block_id: Buffer;
   readonly height: string;
+  readonly block_height: string;
   readonly is_sealed: boolean;
   readonly full_block_response: boolean;
   readonly start_block_id: Buffer;

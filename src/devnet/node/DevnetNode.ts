@@ -62,6 +62,7 @@ export class DevnetNode {
       if (!options.executionData) return false;
       return options.executionDataSubscriptions === 'all' || !isStream || method === 'SubscribeExecutionData';
     }
+    if (subject === 'snapshot') return this.chain.generator.hasCommittee;
     if (subject === 'indexedBlock') return options.indexedBlocks;
     if (isStream) return options.streams;
     if (method === 'GetFullCollectionByID') return options.fullCollections;

@@ -61,6 +61,12 @@ export class ResponseEncoder {
     return finish(new WireWriter().element(1, encoded).finish(), lie);
   }
 
+  /** `ProtocolStateSnapshotResponse` at a height. */
+  snapshot(height: number, metadata: Uint8Array, lie?: Lie): Buffer {
+    const snapshot = this.#chain.generator.snapshot(height) ?? '';
+    return finish(new WireWriter().text(1, snapshot).element(2, metadata).finish(), lie);
+  }
+
   /** `BlockResponse` and `BlockHeaderResponse` alike. */
   blockResponse(body: Uint8Array, status: BlockStatusNumber, metadata: Uint8Array, lie?: Lie): Buffer {
     const encoded = new WireWriter()

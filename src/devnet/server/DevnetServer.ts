@@ -209,7 +209,7 @@ function unchanged(message: Buffer): Buffer {
 
 /** What a request asks for, for the request log. */
 function subjectOf(request: DevnetRequest): { height?: number; id?: string } {
-  const height = request.height ?? request.start_block_height;
+  const height = request.height ?? request.block_height ?? request.start_block_height;
   const id = request.id ?? request.block_id ?? request.start_block_id;
   return {
     ...(height === undefined ? {} : { height: Number(height) }),

@@ -55,6 +55,12 @@ export class RequestHandlers {
         return this.#transaction(id);
       case 'GetTransactionsByBlockID':
         return this.#blockTransactions(request.block_id ?? NO_BYTES);
+      case 'GetLatestProtocolStateSnapshot':
+        return this.#latestSnapshot();
+      case 'GetProtocolStateSnapshotByHeight':
+        return this.#snapshotByHeight(Number(request.block_height ?? 0));
+      case 'GetProtocolStateSnapshotByBlockID':
+        return this.#snapshotById(request.block_id ?? NO_BYTES);
       case 'GetExecutionDataByBlockID':
         return this.#executionData(method, request.block_id ?? NO_BYTES);
       default:
@@ -67,9 +73,8 @@ export class RequestHandlers {
     return {
       height,
       answer: (lie) => {
-        const back = lie?.fault === 'head_backwards' ? lie.blocks : 0;
-        const answered = Math.max(this.#node.options.nodeRootHeight, height - back);
-        return this.#blockAnswer(method, this.#node.chain.block(answered), request, lie);
+        const block = this.#node.chain.block(this.#backIn(height, lie));
+        return this.#blockAnswer(method, block, request, lie);
       },
     };
   }
@@ -102,6 +107,44 @@ export class RequestHandlers {
 
   #statusOf(height: number): BlockStatusNumber {
     return height <= this.#node.head.sealed ? 2 : 1;
+  }
+
+  #latestSnapshot(): Question {
+    const height = this.#node.head.finalized;
+    return {
+      height,
+      answer: (lie) => this.#snapshot(this.#backIn(height, lie), lie),
+    };
+  }
+
+  #snapshotByHeight(height: number): Question {
+    return { height, answer: (lie) => this.#snapshot(this.#node.blockAt(height).height, lie) };
+  }
+
+  #snapshotById(id: Buffer): Question {
+    const place = id.length === 32 ? this.#node.chain.locate(id) : undefined;
+    return {
+      height: place?.height,
+      key: id.toString('hex'),
+      answer: (lie) => {
+        const { height, fork } = this.#node.locate(id);
+        if (fork === 'chain') return this.#snapshot(height, lie);
+        throw new StatusError(
+          'INVALID_ARGUMENT',
+          `failed to retrieve snapshot for block: block ${id.toString('hex')} is not finalized`,
+        );
+      },
+    };
+  }
+
+  #snapshot(height: number, lie?: Lie): Buffer {
+    return this.#node.answers.snapshot(height, this.#node.metadata(), lie);
+  }
+
+  /** Where a node whose head went back believes it to be. */
+  #backIn(height: number, lie?: Lie): number {
+    const back = lie?.fault === 'head_backwards' ? lie.blocks : 0;
+    return Math.max(this.#node.options.nodeRootHeight, height - back);
   }
 
   #collection(id: Buffer, encode: (place: CollectionPlace, lie?: Lie) => Buffer): Question {

@@ -35,7 +35,8 @@ export class UnaryCalls {
     const effects = node.faults.strike(method, { on: 'message', height, key });
     const lie = effects.length === 0 ? undefined : await node.applyFaults(effects, { signal, connection });
     const answer = question.answer(lie);
-    if (height !== undefined && methods[method].subject !== 'header') {
+    const { subject } = methods[method];
+    if (height !== undefined && subject !== 'header' && subject !== 'snapshot') {
       node.requests.sent(height);
       node.head.wasRead(height);
     }

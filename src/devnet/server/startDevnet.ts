@@ -2,10 +2,13 @@ import { type Clock, systemClock } from '../../runtime/index.js';
 import { Chain } from '../chain/Chain.js';
 import { ChainGenerator } from '../chain/ChainGenerator.js';
 import { DevnetNode } from '../node/DevnetNode.js';
-import { type DevnetOptions, resolveNodeOptions } from '../node/devnetOptions.js';
+import { type DevnetOptions, type NodeOptions, resolveNodeOptions } from '../node/devnetOptions.js';
 import { DevnetServer } from './DevnetServer.js';
 import { Subscriptions } from './Subscriptions.js';
 import { UnaryCalls } from './UnaryCalls.js';
+
+/** So far below the head at the start, so that blocks can be proven final before it moves. */
+const CERTIFIED_BELOW_HEAD_HEIGHTS = 4;
 
 /** A running devnet. */
 export interface DevnetHandle {
@@ -40,7 +43,7 @@ export async function startDevnet(
   { clock = systemClock }: { readonly clock?: Clock } = {},
 ): Promise<DevnetHandle> {
   const nodeOptions = resolveNodeOptions(options);
-  const chain = new Chain({ ...options, ...parentOf(options) });
+  const chain = new Chain({ ...options, ...parentOf(options), ...certifiedFrom(options, nodeOptions) });
   const node = new DevnetNode(nodeOptions, { chain, clock });
   const subscriptions = new Subscriptions({ node });
   const { promise: finished, resolve: finish, reject: fail } = withResolvers();
@@ -79,15 +82,28 @@ export async function startDevnet(
   };
 }
 
+/**
+ * What a node adds to its chain while it runs is certified, height by height: it is proven as it comes. A chain that has
+ * ended has only the certificates that `certificatesEvery` asks for, so that the next spork knows its last block.
+ */
+function certifiedFrom(
+  { certifiedFrom: given, endHeight = Number.MAX_SAFE_INTEGER }: DevnetOptions,
+  { startHead }: NodeOptions,
+): Pick<DevnetOptions, 'certifiedFrom'> {
+  if (given !== undefined || startHead >= endHeight) return {};
+  return { certifiedFrom: startHead - CERTIFIED_BELOW_HEAD_HEIGHTS };
+}
+
 /** The root's parent, if the previous spork's seed is given. With hashed ids that spork began at height 0, with this profile. */
 function parentOf(options: DevnetOptions): Pick<DevnetOptions, 'rootParentId'> {
   const { previousSeed, rootParentId, rootHeight = 0, ...chain } = options;
   if (previousSeed === undefined || rootParentId !== undefined || rootHeight === 0) return {};
-  const { chainId, hashedIds, profile, systemChunk } = chain;
+  const { chainId, certificatesEvery, hashedIds, profile, systemChunk } = chain;
   const previous = new ChainGenerator({
     seed: previousSeed,
     ...(chainId && { chainId }),
     ...(hashedIds && { hashedIds }),
+    ...(certificatesEvery === undefined ? {} : { certificatesEvery }),
     ...(profile && { profile }),
     ...(systemChunk === undefined ? {} : { systemChunk }),
   });

@@ -2,7 +2,8 @@ import type { Identifier } from '../../flow/index.js';
 import type { Committee } from '../committee/committee.js';
 import { SIGNATURE_BYTES, encodeKey, publicKeyOf, secretKeyOf, sign } from './bls.js';
 import { messageOf, writeIndices, writeSigData } from './verifyCertificate.js';
-import type { Certificate, CertificateRules } from './verifyCertificate.js';
+import type { CertificateRules } from './rules.js';
+import type { Certificate } from './verifyCertificate.js';
 
 /** A key of a simulated member of a committee. */
 export interface SigningKey {

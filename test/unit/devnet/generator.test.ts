@@ -16,12 +16,22 @@ import {
   encodeTransaction,
   identifierBytes,
   type Identifier,
+  toIdentifier,
   type Transaction,
   type TransactionSignature,
   verifyCollection,
   ZERO_ID,
 } from '../../../src/flow/index.js';
-import { BlockProver } from '../../../src/proof/index.js';
+import {
+  BlockProver,
+  loadCertificates,
+  provenFinal,
+  readHeader,
+  readProtocolState,
+  type StoredHeader,
+} from '../../../src/proof/index.js';
+
+const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
 
 const HEIGHTS = 700;
 
@@ -428,5 +438,76 @@ describe('a chain of hashed ids', () => {
     chain.ids.idAt(530, 'orphan');
     expect(chain.ids.locate(identifierBytes(orphan.id))).toEqual({ height: 530, fork: 'orphan' });
     expect(chain.ids.locate(Buffer.alloc(32))).toBeUndefined();
+  });
+});
+
+describe('a chain with a committee', () => {
+  const ROOT = 40;
+  const chain = new ChainGenerator({ hashedIds: true, rootHeight: ROOT, certifiedFrom: 140 });
+  const prover = new BlockProver({ chainId: chain.chainId });
+  const headerAt = (height: number): StoredHeader => {
+    const { encoded, hashed } = chain.block(height);
+    const proving = prover.prove(Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]));
+    if (proving.kind !== 'proven') throw new Error(`height ${height}: ${JSON.stringify(proving)}`);
+    return readHeader(proving.block.encoded, proving.proof, chain.chainId);
+  };
+  const headersTo = (height: number): StoredHeader[] => [height - 2, height - 1, height].map(headerAt);
+  const stateAt = (height: number) => {
+    const stateId = toIdentifier(headerAt(height).protocolStateId);
+    const read = readProtocolState(JSON.parse(chain.snapshot(height) ?? ''), stateId);
+    if (!read.ok) throw new Error(read.reason);
+    return read.state;
+  };
+  const prepared = prepareCommittee(stateAt(ROOT).current.committee);
+  const proven = (headers: readonly StoredHeader[]) =>
+    provenFinal(headers, (certificate) => verifyCertificate(certificate, prepared, CURRENT_RULES));
+
+  it('names it in the protocol state of each block: five members, for one long epoch', () => {
+    const { current, next, isFallback } = stateAt(130);
+    expect(current.committee).toEqual(prepared.committee);
+    expect(current.committee.members).toHaveLength(5);
+    expect(current.firstView).toBe(headerAt(ROOT).view);
+    expect(current.finalView).toBeGreaterThan(current.firstView + 1_000_000);
+    expect({ next, isFallback }).toEqual({ next: undefined, isFallback: false });
+  });
+
+  it('proves blocks final, every one from a height on, and every hundredth below', async () => {
+    for (const height of [100, 140, 141, 149, 153]) {
+      expect(await proven(headersTo(height)), String(height)).toMatchObject({
+        ...{ kind: 'final', height: height - 2, id: chain.blockId(height - 2) },
+        certificate: { height: height - 1, signers: 4, weight: 400, threshold: 334 },
+      });
+    }
+    expect((await proven(headersTo(139))).kind).toBe('refused');
+  });
+
+  it('decides nothing where a view timed out, of which a certificate tells', async () => {
+    // Heights 149, 150 and 151: the view before the one of 150 had no block.
+    const headers = headersTo(151);
+    expect(await proven(headers)).toEqual({ kind: 'undecided' });
+    expect(headers.map(({ lastViewTC }) => lastViewTC !== undefined)).toEqual([false, true, false]);
+    expect(headers[1]?.view).toBe((headers[1]?.parentView ?? 0) + 2);
+  });
+
+  it('does not prove what was changed', async () => {
+    const [block, child, last] = headersTo(145) as [StoredHeader, StoredHeader, StoredHeader];
+    const changed = Buffer.from(last.parentVoterSigData);
+    changed[20] = (changed[20] ?? 0) ^ 1;
+    const others = headersTo(146)[2]?.parentVoterSigData ?? changed;
+    for (const parentVoterSigData of [changed, others]) {
+      const verdict = await proven([block, child, { ...last, parentVoterSigData }]);
+      expect(verdict).toMatchObject({ kind: 'refused', height: 145 });
+    }
+  });
+
+  it('is the same chain again, and another one with other certificates', () => {
+    const options = { hashedIds: true, rootHeight: ROOT } as const;
+    expect(new ChainGenerator({ ...options, certifiedFrom: 140 }).blockId(145)).toBe(chain.blockId(145));
+    const without = new ChainGenerator({ ...options, certificatesEvery: 0, certifiedFrom: 140 });
+    expect(without.blockId(ROOT)).not.toBe(chain.blockId(ROOT));
+    expect(without.snapshot(ROOT)).toBeUndefined();
+    const fewer = new ChainGenerator(options);
+    expect(fewer.blockId(139)).toBe(chain.blockId(139));
+    expect(fewer.blockId(140)).not.toBe(chain.blockId(140));
   });
 });

@@ -52,7 +52,7 @@ class Proving {
   readonly logger = new RecordingLogger();
   readonly metrics = createMetrics({ version: 'test', node: '' });
   readonly nodes: FakeAccessNodes;
-  readonly store: Map<number, StoredHeader | { readonly id: Identifier }>;
+  readonly store: Map<number, StoredHeader | { readonly id: Identifier; readonly form?: undefined }>;
   readonly prover: FinalityProver;
   readonly ended: Promise<unknown>;
   readonly range: { from: number; to: number };
@@ -86,7 +86,7 @@ class Proving {
         ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },
         blockAt: (height) => {
           const stored = height > this.range.to ? undefined : this.store.get(height);
-          const header = stored && 'view' in stored ? stored : undefined;
+          const header = stored?.form === undefined ? undefined : stored;
           return Promise.resolve(stored && { id: stored.id, header });
         },
         range: () => (this.isFollowing ? this.range : undefined),
