@@ -4,14 +4,11 @@ export { checkStoredProof, readHeader } from './blocks/storedProof.js';
 export type { StoredHeader } from './blocks/storedProof.js';
 export { BlockHasher, payloadHash } from './ids/BlockHasher.js';
 export type { BlockForm } from './ids/forms.js';
-export {
-  CertificateThread,
-  CertificateThreadError,
-  serveCertificates,
-} from './certificates/CertificateThread.js';
+export { CertificateThread, CertificateThreadError } from './certificates/CertificateThread.js';
 export type { CertificatePort, StateReading } from './certificates/CertificateThread.js';
 export { certificateIn, provenFinal } from './certificates/provenFinal.js';
-export { CURRENT_RULES } from './certificates/verifyCertificate.js';
+export { CURRENT_RULES } from './certificates/rules.js';
+export { serveCertificates } from './certificates/serveCertificates.js';
 export type { Certificate, CertificateVerdict } from './certificates/verifyCertificate.js';
 export { weightOf } from './committee/committee.js';
 export type { Committee } from './committee/committee.js';

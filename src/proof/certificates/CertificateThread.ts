@@ -1,27 +1,20 @@
 import type { Identifier } from '../../flow/index.js';
 import { messageOf } from '../../runtime/index.js';
 import type { Committee } from '../committee/committee.js';
-import { readProtocolState } from '../committee/protocolState.js';
-import { digestOf, prepareCommittee, verifyCertificate } from './verifyCertificate.js';
-import type {
-  Certificate,
-  CertificateRules,
-  CertificateVerdict,
-  PreparedCommittee,
-} from './verifyCertificate.js';
+import type { readProtocolState } from '../committee/protocolState.js';
+import type { CertificateRules } from './rules.js';
+import type { Certificate, CertificateVerdict } from './verifyCertificate.js';
 
 /** Certificates that may wait for the thread. A caller at the tip has one at a time. */
 export const MAX_WAITING_CERTIFICATES = 64;
-/** Around the border of an epoch two committees sign; a third is for a reader of old certificates. */
-const MAX_PREPARED_COMMITTEES = 3;
 
 export type StateReading = ReturnType<typeof readProtocolState>;
 
-type Question =
+export type Question =
   | { readonly certificate: Certificate; readonly committee: Committee; readonly rules: CertificateRules }
   | { readonly snapshot: Uint8Array; readonly protocolStateId: Identifier };
-type Request = readonly [number: number, question: Question];
-type Response = readonly [number: number, answer: CertificateVerdict | StateReading];
+export type Request = readonly [number: number, question: Question];
+export type Response = readonly [number: number, answer: CertificateVerdict | StateReading];
 
 interface Waiting {
   readonly resolve: (answer: CertificateVerdict | StateReading) => void;
@@ -106,39 +99,4 @@ export class CertificateThread {
     this.#waiting.clear();
     port.terminate();
   }
-}
-
-/** The thread's side. Keeps the decoded keys of the committees used last. */
-export function serveCertificates(port: {
-  on(event: 'message', listener: (request: Request) => void): unknown;
-  postMessage(response: Response): void;
-}): void {
-  const recent = new Map<string, PreparedCommittee>();
-  port.on('message', ([number, question]) => {
-    if ('snapshot' in question) {
-      port.postMessage([number, readSnapshot(question)]);
-      return;
-    }
-    const { certificate, committee, rules } = question;
-    const digest = digestOf(committee).toString('hex');
-    const prepared = recent.get(digest) ?? prepareCommittee(committee);
-    recent.delete(digest);
-    recent.set(digest, prepared);
-    for (const oldest of recent.keys()) if (recent.size > MAX_PREPARED_COMMITTEES) recent.delete(oldest);
-    port.postMessage([number, verifyCertificate(certificate, prepared, rules)]);
-  });
-}
-
-function readSnapshot({
-  snapshot,
-  protocolStateId,
-}: Extract<Question, { snapshot: Uint8Array }>): StateReading {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(Buffer.from(snapshot).toString());
-  } catch (error) {
-    if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
-    throw error;
-  }
-  return readProtocolState(parsed, protocolStateId);
 }

@@ -4,6 +4,10 @@ import type { Identifier } from '../../flow/index.js';
 import { thresholdOf, weightOf } from '../committee/committee.js';
 import type { Committee } from '../committee/committee.js';
 import * as bls from './bls.js';
+import type { CertificateRules } from './rules.js';
+
+export { CURRENT_RULES, FIRST_RULES, V27_RULES } from './rules.js';
+export type { CertificateRules } from './rules.js';
 
 /** A quorum certificate: more than two thirds of a committee voted for a block. */
 export interface Certificate {
@@ -12,29 +16,6 @@ export interface Certificate {
   readonly voterIndices: Uint8Array;
   readonly voterSigData: Uint8Array;
 }
-
-/** How the votes of a spork are signed. */
-export interface CertificateRules {
-  /** `view-and-id`: flow-go 0.29 and later. `hash`: SHA3-256 of both, before. */
-  readonly message: 'view-and-id' | 'hash';
-  readonly voteTag: string;
-  readonly beaconTag: string;
-}
-
-/** Since flow-go 0.29 (mainnet21). */
-export const CURRENT_RULES: CertificateRules = {
-  message: 'view-and-id',
-  voteTag: 'FLOW-Consensus_Vote-V00-CS00-with-',
-  beaconTag: 'FLOW-Random_Beacon-V00-CS00-with-',
-};
-/** flow-go 0.27 and 0.28 (mainnet19 and 20). */
-export const V27_RULES: CertificateRules = { ...CURRENT_RULES, message: 'hash' };
-/** Before flow-go 0.27 (up to mainnet18). */
-export const FIRST_RULES: CertificateRules = {
-  message: 'hash',
-  voteTag: 'APPFLOW-V0.0_Consensus-Vote',
-  beaconTag: 'APPFLOW-V0.0_Random-Beacon',
-};
 
 export type CertificateVerdict =
   | { readonly valid: true; readonly signers: number; readonly weight: number; readonly threshold: number }

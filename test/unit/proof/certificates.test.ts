@@ -4,9 +4,10 @@ import { bls12_381 } from '@noble/curves/bls12-381.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
-import { CertificateThread, serveCertificates } from '../../../src/proof/certificates/CertificateThread.js';
+import { CertificateThread } from '../../../src/proof/certificates/CertificateThread.js';
 import type { CertificatePort } from '../../../src/proof/certificates/CertificateThread.js';
 import { certificateIn, provenFinal } from '../../../src/proof/certificates/provenFinal.js';
+import { serveCertificates } from '../../../src/proof/certificates/serveCertificates.js';
 import { signCertificate, signingKeyOf } from '../../../src/proof/certificates/signCertificate.js';
 import {
   CURRENT_RULES,
