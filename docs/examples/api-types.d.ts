@@ -705,6 +705,42 @@ export interface components {
         /** @description Heights below that it has yet to index. */
         missingHeights: number | null;
       };
+      /** @description Whether ids and guarantees of the blocks are proven, and that they are final (SECURITY.md). */
+      proof: {
+        /** @enum {string} */
+        mode: 'auto' | 'required' | 'off';
+        /** @description How ids of the last proven block are made: header and payload form. */
+        form: string | null;
+        /** @description Heights that can be read and are not proven; null with a database, where that is not counted. */
+        unprovenHeights: number | null;
+        /** @description The block that finality rests on: proof.checkpoint, or one for which the nodes were believed. */
+        anchor: {
+          /** @enum {string} */
+          kind: 'checkpoint' | 'first_use';
+          height: number;
+          id: string;
+        } | null;
+        /** @description The chain is proven final up to here, by a certificate of the consensus nodes. */
+        provenHeight: number | null;
+        /** @description The consensus nodes that signed the latest certificate; before the first one, those of the anchor. */
+        committee: {
+          epoch: number;
+          members: number;
+          weight: number;
+        } | null;
+        /** @description Of the child of the block at provenHeight. */
+        latestCertificate: {
+          height: number;
+          view: number;
+          signers: number;
+          /** @description Of those who signed. */
+          weight: number;
+          /** @description The weight that is needed. */
+          threshold: number;
+        } | null;
+        /** @description Why blocks are taken unproven, or nothing more is proven final; null while neither is so. */
+        reason: string | null;
+      };
       /** @description History that is filled in below the live range. */
       backfill: {
         /** @description Planned heights that are not durable yet. */
@@ -790,6 +826,7 @@ export interface components {
           | 'upstream_unreachable'
           | 'upstream_refusing'
           | 'upstream_invalid'
+          | 'unproven'
           | 'edi_unavailable'
           | 'parent_mismatch'
           | 'not_vouched'
@@ -966,8 +1003,8 @@ export interface components {
         executionData: string | null;
         /** @description Why no peer delivers it. */
         peer: string | null;
-        /** @description What contradicts the block's guarantees. */
-        dispute: string | null;
+        /** @description The node whose word the block's guarantees are on; null: they are proven. */
+        reportedBy: string | null;
       } | null;
       /** @description What the lowest unindexed height waits for. */
       holdingUp: {
@@ -1027,6 +1064,7 @@ export interface components {
           | 'upstream_unreachable'
           | 'upstream_refusing'
           | 'upstream_invalid'
+          | 'unproven'
           | 'edi_unavailable'
           | 'parent_mismatch'
           | 'not_vouched'
