@@ -705,7 +705,7 @@ export interface components {
         /** @description Heights below that it has yet to index. */
         missingHeights: number | null;
       };
-      /** @description Whether ids and guarantees of the blocks are proven (SECURITY.md). */
+      /** @description Whether ids and guarantees of the blocks are proven, and that they are final (SECURITY.md). */
       proof: {
         /** @enum {string} */
         mode: 'auto' | 'required' | 'off';
@@ -713,7 +713,32 @@ export interface components {
         form: string | null;
         /** @description Heights that can be read and are not proven; null with a database, where that is not counted. */
         unprovenHeights: number | null;
-        /** @description Why blocks are taken unproven now; null while none is. */
+        /** @description The block that finality rests on: proof.checkpoint, or one for which the nodes were believed. */
+        anchor: {
+          /** @enum {string} */
+          kind: 'checkpoint' | 'first_use';
+          height: number;
+          id: string;
+        } | null;
+        /** @description The chain is proven final up to here, by a certificate of the consensus nodes. */
+        provenHeight: number | null;
+        /** @description The consensus nodes that signed the latest certificate; before the first one, those of the anchor. */
+        committee: {
+          epoch: number;
+          members: number;
+          weight: number;
+        } | null;
+        /** @description Of the child of the block at provenHeight. */
+        latestCertificate: {
+          height: number;
+          view: number;
+          signers: number;
+          /** @description Of those who signed. */
+          weight: number;
+          /** @description The weight that is needed. */
+          threshold: number;
+        } | null;
+        /** @description Why blocks are taken unproven, or nothing more is proven final; null while neither is so. */
         reason: string | null;
       };
       /** @description History that is filled in below the live range. */

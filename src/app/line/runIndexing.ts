@@ -145,6 +145,7 @@ function openProver(
     },
     {
       ...{ ...common, nodes: network, thread: certificates },
+      head: () => ends.target(),
       onMoved: (listener) => ends.onMoved(listener),
       blockAt: async (at) => {
         const block = (await store.blockByHeight(at))?.block;

@@ -22,6 +22,11 @@ import type { Anchor, FinalityAnchorOptions, LinkedHeights } from './FinalityAnc
 const PACE_MS = 500;
 /** How far below the newest block two blocks of consecutive views are sought: a network with more gaps hardly moves. */
 const MAX_HEADERS = 16;
+/** Heights behind the head that still count as following it. */
+const TIP_LAG = 3;
+/** While catching up, certificates are verified in blocks whose height is a multiple of this. */
+const SPARSE_HEIGHTS = 1_000;
+const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHTS}th certificate is verified`;
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
 
 export interface FinalityProverOptions extends FinalityAnchorOptions {
@@ -36,7 +41,9 @@ export interface FinalityProverDependencies {
   ) => Promise<{ readonly id: Identifier; readonly header: StoredHeader | undefined } | undefined>;
   /** `undefined`: there is none, or this process does not follow the chain. */
   readonly range: () => LinkedHeights | undefined;
-  /** Calls back when the range has moved. Returns a function that unsubscribes. */
+  /** The chain's head; `undefined` while unknown. */
+  readonly head: () => number | undefined;
+  /** Calls back when the range or the head has moved. Returns a function that unsubscribes. */
   readonly onMoved: (listener: () => void) => () => void;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
@@ -48,7 +55,7 @@ export interface FinalityProverDependencies {
 /** What finality rests on, and how far it is proven. */
 export interface FinalityStatus {
   readonly anchor: Anchor | undefined;
-  /** Of the highest block that a certificate proves final; all below follow by hash. */
+  /** All below follow by hash. */
   readonly provenHeight: number | undefined;
   /** Who signed the last valid certificate, or signs at the anchor. */
   readonly committee:
@@ -63,8 +70,7 @@ type Proven = Extract<Awaited<ReturnType<typeof provenFinal>>, { kind: 'final' }
 
 /**
  * Proves that the stored chain is final: consensus nodes signed for its newest blocks, and one certificate proves all
- * below. What blocks come meanwhile are proven by the next one. It holds up nothing: what is missing is a reason in its
- * status.
+ * below, those that came meanwhile included. It holds up nothing: what is missing is a reason in its status.
  */
 export class FinalityProver {
   readonly #isProving: boolean;
@@ -127,7 +133,6 @@ export class FinalityProver {
     const range = this.#deps.range();
     if (range === undefined || range.to < range.from) {
       this.#forget();
-      this.#reason = NOTHING_YET;
       return;
     }
     const { anchor, known } = this.#anchor;
@@ -154,11 +159,13 @@ export class FinalityProver {
     if (known === undefined) return NOTHING_YET;
     const { to } = range;
     const { lastView } = known.committees;
+    const isAtTip = (this.#deps.head() ?? to) - to <= TIP_LAG;
     const isWithin = (await this.#header(to)).view <= lastView;
-    const top = isWithin ? to : await this.#firstBeyond(lastView, known.height, to);
+    const sparse = isAtTip ? to : to - (to % SPARSE_HEIGHTS);
+    const top = isWithin ? sparse : await this.#firstBeyond(lastView, known.height, to);
     const reason = await this.#check(known, top);
-    if (isWithin) this.#hasReachedTip ||= this.#proven !== undefined;
-    if (isWithin || reason !== undefined) return reason;
+    if (isWithin && isAtTip) this.#hasReachedTip ||= this.#proven !== undefined;
+    if (isWithin || reason !== undefined) return reason ?? (isAtTip ? undefined : CATCHING_UP);
     const provenHeight = this.#proven?.height ?? 0;
     await this.#anchor.follow(provenHeight, { to, hasReachedTip: this.#hasReachedTip }, signal);
     this.#moved.notify();
@@ -217,18 +224,13 @@ export class FinalityProver {
 
   /** Throws what is not expected. */
   #failed(error: unknown): void {
-    if (error instanceof NotProvenError) {
-      this.#reason = error.message;
-      if (error.pauseMs !== undefined) this.#pause(error.pauseMs);
-      return;
-    }
-    if (![CertificateThreadError, StorageError, WireError].some((type) => error instanceof type)) throw error;
-    this.#reason = messageOf(error);
-    this.#warn({ reason: this.#reason }, 'finality cannot be proven now');
-    this.#pause(AGAIN_MS);
-  }
-
-  #pause(pauseMs: number): void {
+    const isKnown = error instanceof NotProvenError;
+    if (!isKnown && ![CertificateThreadError, StorageError, WireError].some((type) => error instanceof type))
+      throw error;
+    const reason = (this.#reason = messageOf(error));
+    if (!isKnown) this.#warn({ reason }, 'finality cannot be proven now');
+    const pauseMs = isKnown ? error.pauseMs : AGAIN_MS;
+    if (pauseMs === undefined) return;
     this.#rest = this.#deps.clock.setTimer(pauseMs, () => {
       this.#rest = undefined;
       this.#moved.notify();
@@ -244,5 +246,6 @@ export class FinalityProver {
     this.#anchor.forget();
     this.#proven = this.#signers = undefined;
     this.#hasReachedTip = false;
+    this.#reason = NOTHING_YET;
   }
 }

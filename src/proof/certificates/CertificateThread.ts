@@ -10,7 +10,6 @@ export const MAX_WAITING_CERTIFICATES = 64;
 
 export type StateReading = ReturnType<typeof readProtocolState>;
 
-/** What the thread is asked: whether a certificate is valid, or what a snapshot says of a protocol state. */
 export type Question =
   | { readonly certificate: Certificate; readonly committee: Committee; readonly rules: CertificateRules }
   | { readonly snapshot: Uint8Array; readonly protocolStateId: Identifier };

@@ -6,6 +6,9 @@ import type { Committee } from '../committee/committee.js';
 import * as bls from './bls.js';
 import type { CertificateRules } from './rules.js';
 
+export { CURRENT_RULES, FIRST_RULES, V27_RULES } from './rules.js';
+export type { CertificateRules } from './rules.js';
+
 /** A quorum certificate: more than two thirds of a committee voted for a block. */
 export interface Certificate {
   readonly view: number;
