@@ -28,7 +28,7 @@ const EPOCH_VIEWS = 1_000_000_000;
 const DKG_PHASE_VIEWS = 1_000;
 const EXTENSION_VIEWS = 10_000;
 const SAFETY_THRESHOLD_VIEWS = 1_000;
-/** Version of the protocol state that Flow has had since 2025; it adds no fields to the first. */
+/** Has the fields of the first version, nested more deeply. */
 const STATE_VERSION = 2;
 /** Signing takes some 10 ms, and a block is made twice: for its id, and when it is served. */
 const MAX_CERTIFICATES = 1_000;
@@ -128,12 +128,12 @@ function participantsOf(derive: (name: string) => Buffer) {
   const participant = (role: string, index: number): Participant => {
     const name = `${role} ${index}`;
     const nodeId = toIdentifier(derive(name));
-    let stakingKey = seedOf(derive, `key of ${name}`, KEY_BYTES);
-    if (role === 'consensus') {
-      const key = signingKeyOf(seedOf(derive, `key of ${name}`, SEED_BYTES));
-      keys.set(nodeId, key);
-      stakingKey = Buffer.from(key.publicKey, 'hex');
-    }
+    const key =
+      role === 'consensus' ? signingKeyOf(seedOf(derive, `secret of ${name}`, SEED_BYTES)) : undefined;
+    if (key !== undefined) keys.set(nodeId, key);
+    // Only consensus nodes sign anything.
+    const stakingKey =
+      key === undefined ? seedOf(derive, `key of ${name}`, KEY_BYTES) : Buffer.from(key.publicKey, 'hex');
     return {
       NodeID: nodeId,
       Address: `${role}_${index + 1}:3569`,

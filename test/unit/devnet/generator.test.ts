@@ -30,6 +30,7 @@ import {
   readProtocolState,
   type StoredHeader,
 } from '../../../src/proof/index.js';
+import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
 
 const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
 
@@ -469,6 +470,24 @@ describe('a chain with a committee', () => {
     expect(current.firstView).toBe(headerAt(ROOT).view);
     expect(current.finalView).toBeGreaterThan(current.firstView + 1_000_000);
     expect({ next, isFallback }).toEqual({ next: undefined, isFallback: false });
+  });
+
+  it('serves it with the names that recorded nodes gave the fields', () => {
+    const namesIn = (snapshot: ReturnType<typeof recordedSnapshot>): string[][] => {
+      const [{ KVStore, EpochEntry }] = Object.values(snapshot.SealingSegment.ProtocolStateEntries) as [
+        ProtocolStateEntry,
+      ];
+      const { CurrentEpoch, CurrentEpochSetup, CurrentEpochCommit } = EpochEntry;
+      const [participant] = CurrentEpochSetup.Participants;
+      const parts = [KVStore, EpochEntry, CurrentEpoch, CurrentEpochSetup, CurrentEpochCommit, participant];
+      return parts.map((part) =>
+        Object.keys(part as object)
+          .filter((name) => !name.endsWith('IdentityTable'))
+          .sort(),
+      );
+    };
+    const served = JSON.parse(chain.snapshot(ROOT) ?? '') as ReturnType<typeof recordedSnapshot>;
+    expect(namesIn(served)).toEqual(namesIn(recordedSnapshot()));
   });
 
   it('proves blocks final, every one from a height on, and every hundredth below', async () => {
