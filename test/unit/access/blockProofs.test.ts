@@ -24,6 +24,7 @@ const [earlier = {}, live = {}] = consecutiveSporks({
   common: { hashedIds: true, profile: 'dense' },
 });
 const chains = new Map([earlier, live].map((options) => [options, new Chain(options)]));
+const protocol = loadProtocol();
 const HIDDEN: FaultEffect = { fault: 'hidden_header' };
 const WARNING = 'blocks are taken on the word of the nodes';
 
@@ -40,7 +41,7 @@ function channelTo(node: DevnetNode): Channel {
     generation: {},
     async unary(path, bytes, { signal = new AbortController().signal }) {
       const [, service = '', method = ''] = path.split('/');
-      const definition = loadProtocol()[service];
+      const definition = protocol[service];
       const request =
         definition === undefined || 'format' in definition
           ? {}
@@ -70,7 +71,7 @@ async function proving(
   const metrics = createMetrics({ version: 'test', node: 'test' });
   const devnets = new Map(
     Object.entries(nodes).map(([name, { of = live }]) => {
-      const options = resolveNodeOptions({ startHead: 60, ...of, blockIntervalMs: 1 });
+      const options = resolveNodeOptions({ startHead: 60, ...of, blockIntervalMs: 3_600_000 });
       return [name, new DevnetNode(options, { chain: chains.get(of)!, clock })] as const;
     }),
   );
