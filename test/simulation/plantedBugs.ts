@@ -296,14 +296,24 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: a block that nothing proves is taken from whoever gives it first',
     file: 'access/node/BlockProofs.ts',
-    of: 'if (!this.#unprovable.has(spork) && !this.#isAllThereIs(height, node))',
-    instead: 'if (!this.#unprovable.has(spork) && height < 0)',
+    of: 'if (!this.#isAllThereIs(height, node, known))',
+    instead: 'if (!this.#isAllThereIs(height, node, known) && height < 0)',
   },
   {
     name: 'proofs: one node that cannot prove a block speaks for all',
     file: 'access/node/BlockProofs.ts',
     of: 'this.#deps.servers(height).every((server) =>',
     instead: 'this.#deps.servers(height).some((server) =>',
+  },
+  {
+    name: 'proofs: a node that comes back is not asked for what the others cannot prove',
+    file: 'access/node/BlockProofs.ts',
+    of: 'known?.nodes.has(server) === true',
+    instead: 'known !== undefined',
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is refused again once a node is back that may give a better one',
+    },
   },
   {
     name: 'proofs: what cannot be proven is taken for good, whatever is proven later',

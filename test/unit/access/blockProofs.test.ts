@@ -114,7 +114,7 @@ async function proving(
       .filter(({ value }) => value > 0)
       .map(({ labels, value }) => `${labels.endpoint} ${labels.reason} ${value}`);
   const warnings = () => logger.records.filter(({ message }) => message === WARNING);
-  return { ask, counted, lies, network, warnings };
+  return { ask, clock, counted, lies, network, warnings };
 }
 
 describe('a block that a node sends', () => {
@@ -188,6 +188,19 @@ describe('a block that nothing proves', () => {
     // Nor does a proof in that one say anything about this.
     expect(await ask('b:1')).toMatchObject({ proof: expect.anything() as unknown });
     expect(await ask('old:1', 11)).toMatchObject({ height: 11 });
+    expect(warnings()).toHaveLength(1);
+  });
+
+  it('is refused again once a node is back that may give a better one', async () => {
+    const { ask, clock, network, warnings } = await proving({ 'a:1': { lie: HIDDEN }, 'b:1': {} });
+    const other = network.forHeight(50).find(({ name }) => name === 'b:1');
+    if (other === undefined) throw new Error('b:1 is not there');
+    network.report(other, 'lied', 'of a test', 'GetBlockByHeight');
+    for (const height of [50, 51]) expect(await ask('a:1', height)).toMatchObject({ height });
+    await clock.advance(600_000);
+    network.succeeded(other, 'GetBlockByHeight');
+    expect(await ask('a:1', 52)).toBe('unproven');
+    expect(await ask('b:1', 52)).toMatchObject({ proof: expect.anything() as unknown });
     expect(warnings()).toHaveLength(1);
   });
 
