@@ -302,8 +302,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: one node that cannot prove a block speaks for all',
     file: 'access/node/BlockProofs.ts',
-    of: 'this.#deps.servers(height).every((server) =>',
-    instead: 'this.#deps.servers(height).some((server) =>',
+    of: '.every((server) =>',
+    instead: '.some((server) =>',
   },
   {
     name: 'proofs: a node that comes back is not asked for what the others cannot prove',
