@@ -1,16 +1,9 @@
-import type { ProofMode } from '../../src/access/index.js';
 import { Catalogue } from './catalogue.js';
+import type { ReferenceKind } from './plan.js';
 import { isProvableWorld } from './proofs.js';
 import { faultFree, scenarioOf, stretchOf } from './scenario.js';
 import { Workshop, World } from './World.js';
 import type { Digests, RunResult } from './World.js';
-
-/** What a fault-free run depends on besides its stretch. */
-export interface ReferenceKind {
-  readonly hasAccounts?: boolean;
-  readonly isProvable?: boolean;
-  readonly proofMode?: ProofMode;
-}
 
 /** Runs seeds, and knows how each of them must end. */
 export class Simulation {

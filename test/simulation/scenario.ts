@@ -16,9 +16,16 @@ import {
   temperOf,
 } from './draws.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
-import type { BackendPlan, DiskPlan, EndpointPlan, FalseSpork, Scenario, TimedEvent } from './plan.js';
+import type {
+  BackendPlan,
+  DiskPlan,
+  EndpointPlan,
+  FalseSpork,
+  ReferenceKind,
+  Scenario,
+  TimedEvent,
+} from './plan.js';
 import { withProofs } from './proofs.js';
-import type { ReferenceKind } from './Simulation.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 import { drawEarlierSporks, HISTORIC_CALLS_PER_SECOND, withEarlierSporks } from './sporks.js';
 
