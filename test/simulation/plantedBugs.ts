@@ -298,12 +298,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'access/node/BlockProofs.ts',
     of: 'if (!this.#isAllThereIs(height, node, known))',
     instead: 'if (!this.#isAllThereIs(height, node, known) && height < 0)',
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is refused while a healthy node may give a better one, however often it comes: %s',
+    },
   },
   {
     name: 'proofs: one node that cannot prove a block speaks for all',
     file: 'access/node/BlockProofs.ts',
     of: '.every((server) =>',
     instead: '.some((server) =>',
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is refused while a healthy node may give a better one, however often it comes: %s',
+    },
   },
   {
     name: 'proofs: a node that comes back is not asked for what the others cannot prove',
@@ -347,24 +355,40 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'access/transport/RpcClient.ts',
     of: '      this.#metrics.invalidBlocks.inc({ endpoint: this.#name, reason });\n',
     instead: '',
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is a lie of its node, and counted, where its id refutes it: %s',
+    },
   },
   {
     name: 'proofs: a payload is not held against the hash in its header',
     file: 'proof/blocks/BlockProver.ts',
     of: 'else if (this.#resultsFit(form, block, wanted)) return form;',
     instead: "else if (this.#resultsFit(form, block, wanted) || wanted !== '') return form;",
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is a lie of its node, and counted, where its id refutes it: %s',
+    },
   },
   {
     name: 'proofs: the copies of what is in the header are not compared with it',
     file: 'proof/blocks/BlockProver.ts',
     of: '    if (refusal !== undefined) return refusal;',
     instead: "    if (refusal !== undefined && refusal.reason !== 'copy') return refusal;",
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is a lie of its node, and counted, where its id refutes it: %s',
+    },
   },
   {
     name: 'proofs: the two signatures of a guarantee may differ',
     file: 'proof/blocks/BlockProver.ts',
     of: '    if (differing !== undefined) return differing;\n',
     instead: '',
+    heldBy: {
+      file: 'unit/access/blockProofs.test.ts',
+      test: 'is a lie of its node, and counted, where its id refutes it: %s',
+    },
   },
   {
     name: 'proofs: a header of another network is taken',
@@ -378,6 +402,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'proof/blocks/storedProof.ts',
     of: '.number(FIELD.parentView, hasView ? header.parentView : 0)',
     instead: '.number(FIELD.parentView, hasView ? 0 : 0)',
+    heldBy: { file: 'unit/proof/ids.test.ts', test: 'gives back every field of the header' },
   },
   {
     name: 'proofs: a stored proof holds for any block',

@@ -135,7 +135,7 @@ describe('a block that a node sends', () => {
     [{ fault: 'changed_copy', field: 'signature' }, 'copy'],
     [{ fault: 'changed_copy', field: 'guarantee' }, 'copy'],
     [{ fault: 'changed_header', field: 'id' }, 'id'],
-  ])('is a lie of its node, and counted, where its id refutes it: %j', async (lie, reason) => {
+  ])('is a lie of its node, and counted, where its id refutes it: %s', async (lie, reason) => {
     const { ask, counted } = await proving({ 'a:1': { lie }, 'b:1': {} });
     expect(await ask('a:1')).toBe('forged');
     expect(await counted()).toEqual([`a:1 ${reason} 1`]);
@@ -150,7 +150,7 @@ describe('a block that nothing proves', () => {
     { fault: 'hidden_header', invents: true },
     { fault: 'changed_header' },
     { fault: 'changed_header', field: 'payload_hash' },
-  ])('is refused while a healthy node may give a better one, however often it comes: %j', async (lie) => {
+  ])('is refused while a healthy node may give a better one, however often it comes: %s', async (lie) => {
     const { ask, counted, warnings } = await proving({ 'a:1': { lie }, 'b:1': {} });
     for (const height of [50, 50, 50, 51, 52]) expect(await ask('a:1', height)).toBe('unproven');
     expect(await ask('b:1')).toMatchObject({ proof: expect.anything() as unknown });
