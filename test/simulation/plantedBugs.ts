@@ -418,12 +418,6 @@ export const plantedBugs: readonly PlantedBug[] = [
     instead: '',
   },
   {
-    name: 'proofs: a stored block without a proof counts as proven',
-    file: 'storage/records/book/changeBook.ts',
-    of: '(block.proof !== undefined) === has)',
-    instead: 'has && block.proof !== undefined)',
-  },
-  {
     name: 'proofs: a true id is taken for true guarantees where nothing is proven',
     file: 'collections/OffChainWatch.ts',
     of: 'held.proof === undefined ? `${id} ${collectionIds.join()}` : id;',
