@@ -35,8 +35,8 @@ export interface OffChainWatchDependencies {
 
 /**
  * Asks the nodes again for the lowest block whose collections nobody has. A liar can fill the whole window with blocks that
- * link and that no other node has: then nothing above them is read that would contradict them, and nothing ever completes.
- * Resolves when the signal aborts. No expected errors.
+ * link and that no other node has: then nothing above them is read that would contradict them, and nothing ever completes. Nor
+ * does a block that nothing proves, and that has its right id but guarantees that nobody gave. Resolves when the signal aborts. No expected errors.
  */
 export async function watchForOffChainBlocks(
   { mcq, requests, ask, clock, onOffChain }: OffChainWatchDependencies,
@@ -67,13 +67,22 @@ export async function watchForOffChainBlocks(
   }
 }
 
-/** True when all answers name one other block, and they include the giver's or are at least two. */
+/**
+ * True when all answers name one other block, and they include the giver's or are at least two. One that is not proven is
+ * another with other guarantees as well; a single proof of those is enough.
+ */
 function isRefuted(
   held: FinalizedBlock,
   giver: Giver,
   answers: readonly BlockAnswer[],
 ): answers is readonly [BlockAnswer, ...BlockAnswer[]] {
-  const ids = new Set(answers.map(({ block }) => block.id));
-  if (ids.size !== 1 || ids.has(held.id)) return false;
+  const nameOf = ({ id, collectionIds }: FinalizedBlock): string =>
+    held.proof === undefined ? `${id} ${collectionIds.join()}` : id;
+  const isAnother = ({ block }: BlockAnswer): boolean => nameOf(block) !== nameOf(held);
+  // Of one id only one block can be proven.
+  if (answers.some((each) => each.block.id === held.id && each.block.proof !== undefined && isAnother(each)))
+    return true;
+  const names = new Set(answers.map(({ block }) => nameOf(block)));
+  if (names.size !== 1 || !answers.every(isAnother)) return false;
   return answers.length >= WITNESSES_AGAINST || answers.some(({ node }) => node.name === giver.name);
 }

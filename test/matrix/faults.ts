@@ -115,6 +115,10 @@ const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   other_body: [fault('other_body', 'nonsense', { fault: 'other_body' })],
   orphaned: [fault('orphaned', 'unlinked', { fault: 'orphaned' })],
   wrong_parent: [fault('wrong_parent', 'unlinked', { fault: 'wrong_parent' })],
+  // The matrix's block ids are made up: no header is held against them.
+  changed_header: [fault('changed_header', 'harmless', { fault: 'changed_header' })],
+  changed_copy: [fault('changed_copy', 'harmless', { fault: 'changed_copy' })],
+  hidden_header: [fault('hidden_header', 'harmless', { fault: 'hidden_header' })],
   other_chain: [fault('other_chain', 'foreign', { fault: 'other_chain' })],
   other_spork: [fault('other_spork', 'foreign', { fault: 'other_spork' })],
   false_spork: [fault('false_spork', 'false root', { fault: 'false_spork', rootHeight: FALSE_ROOT })],

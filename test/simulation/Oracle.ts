@@ -3,9 +3,10 @@ import type { Backfill, IndexingLine } from '../../src/app/index.js';
 import type { HeightRecord } from '../../src/collections/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
-import type { Identifier } from '../../src/flow/index.js';
+import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
+import { checkStoredProof, invalidBlockReasons } from '../../src/proof/index.js';
 import type { RangeJob } from '../../src/ranges/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
@@ -20,6 +21,18 @@ import { digestOf } from '../support/storeDigest.js';
 
 /** Blocks above the end of a spork that its nodes have, at most (catalogue.ts). */
 const MAX_DISCARDED = 5;
+
+/** Keys of the store whose values depend on what could be proven: the unproven heights, and the blocks with their proofs. */
+const PROOF_PREFIXES: ReadonlySet<number> = new Set([0x08, 0x10]);
+/** In the report of a block that its id refutes. */
+const FORGED_WORDS = 'does not fit its id';
+
+/** Of a store, as SHA-256 in hex. */
+export interface Digests {
+  readonly digest: string;
+  /** Without its meta record, its blocks, and what it says of their proofs. */
+  readonly digestBesideProofs: string;
+}
 
 /** The store wants to be mended before it can be read. */
 class NotToBeWritten extends Error {
@@ -54,6 +67,11 @@ export class Oracle implements CallObserver {
   readonly #clock: SimulatedClock;
   readonly #trace: Trace;
   readonly #mayMeetForgeries: boolean;
+  readonly #mayLackProof: (height: number) => boolean;
+  /** Covered heights whose blocks have no proof. */
+  #unproven = 0;
+  /** How often each node was penalized for a block that does not fit its id. */
+  readonly #forged = new Map<string, number>();
   /** A node did not answer the question for its spork, or for its first block. */
   #isSporkRefused = false;
   #watched: Watched | undefined;
@@ -91,12 +109,15 @@ export class Oracle implements CallObserver {
       readonly stretch: Stretch;
       /** Nodes may name collections that nobody gave. */
       readonly mayMeetForgeries: boolean;
+      /** The block of this height may be stored on the word of the nodes. */
+      readonly mayLackProof: (height: number) => boolean;
     },
     dependencies: { readonly disk: SimulatedDisk; readonly clock: SimulatedClock; readonly trace: Trace },
   ) {
     this.#config = options.config;
     this.#stretch = options.stretch;
     this.#mayMeetForgeries = options.mayMeetForgeries;
+    this.#mayLackProof = options.mayLackProof;
     this.#disk = dependencies.disk;
     this.#clock = dependencies.clock;
     this.#trace = dependencies.trace;
@@ -125,6 +146,11 @@ export class Oracle implements CallObserver {
   /** Throws the first violation, if there was one. */
   throwIfViolated(): void {
     if (this.#violation !== undefined) throw this.#violation;
+  }
+
+  /** A node is penalized for a lie. */
+  heldAgainst(endpoint: string, detail: string): void {
+    if (detail.includes(FORGED_WORDS)) this.#forged.set(endpoint, (this.#forged.get(endpoint) ?? 0) + 1);
   }
 
   // The process.
@@ -428,6 +454,7 @@ export class Oracle implements CallObserver {
       if (stored === undefined) this.fail(`height ${height} is missing below the watermark ${watermark}`);
       else if (stored.block.id !== id) this.fail(`block ${height} is not the one of the chain`);
       else if (stored.block.parentId !== parentId) this.fail(`block ${height} has another parent`);
+      else this.#checkProof(stored.block, reader.unproven());
       const ids = (await reader.collectionsByHeight(height))?.map((collection) => collection.id) ?? [];
       if (ids.join() !== collections.map((collection) => collection.id).join())
         this.fail(`height ${height} has other collections than the chain`);
@@ -448,6 +475,24 @@ export class Oracle implements CallObserver {
     this.#trace.add(`durable to ${watermark} above ${above.join()}`);
     this.#watermark = watermark;
     this.#above = new Set(above);
+  }
+
+  /** What is stored with a proof is true, and only what nothing could prove is stored without. */
+  #checkProof({ encoded, height, id, proof }: FinalizedBlock, unproven: readonly HeightRange[]): void {
+    const isProven = proof !== undefined;
+    if (!isProven) {
+      this.#unproven += 1;
+      if (!this.#mayLackProof(height)) this.fail(`block ${height} is stored without a proof`);
+      if (!unproven.some(({ from, to }) => from <= height && height <= to))
+        this.fail(`block ${height} has no proof, and counts as proven`);
+      return;
+    }
+    if (this.#config.proof.mode === 'off' || !this.#stretch.isProvable)
+      this.fail(`block ${height} is stored with a proof that nobody gave`);
+    if (checkStoredProof(encoded, proof, this.#config.chainId)?.id !== id)
+      this.fail(`the proof of block ${height} does not hold`);
+    if (!this.#stretch.blockAt(height).encoded.every((byte, at) => byte === encoded[at]))
+      this.fail(`block ${height} is proven, and not the one of the chain`);
   }
 
   /**
@@ -535,39 +580,67 @@ export class Oracle implements CallObserver {
   // The end.
 
   /** The stop height is reached and the process has ended in order. */
-  async finished(referenceDigest: string | undefined): Promise<string> {
+  async finished(reference: Digests | undefined): Promise<Digests> {
     const { firstHeight, stopHeight } = this.#stretch;
     const reader = await this.openReader();
     if (reader.meta()?.firstHeight !== firstHeight) this.fail('the store begins elsewhere');
     if (reader.latestIndexedHeight() !== stopHeight)
       this.fail(`the store ends at ${reader.latestIndexedHeight()}, not at ${stopHeight}`);
     await this.#lookUpEverything(reader);
-    const digest = await this.#digestOf(reader);
+    const digests = await this.#digestsOf(reader);
     // A start does not wait for ever for the spork it is of: a store may begin without it where nodes failed to tell.
     const [first] = reader.meta()?.sporks ?? [];
     const hasNoTable = this.#stretch.sporks.length === 1 || this.#stretch.served === 'named';
     const isNameless = first === undefined || (first.sporkId === '' && hasNoTable);
     const isUntold = this.#isSporkRefused && isNameless;
-    if (referenceDigest !== undefined && digest !== referenceDigest && !isUntold)
-      this.fail(`the store is not the one of the fault-free run: ${digest}, expected ${referenceDigest}`);
+    // Where some blocks have no proof, all else is the same still; the blocks were looked at as they came.
+    const lacksProofs = this.#stretch.isProvable && this.#config.proof.mode !== 'off' && this.#unproven > 0;
+    const which = lacksProofs ? 'digestBesideProofs' : 'digest';
+    if (reference !== undefined && digests[which] !== reference[which] && !isUntold)
+      this.fail(
+        `the store is not the one of the fault-free run: ${which} ${digests[which]}, expected ${reference[which]}`,
+      );
     this.throwIfViolated();
-    return digest;
+    return digests;
   }
 
   /** Of a stretch of several sporks without the first record, which says how they became known; they are checked apart. */
-  async #digestOf(reader: LevelIndexStore): Promise<string> {
-    if (this.#stretch.sporks.length === 1) return digestOf(reader);
+  async #digestsOf(reader: LevelIndexStore): Promise<Digests> {
     const { schemaVersion } = reader.meta() ?? {};
     const hash = createHash('sha256').update(`schema ${schemaVersion}`);
+    const beside = createHash('sha256');
     for await (const [key, value] of reader.entries()) {
       const isMeta = key.length === 1 && Buffer.from(value).includes(this.#config.chainId);
-      if (!isMeta) hash.update(`${key.length} ${value.length} `).update(key).update(value);
+      if (isMeta) continue;
+      hash.update(`${key.length} ${value.length} `).update(key).update(value);
+      if (!PROOF_PREFIXES.has(key[0]!))
+        beside.update(`${key.length} ${value.length} `).update(key).update(value);
     }
-    return hash.digest('hex');
+    const isAlone = this.#stretch.sporks.length === 1;
+    return {
+      digest: isAlone ? await digestOf(reader) : hash.digest('hex'),
+      digestBesideProofs: beside.digest('hex'),
+    };
   }
 
   /** The product's own counters against what was seen to happen. */
-  async checkCounters({ upstreamRequests, collectionsRequested, heightsCompleted }: Metrics): Promise<void> {
+  async checkCounters(
+    { upstreamRequests, collectionsRequested, heightsCompleted, invalidBlocks }: Metrics,
+    mayLie: ReadonlySet<string>,
+  ): Promise<void> {
+    const forged = new Map<string, number>();
+    for (const { labels, value } of (await invalidBlocks.get()).values) {
+      const endpoint = String(labels.endpoint);
+      if (!(invalidBlockReasons as readonly unknown[]).includes(labels.reason) || value === 0) continue;
+      forged.set(endpoint, (forged.get(endpoint) ?? 0) + value);
+      if (!mayLie.has(endpoint))
+        this.fail(`${value} forged blocks are counted for ${endpoint}, which is honest`);
+    }
+    for (const [endpoint, reports] of this.#forged)
+      if ((forged.get(endpoint) ?? 0) < reports)
+        this.fail(
+          `${endpoint} is penalized for ${reports} forged blocks, ${forged.get(endpoint)} are counted`,
+        );
     for (const { labels, value } of (await upstreamRequests.get()).values) {
       const seen = this.calls.get(`${labels.endpoint} ${labels.method}`) ?? 0;
       if (value !== seen) this.fail(`${value} calls of ${labels.method} are counted, ${seen} left`);

@@ -1,49 +1,63 @@
 import { Catalogue } from './catalogue.js';
+import type { ReferenceKind } from './plan.js';
+import { isProvableWorld } from './proofs.js';
 import { faultFree, scenarioOf, stretchOf } from './scenario.js';
 import { Workshop, World } from './World.js';
-import type { RunResult } from './World.js';
+import type { Digests, RunResult } from './World.js';
 
 /** Runs seeds, and knows how each of them must end. */
 export class Simulation {
   readonly #catalogue = new Catalogue();
   readonly #workshop = new Workshop();
-  readonly #references: Map<number, string>;
-  /** Of runs with an account index. */
-  readonly #accountReferences = new Map<number, string>();
+  readonly #references: Map<string, Digests>;
 
-  /** `references`: digests of fault-free runs by stretch, where they are known already. */
-  constructor(options: { readonly references?: ReadonlyMap<number, string> } = {}) {
+  /** `references`: of fault-free runs, by `referenceKey`, where they are known already. */
+  constructor(options: { readonly references?: ReadonlyMap<string, Digests> } = {}) {
     this.#references = new Map(options.references);
   }
 
   /** The store of the fault-free run over a stretch. Expected errors: `RunFailure`. */
-  async reference(index: number, hasAccounts = false): Promise<string> {
-    const references = hasAccounts ? this.#accountReferences : this.#references;
-    const known = references.get(index);
+  async reference(index: number, kind: ReferenceKind = {}): Promise<Digests> {
+    const key = referenceKey(index, kind);
+    const known = this.#references.get(key);
     if (known !== undefined) return known;
-    const { digest } = await this.faultFree(index, undefined, hasAccounts);
-    references.set(index, digest);
-    return digest;
+    const { digest, digestBesideProofs } = await this.faultFree(index, kind);
+    const digests = { digest, digestBesideProofs };
+    this.#references.set(key, digests);
+    return digests;
   }
 
   /** Expected errors: `RunFailure`. */
-  faultFree(index: number, print?: (line: string) => void, hasAccounts = false): Promise<RunResult> {
-    const stretch = this.#catalogue.at(index);
-    const scenario = faultFree(index, stretch, hasAccounts);
-    const known = hasAccounts ? this.#accountReferences : this.#references;
+  faultFree(index: number, kind: ReferenceKind = {}, print?: (line: string) => void): Promise<RunResult> {
+    const stretch = this.#catalogue.at(index, kind.isProvable);
+    const scenario = faultFree(index, stretch, kind);
     const world = new World({ scenario, print }, { stretch, workshop: this.#workshop });
-    return world.run(() => known.get(index));
+    return world.run(() => this.#references.get(referenceKey(index, kind)));
   }
 
   /** Expected errors: `RunFailure`. */
   async run(seed: number, print?: (line: string) => void): Promise<RunResult> {
     const index = stretchOf(seed);
-    const stretch = this.#catalogue.at(index);
+    const stretch = this.#catalogue.at(index, isProvableWorld(seed));
     const scenario = scenarioOf(seed, stretch);
+    const { isProvable } = stretch;
+    const kind = { isProvable, proofMode: scenario.config.proof.mode };
     // Made beforehand: worlds share the metrics.
-    const plain = await this.reference(index);
-    const withAccounts = scenario.accountsFrom === Infinity ? plain : await this.reference(index, true);
-    const reference = (hasAccounts: boolean): string => (hasAccounts ? withAccounts : plain);
+    const plain = await this.reference(index, kind);
+    const withAccounts =
+      scenario.accountsFrom === Infinity
+        ? plain
+        : await this.reference(index, { ...kind, hasAccounts: true });
+    const reference = (hasAccounts: boolean): Digests => (hasAccounts ? withAccounts : plain);
     return new World({ scenario, print }, { stretch, workshop: this.#workshop }).run(reference);
   }
+}
+
+/** Equal for runs that end in the same store. */
+export function referenceKey(
+  index: number,
+  { hasAccounts = false, isProvable = false, proofMode = 'auto' }: ReferenceKind,
+): string {
+  const proofs = isProvable ? (proofMode === 'off' ? 'hashed ids' : 'proofs') : 'made-up ids';
+  return `${index} ${proofs}${hasAccounts ? ' accounts' : ''}`;
 }

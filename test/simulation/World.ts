@@ -1,5 +1,4 @@
-import { GrpcAccessNode, loadMethodStubs } from '../../src/access/index.js';
-import type { OpenNode } from '../../src/access/index.js';
+import type { OpenChannel } from '../../src/access/index.js';
 import type { Backfill } from '../../src/app/index.js';
 import { Lifecycle, openUpstream, runIndexing } from '../../src/app/index.js';
 import { DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
@@ -13,8 +12,9 @@ import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
 import { Ledger, SignalRegister } from './Ledger.js';
 import { Oracle, Violation } from './Oracle.js';
-import type { Watched } from './Oracle.js';
+import type { Digests, Watched } from './Oracle.js';
 import type { BackendPlan, FalseSpork, Scenario, WorldEvent } from './plan.js';
+import { mayLackProof } from './proofs.js';
 import { livenessMs } from './scenario.js';
 import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
@@ -26,9 +26,10 @@ import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
 import { Trace } from './Trace.js';
 
+export type { Digests } from './Oracle.js';
+
 /** What is made once for all runs of a process: dear to make, and the same for everyone. */
 export class Workshop {
-  readonly stubs = loadMethodStubs();
   readonly reader = new RequestReader();
   readonly metrics: Metrics = createMetrics({ version: 'simulation', node: process.version });
 }
@@ -43,12 +44,14 @@ export interface RunResult {
   readonly processes: number;
   /** The store at the end. */
   readonly digest: string;
+  /** Without its blocks, and without what it says of their proofs. */
+  readonly digestBesideProofs: string;
   /** It has an account index. */
   readonly hasAccounts: boolean;
 }
 
-/** The digest that the store must have at the end, with an account index or without. */
-export type Reference = (hasAccounts: boolean) => Promise<string> | string | undefined;
+/** The digests that the store must have at the end, with an account index or without. */
+export type Reference = (hasAccounts: boolean) => Digests | undefined;
 
 /** A run that broke a promise, with what happened last. */
 export class RunFailure extends Error {
@@ -143,6 +146,7 @@ export class World {
       {
         config: scenario.config,
         stretch: this.#stretch,
+        mayLackProof: (height) => mayLackProof(scenario, this.#stretch, height),
         mayMeetForgeries: scenario.endpoints.some(({ faults }) => faults.some(isForgery)),
       },
       { disk: this.#disk, clock: this.#clock, trace: this.#trace },
@@ -220,13 +224,13 @@ export class World {
       await this.#afterStep();
       if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
     }
-    await this.#oracle.checkCounters(this.#workshop.metrics);
+    await this.#oracle.checkCounters(this.#workshop.metrics, this.#mayLie);
     const hasAccounts = this.#hasAccounts;
-    const digest = await this.#oracle.finished(await reference?.(hasAccounts));
+    const digests = await this.#oracle.finished(reference?.(hasAccounts));
     return {
       ...{ traceHash: this.#trace.hash(), events: this.#trace.events, steps: this.#steps },
       afterQuietMs: Math.max(0, this.#clock.monotonic() - quietAtMs),
-      ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, digest },
+      ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, ...digests },
       hasAccounts,
     };
   }
@@ -240,7 +244,7 @@ export class World {
 
   #start(): void {
     const { config } = this.#scenario;
-    const { metrics, stubs, reader } = this.#workshop;
+    const { metrics, reader } = this.#workshop;
     this.#processes += 1;
     this.#trace.add(`process ${this.#processes} starts`);
     this.#signals?.forget();
@@ -274,22 +278,12 @@ export class World {
     };
     this.#process = process;
     const random = new Dice(this.#scenario.seed, `process ${this.#processes}`).random;
-    const openNode: OpenNode = ({ name, ...rest }, { ratePerSecond }, { healthRecord, events }) => {
-      const endpoint = this.#endpoints.find((each) => each.name === name);
-      if (endpoint === undefined) throw new Error(`there is no endpoint ${name}`);
-      return new GrpcAccessNode(
-        {
-          ...{ endpoint: { name, ...rest }, ratePerSecond, userAgent: 'simulation' },
-          ...{ maxMessageBytes: config.access.maxMessageBytes, timeoutMs: config.requester.timeoutMs },
-        },
-        {
-          ...{ clock, metrics, stubs, healthRecord, events },
-          openChannel: (options) =>
-            new SimulatedChannel(options, {
-              ...{ process, endpoint, reader, observer: this.#oracle, worldClock: this.#clock },
-            }),
-        },
-      );
+    const openChannel: OpenChannel = (options) => {
+      const endpoint = this.#endpoints.find(({ name }) => name === options.endpoint.name);
+      if (endpoint === undefined) throw new Error(`there is no endpoint ${options.endpoint.name}`);
+      return new SimulatedChannel(options, {
+        ...{ process, endpoint, reader, observer: this.#oracle, worldClock: this.#clock },
+      });
     };
     const hasDied = (): boolean => process.isDead;
     const work = async (): Promise<void> => {
@@ -305,7 +299,16 @@ export class World {
         if (!lacksAccounts && !lacksHistory) return;
       }
       const parts = openUpstream(config, {
-        ...{ store, lifecycle, sporks: this.#scenario.sporkTable, clock, random, metrics, logger, openNode },
+        ...{
+          store,
+          lifecycle,
+          sporks: this.#scenario.sporkTable,
+          clock,
+          random,
+          metrics,
+          logger,
+          openChannel,
+        },
         maxRangeHeights: this.#scenario.history?.rangeHeights,
         loopLateMs: () => (this.#paceDice.chance(this.#lateShare) ? LATE_MS : 0),
         room: this.#room.of(clock, this.#clock),
@@ -370,8 +373,9 @@ export class World {
         logger.debug(fields, message);
         if (message !== 'access node reported') return;
         const { endpoint, fault, detail } = fields as Record<'endpoint' | 'fault' | 'detail', string>;
-        if (fault === 'lied' && !this.#mayLie.has(endpoint))
-          this.#oracle.fail(`${endpoint} never lied: ${detail}`);
+        if (fault !== 'lied') return;
+        if (!this.#mayLie.has(endpoint)) this.#oracle.fail(`${endpoint} never lied: ${detail}`);
+        this.#oracle.heldAgainst(endpoint, detail);
       },
     };
   }
@@ -706,8 +710,9 @@ function falseSporkRules(endpoint: number, falseSpork: FalseSpork | undefined): 
 }
 
 /** A block under its right id that names a collection which nobody made. */
-function isForgery({ fault, method }: FaultRule): boolean {
-  return fault === 'wrong_body' && /^(?:Get|Subscribe)Block/.test(method);
+function isForgery(rule: FaultRule): boolean {
+  if (rule.fault === 'hidden_header') return rule.invents === true;
+  return rule.fault === 'wrong_body' && /^(?:Get|Subscribe)Block/.test(rule.method);
 }
 
 /** As `LevelIndexStore.open` does it. */

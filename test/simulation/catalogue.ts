@@ -13,6 +13,8 @@ export interface StretchSpork {
 /** A stretch of a chain that runs index; the same for many seeds, so that it is made once. */
 export interface Stretch {
   readonly name: string;
+  /** Block ids are hashes of their headers, as Flow's are; or made up, and nothing can be proven. */
+  readonly isProvable: boolean;
   /** Ascending, at least one. Nodes serve one of them each; the last is the live one. */
   readonly sporks: readonly StretchSpork[];
   /**
@@ -122,22 +124,30 @@ export const STRETCHES = PLAIN_STRETCHES + SPORK_STRETCHES + GROWING_STRETCHES;
 
 /** Every stretch of the catalogue, made when it is first asked for. */
 export class Catalogue {
-  readonly #stretches = new Map<number, Stretch>();
+  readonly #stretches = new Map<string, Stretch>();
 
-  at(index: number): Stretch {
-    let stretch = this.#stretches.get(index);
+  at(index: number, isProvable = false): Stretch {
+    const key = `${index} ${isProvable}`;
+    let stretch = this.#stretches.get(key);
     if (stretch === undefined) {
       const shape = sporkShapes[index - PLAIN_STRETCHES];
       const growingLength = growingLengths[index - PLAIN_STRETCHES - SPORK_STRETCHES];
-      if (growingLength !== undefined) stretch = growingStretch(index, growingLength);
-      else stretch = shape === undefined ? plainStretch(index) : sporkStretch(index, shape);
-      this.#stretches.set(index, stretch);
+      const common = { index, isProvable };
+      if (growingLength !== undefined) stretch = growingStretch(common, growingLength);
+      else stretch = shape === undefined ? plainStretch(common) : sporkStretch(common, shape);
+      this.#stretches.set(key, stretch);
     }
     return stretch;
   }
 }
 
-function plainStretch(index: number): Stretch {
+/** Which stretch, and whether its block ids are hashes. */
+interface StretchKey {
+  readonly index: number;
+  readonly isProvable: boolean;
+}
+
+function plainStretch({ index, isProvable }: StretchKey): Stretch {
   const profile = profiles[index % profiles.length]!;
   const length = lengths[Math.floor(index / profiles.length) % lengths.length]!;
   // 0 is what nodes cannot tell from "not told".
@@ -146,31 +156,34 @@ function plainStretch(index: number): Stretch {
   const firstHeight = index % 3 === 2 || index === 12 ? rootHeight : rootHeight + 3 + (index % 4);
   const stopHeight = firstHeight + length - 1;
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
-  const options = { rootHeight, endHeight, profile: { base: 'mixed', ...profile } } as const;
+  const options = {
+    ...{ rootHeight, endHeight, hashedIds: isProvable },
+    profile: { base: 'mixed', ...profile },
+  } as const;
   return stretchOver({
-    ...{ index, firstHeight, stopHeight, served: 'table' },
+    ...{ index, isProvable, firstHeight, stopHeight, served: 'table' },
     sporks: [{ chain: new Chain({ ...options, seed: 100 + index }), lastHeight: endHeight }],
     otherChain: new Chain({ ...options, seed: 900 + index }),
   });
 }
 
-function growingStretch(index: number, length: number): Stretch {
+function growingStretch({ index, isProvable }: StretchKey, length: number): Stretch {
   const rootHeight = 1000 * index;
   const firstHeight = rootHeight + 3;
   const stopHeight = firstHeight + length - 1;
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS + GROWING_HEIGHTS;
   const { emptyCollection: _, ...others } = odd;
   const profile = { base: 'mixed', ...small, emptyShare: 0.3, odd: others } as const;
-  const options = { rootHeight, endHeight, profile };
+  const options = { rootHeight, endHeight, hashedIds: isProvable, profile };
   return stretchOver({
-    ...{ index, firstHeight, stopHeight, served: 'table' },
+    ...{ index, isProvable, firstHeight, stopHeight, served: 'table' },
     sporks: [{ chain: new Chain({ ...options, seed: 100 + index }), lastHeight: endHeight }],
     otherChain: new Chain({ ...options, seed: 900 + index }),
   });
 }
 
 function sporkStretch(
-  index: number,
+  { index, isProvable }: StretchKey,
   { discarded, heights, profile, rootParent, served }: SporkShape,
 ): Stretch {
   const rootHeight = index % 2 === 0 ? 0 : 1000 * index;
@@ -183,7 +196,7 @@ function sporkStretch(
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
   const all = consecutiveSporks({
     ...{ seed: 2000 + 10 * index, rootHeight, ends },
-    common: { profile: { base: 'mixed', ...profiles[profile] } },
+    common: { hashedIds: isProvable, profile: { base: 'mixed', ...profiles[profile] } },
   });
   const sporks = all.map((options, spork): StretchSpork => {
     const before = all[spork - 1];
@@ -195,14 +208,14 @@ function sporkStretch(
     return { chain: new Chain({ endHeight, ...options, ...beside }), lastHeight };
   });
   const otherChain = new Chain({ ...all.at(-1), endHeight, seed: 900 + index });
-  return stretchOver({ index, firstHeight, stopHeight, served, sporks, otherChain });
+  return stretchOver({ index, isProvable, firstHeight, stopHeight, served, sporks, otherChain });
 }
 
 /** Every block is made now, so that what a node finds does not depend on who asked before. */
 function stretchOver({
   index,
   ...stretch
-}: Pick<Stretch, 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'> & {
+}: Pick<Stretch, 'isProvable' | 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'> & {
   readonly index: number;
 }): Stretch {
   const { firstHeight, otherChain, sporks, stopHeight } = stretch;
@@ -228,7 +241,8 @@ function stretchOver({
     }
   }
   const crosses = sporks.length > 1 ? `, ${sporks.length} sporks, ${stretch.served}` : '';
-  const name = `${index}: heights ${firstHeight} to ${stopHeight}${crosses}`;
+  const proof = stretch.isProvable ? '' : ', made-up ids';
+  const name = `${index}: heights ${firstHeight} to ${stopHeight}${crosses}${proof}`;
   return { ...stretch, name, endHeight, blockAt, placesOf, unbound };
 }
 

@@ -7,7 +7,7 @@ export const knownBadSeeds: readonly {
   readonly crossesSporks: boolean;
 }[] = [
   {
-    seed: 154,
+    seed: 220,
     cause:
       'a block with its right id and parent, but forged guarantees, is waited for until the daemon restarts',
     isFixed: true,

@@ -1,4 +1,4 @@
-import type { SporkTable } from '../../src/access/index.js';
+import type { ProofMode, SporkTable } from '../../src/access/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { LinkQuality } from './SimulatedEndpoint.js';
@@ -86,4 +86,11 @@ export interface Scenario {
   readonly accountsFrom: number;
   /** Below this height of the stretch everything is history, filled in beside the live range in ranges of so many heights. */
   readonly history: { readonly below: number; readonly rangeHeights: number } | undefined;
+}
+
+/** What a fault-free run depends on besides its stretch. */
+export interface ReferenceKind {
+  readonly hasAccounts?: boolean;
+  readonly isProvable?: boolean;
+  readonly proofMode?: ProofMode;
 }

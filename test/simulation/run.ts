@@ -17,9 +17,9 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { STRETCHES } from './catalogue.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
-import { Simulation } from './Simulation.js';
+import { referenceKey, Simulation } from './Simulation.js';
 import { RunFailure } from './World.js';
-import type { RunResult } from './World.js';
+import type { Digests, RunResult } from './World.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -86,7 +86,7 @@ const print = values.verbose ? (line: string): void => console.log(line) : undef
 if (values['write-references'] !== undefined) {
   writeFileSync(values['write-references'], JSON.stringify(await referencesOf(new Simulation())));
 } else if (values['fault-free'] !== undefined) {
-  console.log(await new Simulation().faultFree(Number(values['fault-free']), print));
+  console.log(await new Simulation().faultFree(Number(values['fault-free']), { isProvable: true }, print));
 } else if (values.seed !== undefined) {
   process.exitCode = await replay(Number(values.seed));
 } else if (values.step !== undefined) {
@@ -97,14 +97,17 @@ if (values['write-references'] !== undefined) {
 
 function simulationOf(): Simulation {
   if (values.references === undefined) return new Simulation();
-  const digests = JSON.parse(readFileSync(values.references, 'utf8')) as string[];
-  return new Simulation({ references: new Map(digests.entries()) });
+  const known = JSON.parse(readFileSync(values.references, 'utf8')) as [string, Digests][];
+  return new Simulation({ references: new Map(known) });
 }
 
-async function referencesOf(simulation: Simulation): Promise<string[]> {
-  const digests: string[] = [];
-  for (let index = 0; index < STRETCHES; index += 1) digests.push(await simulation.reference(index));
-  return digests;
+async function referencesOf(simulation: Simulation): Promise<[string, Digests][]> {
+  const made: [string, Digests][] = [];
+  for (let index = 0; index < STRETCHES; index += 1) {
+    for (const isProvable of [false, true])
+      made.push([referenceKey(index, { isProvable }), await simulation.reference(index, { isProvable })]);
+  }
+  return made;
 }
 
 async function replay(seed: number): Promise<number> {

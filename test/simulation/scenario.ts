@@ -16,7 +16,16 @@ import {
   temperOf,
 } from './draws.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
-import type { BackendPlan, DiskPlan, EndpointPlan, FalseSpork, Scenario, TimedEvent } from './plan.js';
+import type {
+  BackendPlan,
+  DiskPlan,
+  EndpointPlan,
+  FalseSpork,
+  ReferenceKind,
+  Scenario,
+  TimedEvent,
+} from './plan.js';
+import { withProofs } from './proofs.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 import { drawEarlierSporks, HISTORIC_CALLS_PER_SECOND, withEarlierSporks } from './sporks.js';
 
@@ -152,7 +161,11 @@ function configOf(
 }
 
 /** A run in which nothing goes wrong: what all others must end like. */
-export function faultFree(index: number, stretch: Stretch, hasAccounts = false): Scenario {
+export function faultFree(
+  index: number,
+  stretch: Stretch,
+  { hasAccounts = false, proofMode = 'auto' }: Pick<ReferenceKind, 'hasAccounts' | 'proofMode'> = {},
+): Scenario {
   const name = 'node0.test:9000';
   const live = stretch.sporks.length - 1;
   const sound = { backends: [SOUND_BACKEND], link: SOUND_LINK, faults: [] };
@@ -160,7 +173,7 @@ export function faultFree(index: number, stretch: Stretch, hasAccounts = false):
   const scenario: Scenario = {
     seed: 0,
     stretch: index,
-    config: configOf(stretch, [name]),
+    config: configOf(stretch, [name], { proof: { mode: proofMode } }),
     endpoints: [{ ...sound, name, spork: live }],
     sporkTable: [],
     disk: SOUND_DISK,
@@ -386,5 +399,5 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     history: undefined,
   };
   const withSporks = withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));
-  return withPeer(withHistory(withSporks, stretch), stretch);
+  return withProofs(withPeer(withHistory(withSporks, stretch), stretch), stretch);
 }

@@ -34,6 +34,12 @@ export interface BlockProofsStatus {
 
 type Unprovable = Extract<Proving, { kind: 'unknown_form' | 'without_header' }>['kind'];
 
+interface UnprovableSpork {
+  why: Unprovable;
+  /** Those that gave a block of it that cannot be proven. */
+  readonly nodes: Set<string>;
+}
+
 const WHY: Readonly<Record<Unprovable, string>> = {
   unknown_form: 'its id is made in a way that this version does not know: an update may prove it',
   without_header: 'the nodes do not send the header that its id is made from',
@@ -41,15 +47,15 @@ const WHY: Readonly<Record<Unprovable, string>> = {
 
 /**
  * Proves every block that a node sends. One that its id refutes is a lie. One that cannot be proven may be a lie as well, of
- * a node that hides what would refute it: it is taken only when every node that has the height gives no better one. That is
- * remembered for its spork, until one is proven there.
+ * a node that hides what would refute it: it is taken only when every node that has the height gives no better one. Who gave
+ * none is remembered for its spork, until one is proven there.
  */
 export class BlockProofs {
   readonly #options: BlockProofsOptions;
   readonly #deps: BlockProofsDependencies;
   readonly #prover: BlockProver;
-  /** Sporks whose blocks cannot be proven, by root height, and why. Bounded by the sporks. */
-  readonly #unprovable = new Map<number, Unprovable>();
+  /** Sporks whose blocks cannot be proven, by root height. Bounded by the sporks. */
+  readonly #unprovable = new Map<number, UnprovableSpork>();
   /** Which nodes gave a block of a height that cannot be proven. */
   readonly #doubted = new Map<number, Set<string>>();
   #form: BlockForm | undefined;
@@ -103,24 +109,32 @@ export class BlockProofs {
         `block ${height} cannot be proven, and proof.mode is required: ${WHY[why]}`,
       );
     const spork = this.#sporkOf(height);
-    if (!this.#unprovable.has(spork) && !this.#isAllThereIs(height, node))
+    const known = this.#unprovable.get(spork);
+    known?.nodes.add(node);
+    if (!this.#isAllThereIs(height, node, known))
       throw new UnprovenBlockError(
         `block ${height} cannot be proven, and other nodes may give a better one: ${WHY[why]}`,
       );
-    if (this.#unprovable.get(spork) !== why) {
-      this.#unprovable.set(spork, why);
+    if (known?.why !== why) {
+      const nodes = known?.nodes ?? new Set(this.#doubted.get(height));
+      this.#unprovable.set(spork, { why, nodes });
       this.#deps.logger.warn({ height, node, reason: WHY[why] }, 'blocks are taken on the word of the nodes');
     }
     this.#lastUnprovable = why;
     return block;
   }
 
-  /** True when every node that can be asked for the height gave a block that cannot be proven. */
-  #isAllThereIs(height: number, node: string): boolean {
+  /**
+   * True when every node that can be asked for the height gave a block that cannot be proven: of this height, or of its spork
+   * since nothing there was proven. So one that comes back is asked first.
+   */
+  #isAllThereIs(height: number, node: string, known: UnprovableSpork | undefined): boolean {
     const nodes = this.#doubted.get(height) ?? new Set<string>();
     this.#doubted.set(height, nodes.add(node));
     if (this.#doubted.size > MAX_DOUBTED_HEIGHTS) this.#doubted.delete(Math.min(...this.#doubted.keys()));
-    return this.#deps.servers(height).every((server) => nodes.has(server));
+    return this.#deps
+      .servers(height)
+      .every((server) => nodes.has(server) || known?.nodes.has(server) === true);
   }
 
   #sporkOf(height: number): number {

@@ -9,7 +9,8 @@ export class OffChainBlockError extends Error {
   readonly height: number;
 
   constructor({ height, id }: Pick<BlockHead, 'height' | 'id'>, heldId: string) {
-    super(`block ${heldId} is held at height ${height}, where the chain has block ${id}`);
+    const other = id === heldId ? 'that block with other guarantees' : `block ${id}`;
+    super(`block ${heldId} is held at height ${height}, where the chain has ${other}`);
     this.height = height;
   }
 }

@@ -45,6 +45,9 @@ export interface FaultCondition {
   readonly on?: 'open' | 'message';
 }
 
+const changedHeaderFields = ['proposer', 'payload_hash', 'id'] as const;
+const changedCopies = ['time', 'height', 'signature', 'guarantee'] as const;
+
 /** What goes wrong. */
 export type FaultEffect =
   /** The answer comes later. */
@@ -69,6 +72,19 @@ export type FaultEffect =
   | { readonly fault: 'orphaned' }
   /** A block or header with a parent that does not exist. */
   | { readonly fault: 'wrong_parent' }
+  /**
+   * Of the header in a full block, a field that its id covers (default `proposer`): it hashes to nothing, as one of a form that
+   * is not known yet does. `id`: its own id alone, which then is not the block's.
+   */
+  | { readonly fault: 'changed_header'; readonly field?: ChangedHeaderField }
+  /** Of a block, a field that its header or the guarantee has as well (default `time`). */
+  | { readonly fault: 'changed_copy'; readonly field?: ChangedCopy }
+  /** A full block without its header: nothing in it can be held against its id. */
+  | {
+      readonly fault: 'hidden_header';
+      /** With an invented guarantee, which the header would refute. */
+      readonly invents?: true;
+    }
   | { readonly fault: 'other_chain'; readonly chainId?: string }
   | { readonly fault: 'other_spork' }
   /** The node reports this spork root height, which is wrong. */
@@ -85,6 +101,8 @@ export type FaultEffect =
   /** A stream sends a height twice. */
   | { readonly fault: 'repeat' };
 
+export type ChangedHeaderField = (typeof changedHeaderFields)[number];
+export type ChangedCopy = (typeof changedCopies)[number];
 export type FaultKind = FaultEffect['fault'];
 export type FaultRule = FaultCondition & FaultEffect;
 /** Faults that make an answer wrong, not late or absent. */
@@ -139,6 +157,12 @@ const kinds: Readonly<Record<FaultKind, KindInfo>> = {
   other_body: { subjects: bodySubjects },
   orphaned: { subjects: blockSubjects },
   wrong_parent: { subjects: ['block', 'header'] },
+  changed_header: { subjects: ['block'], parameters: { field: optional(choice(...changedHeaderFields)) } },
+  changed_copy: { subjects: ['block'], parameters: { field: optional(choice(...changedCopies)) } },
+  hidden_header: {
+    subjects: ['block'],
+    parameters: { invents: optional({ check: (value) => value === true, must: 'true' }) },
+  },
   other_chain: { subjects: ['network', 'header'], parameters: { chainId: optional(someText) } },
   other_spork: { subjects: ['version'] },
   false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX) } },

@@ -1,13 +1,4 @@
-import {
-  decodeBlock,
-  encodeBlock,
-  encodeFullCollection,
-  type Identifier,
-  identifierBytes,
-  sha3,
-  toIdentifier,
-  WireWriter,
-} from '../../flow/index.js';
+import { encodeFullCollection, identifierBytes, sha3, WireWriter } from '../../flow/index.js';
 import type { Chain, CollectionPlace } from '../chain/Chain.js';
 import type { GeneratedBlock, GeneratedCollection } from '../chain/ChainGenerator.js';
 import {
@@ -17,6 +8,7 @@ import {
 } from '../chain/ExecutionDataMaker.js';
 import type { Lie } from '../faults/faultRules.js';
 import { encodeHeader, encodeFullExtras } from '../chain/encodeHeader.js';
+import { garbled, garbledBytes, lieInFullBlock, lieInLightBlock } from './blockLies.js';
 
 const OTHER_CHAIN = 'flow-benchnet';
 const SMALL_FIELD_BYTES = 128;
@@ -79,11 +71,9 @@ export class ResponseEncoder {
 
   block(block: GeneratedBlock, isFull: boolean, lie?: Lie): Uint8Array {
     const subject = this.#subject(block, lie);
-    const light =
-      lie?.fault === 'wrong_body' || lie?.fault === 'wrong_parent'
-        ? lieInBlock(subject, lie)
-        : subject.encoded;
-    return isFull ? Buffer.concat([light, encodeFullExtras(this.#chain.generator, subject)]) : light;
+    const light = lieInLightBlock(subject, lie);
+    if (!isFull) return light;
+    return lieInFullBlock(Buffer.concat([light, encodeFullExtras(this.#chain.generator, subject)]), lie);
   }
 
   header(block: GeneratedBlock, lie?: Lie): Uint8Array {
@@ -232,25 +222,6 @@ export function collectionAt({ block, index }: CollectionPlace): GeneratedCollec
   return collection;
 }
 
-function lieInBlock(block: GeneratedBlock, lie: Lie): Uint8Array {
-  const decoded = decodeBlock(block.encoded);
-  if (lie.fault === 'wrong_parent') return encodeBlock({ ...decoded, parentId: garbled(decoded.parentId) });
-  const [first, ...rest] = decoded.guarantees;
-  const guarantee = first ?? {
-    collectionId: block.id,
-    referenceBlockId: identifierBytes(block.parentId),
-    signature: Buffer.alloc(48, 1),
-    signatures: [],
-    signerIds: [],
-    signerIndices: Buffer.alloc(1, 1),
-    clusterChainId: Buffer.from('cluster-0', 'utf8'),
-  };
-  return encodeBlock({
-    ...decoded,
-    guarantees: [{ ...guarantee, collectionId: garbled(guarantee.collectionId) }, ...rest],
-  });
-}
-
 /** `ChunkExecutionData` of a full collection. */
 function chunkOf(collection: Uint8Array): Uint8Array {
   return new WireWriter().element(1, collection).finish();
@@ -292,18 +263,6 @@ function lieInChunks(
 function garbledTransactions({ transactions }: GeneratedCollection): Uint8Array {
   const last = transactions.at(-1) ?? new WireWriter().text(1, 'transaction {}').finish();
   return encodeFullCollection([...transactions.slice(0, -1), garbledBytes(last)]);
-}
-
-/** The last byte is part of a signature, a script or an id: any value is well-formed. */
-function garbledBytes(bytes: Uint8Array): Buffer {
-  const copy = Buffer.from(bytes);
-  const last = copy.length - 1;
-  if (last >= 0) copy[last] = (copy[last] ?? 0) ^ 0xff;
-  return copy;
-}
-
-function garbled(id: Identifier): Identifier {
-  return toIdentifier(garbledBytes(identifierBytes(id)));
 }
 
 function splitIds(ids: Buffer): Buffer[] {

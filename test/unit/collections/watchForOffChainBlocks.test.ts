@@ -48,6 +48,8 @@ function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, F
   return { clock, notFound, asked, offChain, end };
 }
 
+const regiven = (held: FinalizedBlock): FinalizedBlock => ({ ...held, collectionIds: [id('given')] });
+const proven = (held: FinalizedBlock): FinalizedBlock => ({ ...regiven(held), proof: Buffer.of(1) });
 const another = (held: FinalizedBlock): FinalizedBlock => ({ ...held, id: id('another block') });
 
 describe('watchForOffChainBlocks', () => {
@@ -77,11 +79,15 @@ describe('watchForOffChainBlocks', () => {
     await end();
   });
 
-  it.each([
+  it.each<[string, Readonly<Record<string, (held: FinalizedBlock) => FinalizedBlock>>, boolean]>([
     ['its giver has another one now', { 'a:9000': another }, true],
+    ['its giver has other guarantees in it now', { 'a:9000': regiven }, true],
+    ['others have the same other guarantees in it', { 'b:9000': regiven, 'c:9000': regiven }, true],
+    ['one other proves other guarantees in it', { 'b:9000': proven, 'c:9000': (held) => held }, true],
+    ['one other has other guarantees in it', { 'b:9000': regiven }, false],
     ['two others have the same other one', { 'b:9000': another, 'c:9000': another }, true],
     ['one other has another one', { 'b:9000': another }, false],
-    ['the nodes are divided', { 'b:9000': another, 'c:9000': (held: FinalizedBlock) => held }, false],
+    ['the nodes are divided', { 'b:9000': another, 'c:9000': (held) => held }, false],
     ['nobody answers', {}, false],
   ])('where %s', async (_, nodes, isRefuted) => {
     const { clock, end, notFound, offChain } = watching((held) =>

@@ -61,6 +61,8 @@ describe('fault scripts', () => {
     [[{ method: 'Ping', fault: 'stall', every: 0 }], /"every" must be a whole number between 1/],
     [[{ method: 'Ping', fault: 'stall', fromHeight: 5, toHeight: 4 }], /"fromHeight" is above "toHeight"/],
     [[{ method: 'Ping', fault: 'stall', afterMs: 5, untilMs: 4 }], /"afterMs" is after "untilMs"/],
+    [[{ method: 'GetBlock*', fault: 'changed_copy', field: 'view' }], /"field" must be one of time, height/],
+    [[{ method: 'GetBlock*', fault: 'hidden_header', invents: false }], /"invents" must be true/],
     [[{ method: 'Ping', fault: 'swapped_chunks' }], /"swapped_chunks" makes no sense for Ping/],
     [[{ method: 'GetBlock*', fault: 'gap' }], /"gap" makes no sense for GetBlock\*/],
     [[{ method: 'Ping', fault: 'stall', on: 'open' }], /makes no sense for Ping/],
