@@ -198,6 +198,26 @@ describe('FinalityProver', () => {
     expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
   });
 
+  it.each([
+    ['and believes the nodes once more at its start', [399], [385, 389, 399]],
+    ['and believes no node once it followed the chain', [390, 399], [385, 389]],
+  ])('says that no node has the next committee, %s', async (_what, reached, asked) => {
+    const { protocolStateId } = headerAt(274);
+    const proving = new Proving([385, 385], {
+      change: (its) => {
+        its.change(385, { protocolStateId });
+        its.node.snapshot = (height) => (height === 385 ? snapshot : 'not_found');
+      },
+    });
+    for (const height of reached) await proving.reaches(height);
+    await proving.clock.advance(2_000);
+    expect(proving.node.calls.map(({ height }) => height)).toEqual(asked);
+    const { anchor, provenHeight, reason } = proving.prover.status();
+    expect({ anchor: anchor?.height, provenHeight }).toEqual({ anchor: 385, provenHeight: 389 });
+    const [last] = asked.slice(-1);
+    expect(reason).toContain(`no access node gives the protocol state of block ${last}`);
+  });
+
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
     const proving = new Proving([274, 279], {
       change: (its) => {
