@@ -52,7 +52,9 @@ class Proving {
   readonly logger = new RecordingLogger();
   readonly metrics = createMetrics({ version: 'test', node: '' });
   readonly nodes: FakeAccessNodes;
-  readonly store: Map<number, StoredHeader | { readonly id: Identifier; readonly form?: undefined }>;
+  readonly store: Map<number, StoredHeader>;
+  /** Heights whose blocks have no proof. */
+  readonly unproven = new Set<number>();
   readonly prover: FinalityProver;
   readonly ended: Promise<unknown>;
   readonly range: { from: number; to: number };
@@ -88,7 +90,7 @@ class Proving {
         ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },
         blockAt: (height) => {
           const stored = height > this.range.to ? undefined : this.store.get(height);
-          const header = stored?.form === undefined ? undefined : stored;
+          const header = this.unproven.has(height) ? undefined : stored;
           return Promise.resolve(stored && { id: stored.id, header });
         },
         head: () => this.head ?? this.range.to,
@@ -194,6 +196,26 @@ describe('FinalityProver', () => {
       reason: undefined,
     });
     expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
+  });
+
+  it.each([
+    ['and believes the nodes once more at its start', [399], [385, 389, 399]],
+    ['and believes no node once it followed the chain', [390, 399], [385, 389]],
+  ])('says that no node has the next committee, %s', async (_what, reached, asked) => {
+    const { protocolStateId } = headerAt(274);
+    const proving = new Proving([385, 385], {
+      change: (its) => {
+        its.change(385, { protocolStateId });
+        its.node.snapshot = (height) => (height === 385 ? snapshot : 'not_found');
+      },
+    });
+    for (const height of reached) await proving.reaches(height);
+    await proving.clock.advance(2_000);
+    expect(proving.node.calls.map(({ height }) => height)).toEqual(asked);
+    const { anchor, provenHeight, reason } = proving.prover.status();
+    expect({ anchor: anchor?.height, provenHeight }).toEqual({ anchor: 385, provenHeight: 389 });
+    const [last] = asked.slice(-1);
+    expect(reason).toContain(`no access node gives the protocol state of block ${last}`);
   });
 
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
@@ -335,7 +357,7 @@ describe('FinalityProver', () => {
   );
 
   it('says at which height a block has no proof', async () => {
-    const proving = new Proving([42, 52], { change: ({ store }) => store.set(52, { id: headerAt(52).id }) });
+    const proving = new Proving([42, 52], { change: ({ unproven }) => unproven.add(52) });
     await proving.clock.advance(1_000);
     expect(proving.prover.status()).toMatchObject({
       ...{ provenHeight: undefined, reason: 'block 52 itself is not proven' },
