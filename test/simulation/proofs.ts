@@ -28,7 +28,7 @@ export function withProofs(scenario: Scenario, stretch: Stretch): Scenario {
   const { config, seed } = scenario;
   const dice = new Dice(seed, 'proofs');
   const mode = isKnown(seed) ? 'off' : modeOf(dice, stretch.isProvable);
-  const proving = { ...scenario, config: { ...config, proof: { mode } } };
+  const proving = { ...scenario, config: { ...config, proof: { ...config.proof, mode } } };
   return mode === 'off' || !dice.chance(LIARS_SHARE) ? proving : withLiars(proving, stretch, dice);
 }
 
