@@ -173,7 +173,7 @@ export function faultFree(
   const scenario: Scenario = {
     seed: 0,
     stretch: index,
-    config: configOf(stretch, [name], { proof: { mode: proofMode } }),
+    config: configOf(stretch, [name], { proof: { mode: proofMode, checkpoint: undefined } }),
     endpoints: [{ ...sound, name, spork: live }],
     sporkTable: [],
     disk: SOUND_DISK,
