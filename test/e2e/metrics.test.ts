@@ -477,7 +477,7 @@ describe('wrong answers', () => {
       'requester malformed': 2,
     });
     expect(metrics.value('endpoint_lies_total', { endpoint: devnet.address })).toBeGreaterThanOrEqual(5);
-    expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ orphaned: 1 });
+    expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ [`${devnet.address} orphaned`]: 1 });
     const failures = { malformed: 2, unavailable: 2, not_yet: 2, rate_limited: 1 };
     for (const [kind, count] of Object.entries(failures)) {
       expect(metrics.value('upstream_errors_total', { endpoint: devnet.address, method, kind }), kind).toBe(
