@@ -143,7 +143,7 @@ function printed(answer: Message): string[] {
 
 it('docs/grpc.md shows every call that is served, and each can be made as it stands there', async () => {
   expect(lines.length).toBeGreaterThan(10);
-  const devnet = await devnetForTest({ rootHeight: ROOT, startHead: ROOT + 20, sealedLag: 2, paused: true });
+  const devnet = await devnetForTest({ rootHeight: ROOT, hashedIds: true, startHead: ROOT + 20, sealedLag: 2, paused: true });
   const daemon = await startDaemon(
     startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--index-accounts'),
   );
