@@ -148,7 +148,7 @@ export const questions: readonly Question[] = [
     question: 'What is verified, and what do I have to trust?',
     page: 'SECURITY.md',
     anchor: 'what-is-verified-and-what-is-taken-on-trust',
-    words: ['recomputed from its bytes', 'not checked'],
+    words: ['recomputed from its bytes', 'its id is recomputed'],
     search: 'what is verified trust',
   },
 ];
