@@ -6,7 +6,7 @@ import { devnetForTest, startArguments } from '../support/runningDaemon.js';
 
 /** Indexes a few blocks of a simulated network in these surroundings, to the stop height. */
 async function indexed(environment: Readonly<Record<string, string>>, wrapper: readonly string[] = []) {
-  const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
+  const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true, hashedIds: true });
   const dataDir = join(scratchDirectory(), 'data');
   const args = startArguments(devnet, dataDir, '--start-height', '3', '--stop-height', '8');
   const ended = await runProgram(args, environment, wrapper);
