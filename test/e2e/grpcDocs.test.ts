@@ -143,7 +143,13 @@ function printed(answer: Message): string[] {
 
 it('docs/grpc.md shows every call that is served, and each can be made as it stands there', async () => {
   expect(lines.length).toBeGreaterThan(10);
-  const devnet = await devnetForTest({ rootHeight: ROOT, hashedIds: true, startHead: ROOT + 20, sealedLag: 2, paused: true });
+  const devnet = await devnetForTest({
+    rootHeight: ROOT,
+    hashedIds: true,
+    startHead: ROOT + 20,
+    sealedLag: 2,
+    paused: true,
+  });
   const daemon = await startDaemon(
     startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--index-accounts'),
   );
@@ -166,7 +172,7 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
   const filledIn = shell.replaceAll(/^.*BASE64.*$/gm, (line) => {
     const kind = /"address"/.test(line)
       ? 'account'
-      : /block(by)?_?id/i.test(line)
+      : /block(header)?(by)?_?id/i.test(line)
         ? 'block'
         : /Collection/.test(line)
           ? 'collection'

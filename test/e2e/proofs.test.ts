@@ -28,7 +28,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     const metrics = await daemon.reaches(HEAD);
     expect(metrics.value('unproven_heights')).toBe(0);
     expect(await proofOf(daemon)).toMatchObject({
-      ...{ mode: 'required', form: 'H8P8', unprovenHeights: 0, reason: null },
+      ...{ mode: 'required', form: 'H8P8', unprovenHeights: 0 },
     });
     const store = whole(node);
     await stopAndProve(daemon, dataDir, store);
