@@ -165,6 +165,9 @@ async function askRoots(
   };
 }
 
+/** The node has a block there, whatever it is worth: one of another chain does not fit ours. */
+const HAS_BLOCK: ReadonlySet<UpstreamErrorKind> = new Set(['forged', 'unproven']);
+
 /**
  * Requests block 0; by stream as well if the call names no root, or is slow. Returns the answer, or the refusal, which
  * may name a root.
@@ -179,7 +182,7 @@ async function askZero(
   try {
     onAsked('GetBlockByHeight');
     const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
-      answer instanceof UpstreamError ? answer : 'there',
+      answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
     );
     const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
     const isTold = await Promise.race([early, settledSoon(call, clock)]);
