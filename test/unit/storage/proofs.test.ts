@@ -115,7 +115,7 @@ describe('a store with proofs', () => {
       const key = Buffer.alloc(9);
       key[0] = 0x10;
       key.writeBigUInt64BE(BigInt(height), 1);
-      const value = Buffer.from((await database.get(key)) ?? []);
+      const value = Buffer.from(await database.get(key));
       const count = value.readUInt32BE(4) - 0x8000_0000;
       const proofAt = 8 + 8 * count;
       const proofBytes = value.readUInt32BE(proofAt);
