@@ -1,15 +1,19 @@
 import {
   decodeBlock,
   decodeBlockMessage,
+  decodeExecutionResult,
   encodeBlock,
   IDENTIFIER_BYTES,
+  identifierBytes,
   scanFullBlock,
+  toIdentifier,
   type FinalizedBlock,
   type FullBlock,
   type FullHeader,
   type Identifier,
   type Span,
 } from '../../flow/index.js';
+import { bindResult } from '../committee/executionResultId.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import {
   headerFormOf,
@@ -56,11 +60,6 @@ type Refusal = Extract<Proving, { kind: 'refused' }>;
 
 export interface BlockProverOptions {
   readonly chainId: string;
-  /**
-   * The id of a `flow.entities.ExecutionResult`, `undefined` where it cannot be told. Asked for payloads whose results
-   * the receipts do not tell.
-   */
-  readonly resultId?: (result: Uint8Array) => Uint8Array | undefined;
 }
 
 /**
@@ -176,15 +175,12 @@ export class BlockProver {
     const candidates = [...new Set(receipts.map(({ resultId }) => this.#hasher.sourceText(resultId)))];
     const limit = Math.ceil(MAX_TRIED_RESULTS / (results.length + 1));
     for (const ids of selections(candidates, results.length, limit)) if (fit(ids)) return true;
-    const { resultId } = this.#options;
-    if (resultId === undefined) return false;
-    const ids: string[] = [];
-    for (const result of results) {
-      const id = resultId(bytes.subarray(...range(result)));
-      if (id === undefined) return false;
-      ids.push(Buffer.from(id).toString('latin1'));
-    }
-    return fit(ids);
+    const received = receipts.map(({ resultId }) => toIdentifier(bytes.subarray(...range(resultId))));
+    const ids = results.flatMap((result) => {
+      const bound = bindResult(decodeExecutionResult(bytes.subarray(...range(result))), received);
+      return bound === undefined ? [] : [identifierBytes(bound.id).toString('latin1')];
+    });
+    return ids.length === results.length && fit(ids);
   }
 }
 
