@@ -1,7 +1,7 @@
 /** Blocks as flow-go writes them in JSON, as `flow.entities.Block` in full form: what a node would send of them. */
 import { WireWriter } from '../../src/flow/index.js';
-
-type Json = Readonly<Record<string, unknown>>;
+import { base64, hex, items, list, text } from './proofReference.js';
+import type { Json } from './proofReference.js';
 
 const MILLIS_PER_SECOND = 1000;
 
@@ -115,24 +115,4 @@ function timestamp(time: unknown): Buffer {
 
 function secondsAndNanos(seconds: number, nanos: number): Buffer {
   return new WireWriter().number(1, seconds).number(2, nanos).finish();
-}
-
-function list(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function items(value: unknown): readonly Json[] {
-  return list(value) as readonly Json[];
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function hex(value: unknown): Buffer {
-  return Buffer.from(text(value), 'hex');
-}
-
-function base64(value: unknown): Buffer {
-  return Buffer.from(text(value), 'base64');
 }

@@ -152,22 +152,22 @@ function sha3Rlp(item: Item): Buffer {
   return sha3(RLP.encode(item as Parameters<typeof RLP.encode>[0]));
 }
 
-function list(value: unknown): readonly unknown[] {
+export function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function items(value: unknown): readonly Json[] {
+export function items(value: unknown): readonly Json[] {
   return list(value) as readonly Json[];
 }
 
-function text(value: unknown): string {
+export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-function hex(value: unknown): Buffer {
+export function hex(value: unknown): Buffer {
   return Buffer.from(text(value), 'hex');
 }
 
-function base64(value: unknown): Buffer {
+export function base64(value: unknown): Buffer {
   return Buffer.from(text(value), 'base64');
 }
