@@ -22,7 +22,7 @@ interface BlockAnswer {
   readonly block: FinalizedBlock;
 }
 
-export interface OffChainWatchDependencies {
+export interface OffChainDependencies {
   readonly mcq: MissingCollectionQueue;
   /** Absent with `ediOnly`. */
   readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
@@ -39,7 +39,7 @@ export interface OffChainWatchDependencies {
  * does a block that nothing proves, and that has its right id but guarantees that nobody gave. Resolves when the signal aborts. No expected errors.
  */
 export async function watchForOffChainBlocks(
-  { mcq, requests, ask, clock, onOffChain }: OffChainWatchDependencies,
+  { mcq, requests, ask, clock, onOffChain }: OffChainDependencies,
   signal: AbortSignal,
 ): Promise<void> {
   let asked = { height: -1, times: 0, nextAtMs: 0 };

@@ -62,7 +62,7 @@ export class CellRun {
     const isBehind = cell.phase === 'catching up';
     const normal = isBehind ? slowBlocks : [];
     const options: DevnetOptions = {
-      seed: 11,
+      ...{ seed: 11, hashedIds: true },
       profile: {
         base: 'dense',
         collectionsPerBlock: { min: 2, max: 2 },

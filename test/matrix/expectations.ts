@@ -32,7 +32,7 @@ export const causes: Readonly<Record<FaultClass, readonly ReadinessCode[]>> = {
   break: ['upstream_unreachable'],
   end: ['upstream_unreachable', 'upstream_refusing'],
   nonsense: ['upstream_invalid'],
-  forged: ['upstream_invalid', 'upstream_refusing'],
+  forged: ['upstream_invalid'],
   unlinked: ['parent_mismatch', 'upstream_invalid'],
   'fallen head': ['head_behind', 'head_stale'],
   missing: ['upstream_unreachable', 'upstream_refusing'],
@@ -43,7 +43,7 @@ export const causes: Readonly<Record<FaultClass, readonly ReadinessCode[]>> = {
 
 /** The same fault of another answer is another fault. */
 const otherwise: readonly (readonly [Told, string, FaultClass])[] = [
-  // A light block's id does not cover its guarantees.
+  // Everything in it is true but for what its id refutes.
   ['blocks', 'wrong_body', 'forged'],
   // Of the head the height alone leads on, and that is the same, or one less: an id that is wrong costs a call for the block.
   ['head', 'wrong_body', 'harmless'],
@@ -63,8 +63,8 @@ export function expectationOf(
   fault: { readonly name: string; readonly kind: FaultClass },
 ): Expectation {
   const kind = kindFor(told, fault);
-  // Where execution data is the only source, the head of sealed blocks is part of it, and forged guarantees are what it does not match.
-  const isOfFeed = mode === 'ediOnly' && (told !== 'blocks' || kind === 'forged');
+  // Where execution data is the only source, the head of sealed blocks is part of it.
+  const isOfFeed = mode === 'ediOnly' && told !== 'blocks';
   const codes: readonly ReadinessCode[] =
     isOfFeed && kind !== 'harmless' ? ['edi_unavailable', ...causes[kind]] : causes[kind];
   const mustProgress =
@@ -99,7 +99,7 @@ export const WORDS: Readonly<Record<FaultClass, RegExp>> = {
   end: /end|cut|UNAVAILABLE|reset|nothing/i,
   nonsense:
     /larger|decode|truncat|malformed|hash|not match|refus|invalid|wrong|another|other|asked|sent a|chunk|ends|message/i,
-  forged: /guarantee|retry|not found|NOT_FOUND|nobody|no such/i,
+  forged: /not fit its id/,
   unlinked: /follow|parent|chain|continue|finalized/i,
   'fallen head': /head/i,
   missing: /execution data|nothing|silen|not come|lag|pruned|missing|end/i,

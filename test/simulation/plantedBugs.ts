@@ -419,10 +419,10 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'proofs: a true id is taken for true guarantees where nothing is proven',
-    file: 'collections/OffChainWatch.ts',
+    file: 'collections/watchForOffChainBlocks.ts',
     of: 'held.proof === undefined ? `${id} ${collectionIds.join()}` : id;',
     instead: 'held.height < 0 ? collectionIds.join() : id;',
-    heldBy: { file: 'unit/collections/OffChainWatch.test.ts', test: 'where %s' },
+    heldBy: { file: 'unit/collections/watchForOffChainBlocks.test.ts', test: 'where %s' },
   },
   {
     name: 'execution data that does not match the guarantees is held against its node at once',

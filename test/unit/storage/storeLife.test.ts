@@ -189,6 +189,47 @@ describe('batches', () => {
     expect(await database.get(key)).toEqual(key);
     await database.close();
   });
+
+  // LevelDB's lock is taken on the calling thread, and a write keeps it while it creates a file on a disk that hangs.
+  it('of LevelDB are over before any read begins', async () => {
+    const database = await openLevelDatabase(await freshPath(), defaultTuning, { create: true });
+    const key = Buffer.from('key');
+    const pageOf = async (pages: AsyncGenerator<unknown[]>) => (await pages.next()).value as unknown[];
+    const reads: readonly (() => Promise<unknown>)[] = [
+      async () => (await database.get(key)) !== undefined,
+      async () => (await database.getMany([key]))[0] !== undefined,
+      async () => (await database.hasMany([key]))[0],
+      async () => (await database.first({}, 1)).length > 0,
+      async () => (await database.lastKey({ gte: key, lt: Buffer.from('kez') })) !== undefined,
+      async () => (await pageOf(database.pages({})))?.length > 0,
+      async () => (await pageOf(database.keyPages({})))?.length > 0,
+    ];
+    for (const read of reads) {
+      using removing = database.batch();
+      removing.del(key);
+      await removing.write();
+      using batch = database.batch();
+      batch.put(key, key);
+      const written = batch.write();
+      // A read that began at once would not find it.
+      expect(await read(), read.toString()).toBe(true);
+      await written;
+    }
+    // Reads have their turn although writes never end.
+    let isOver = false;
+    const writing = async (): Promise<void> => {
+      while (!isOver) {
+        using batch = database.batch();
+        batch.put(key, key);
+        await batch.write();
+      }
+    };
+    const writers = [writing(), writing()];
+    for (const read of reads) expect(await read()).toBe(true);
+    isOver = true;
+    await Promise.all(writers);
+    await database.close();
+  });
 });
 
 describe('a rewind', () => {

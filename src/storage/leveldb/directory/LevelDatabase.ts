@@ -49,7 +49,10 @@ export class LevelDatabase implements Database {
   readonly #gate: EndGate | undefined;
   /** Empty batches to reuse: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
-  readonly #reads = new ReadBatcher({ read: (keys) => this.#level.getMany(keys) });
+  readonly #reads = new ReadBatcher({ read: (keys) => this.#betweenWrites(() => this.#level.getMany(keys)) });
+  #writes = 0;
+  /** Reads to begin as soon as no write is under way. */
+  #waitingReads: (() => void)[] = [];
   readonly #descriptors: DescriptorWait | undefined;
   /** There were writes, and the latest one succeeded: closing may tidy up. */
   #mayTidyUp = false;
@@ -77,7 +80,7 @@ export class LevelDatabase implements Database {
   }
 
   get(key: Buffer): Promise<Buffer | undefined> {
-    return this.#guard('read the store', () => this.#level.get(key));
+    return this.#guard('read the store', () => this.#betweenWrites(() => this.#level.get(key)));
   }
 
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
@@ -85,12 +88,12 @@ export class LevelDatabase implements Database {
   }
 
   hasMany(keys: Buffer[]): Promise<boolean[]> {
-    return this.#guard('read the store', () => this.#level.hasMany(keys));
+    return this.#guard('read the store', () => this.#betweenWrites(() => this.#level.hasMany(keys)));
   }
 
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
     return this.#guard('read the store', async () => {
-      const iterator = this.#make(() => this.#level.iterator({ ...range, limit, fillCache: true }));
+      const iterator = await this.#make(() => this.#level.iterator({ ...range, limit, fillCache: true }));
       try {
         const entries: Entry[] = [];
         while (entries.length < limit) {
@@ -109,7 +112,7 @@ export class LevelDatabase implements Database {
 
   lastKey(range: KeyRange): Promise<Buffer | undefined> {
     return this.#guard('read the store', async () => {
-      const iterator = this.#make(() => this.#level.keys({ ...range, limit: 1, reverse: true }));
+      const iterator = await this.#make(() => this.#level.keys({ ...range, limit: 1, reverse: true }));
       try {
         return await iterator.next();
       } finally {
@@ -149,7 +152,7 @@ export class LevelDatabase implements Database {
     let iterator: PagedIterator<T> | undefined;
     let after: Buffer | undefined;
     const next = async (): Promise<T[]> => {
-      const one = (iterator ??= this.#make(() => open(after)));
+      const one = (iterator ??= await this.#make(() => open(after)));
       try {
         return await one.nextv(PAGE_ENTRIES);
       } catch (error) {
@@ -201,7 +204,7 @@ export class LevelDatabase implements Database {
         // The next open deals with what a failed write leaves behind.
         this.#mayTidyUp = false;
         const action = async (): Promise<void> => {
-          await own()._write({ sync: true });
+          await this.#write(own());
           this.#mayTidyUp = true;
         };
         return this.#guard('write to the store', action, { isWrite: true });
@@ -231,8 +234,37 @@ export class LevelDatabase implements Database {
     }
   }
 
-  #make<T>(open: () => T): T {
-    return this.#gate === undefined ? open() : this.#gate.within(open);
+  #make<T>(open: () => T): Promise<T> {
+    return this.#betweenWrites(() => (this.#gate === undefined ? open() : this.#gate.within(open)));
+  }
+
+  /** New writes wait as well while reads do, so that those have their turn. */
+  async #write(batch: ReusableBatch): Promise<void> {
+    if (this.#waitingReads.length > 0) await this.#betweenWrites(() => undefined);
+    this.#writes += 1;
+    try {
+      await batch._write({ sync: true });
+    } finally {
+      this.#writes -= 1;
+      if (this.#writes === 0) for (const begin of this.#waitingReads.splice(0)) begin();
+    }
+  }
+
+  /**
+   * Begins a read while no write is under way. Each read takes LevelDB's lock for a moment on the calling thread, and a
+   * write keeps it while it creates its next log: on a disk that hangs, the calling thread would hang as well, for good.
+   */
+  async #betweenWrites<T>(begin: () => T | Promise<T>): Promise<T> {
+    if (this.#writes === 0) return begin();
+    return new Promise<T>((resolve, reject) => {
+      this.#waitingReads.push(() => {
+        try {
+          resolve(begin());
+        } catch (error) {
+          reject(error as Error);
+        }
+      });
+    });
   }
 
   /** Waits where no file can be opened: nothing of the action has been done then, so it is repeated. */
