@@ -126,6 +126,8 @@ export class ExecutionDataReader {
     this.#watching = watch;
     watch.start();
     let justPaused = false;
+    // The first message takes as long as the stream to open, which says nothing of its pace.
+    let isOpen = false;
     try {
       for (;;) {
         justPaused = false;
@@ -143,7 +145,8 @@ export class ExecutionDataReader {
           throw new StreamFault('ended', 'the node ended the stream');
         const message = read.value;
         await this.#take(message, node, signal);
-        if (wasDue) this.#dependencies.outlook.took(clock.monotonic() - readAtMs);
+        if (wasDue && isOpen) this.#dependencies.outlook.took(clock.monotonic() - readAtMs);
+        isOpen = true;
         const fault = this.#behind();
         if (fault !== undefined) throw fault;
         this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
