@@ -78,7 +78,7 @@ async function daemonFor(node: RestNode, ...flags: string[]): Promise<RunningDae
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...forwarding, ...flags));
   await daemon.reaches(TOP);
   await eventually(async () => {
-    const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
+    const { sealed } = await daemon.status();
     return (sealed ?? 0) >= ROOT ? true : undefined;
   });
   return daemon;

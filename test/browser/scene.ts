@@ -14,7 +14,7 @@ export async function until(
   holdsTrue: (status: StatusDocument) => boolean,
 ): Promise<StatusDocument> {
   return eventually(async () => {
-    const status = (await daemon.api('/status')).body as StatusDocument;
+    const status = await daemon.status();
     return holdsTrue(status) ? status : undefined;
   });
 }

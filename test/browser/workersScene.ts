@@ -31,7 +31,7 @@ export async function workers(browser: Chromium, options: SceneOptions): Promise
   await runProgram([...plan, '--data-dir', scratchDirectory()]);
   const until = (holdsTrue: (workers: NonNullable<StatusDocument['cluster']>['workers']) => boolean) =>
     eventually(async () => {
-      const { cluster } = (await first.api('/status')).body as StatusDocument;
+      const { cluster } = await first.status();
       return holdsTrue(cluster?.workers ?? []) ? true : undefined;
     });
   await until((all) => all.filter(({ busyWith }) => busyWith.length > 0).length === 3);

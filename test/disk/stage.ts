@@ -1,6 +1,5 @@
 import { cpSync } from 'node:fs';
 import { expect } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
@@ -84,7 +83,7 @@ export class Stage {
    * `damaged`, that the store is. Gives the watermark, and how many answers said damaged.
    */
   async askEverything(daemon: RunningDaemon, { damaged = false } = {}) {
-    const { latestIndexed } = (await daemon.api('/status')).body as StatusDocument;
+    const { latestIndexed } = await daemon.status();
     const watermark = latestIndexed ?? -1;
     let refused = 0;
     const ask = async (path: string, height: number, isRight: (body: unknown) => boolean): Promise<void> => {

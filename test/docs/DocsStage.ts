@@ -48,7 +48,7 @@ export class DocsStage {
     const { body } = await daemon.api(`/v1/transactions/${transactionId}`);
     // The account index follows the blocks.
     await eventually(async () => {
-      const { accountIndex } = (await daemon.api('/status')).body as { accountIndex: { state: string } };
+      const { accountIndex } = await daemon.status();
       return accountIndex.state === 'complete' ? true : undefined;
     });
     return new DocsStage(node, daemon, dataDir, {

@@ -58,7 +58,7 @@ async function listedBy(daemon: RunningDaemon, address: string, query: string): 
 
 const whenComplete = (daemon: RunningDaemon): Promise<true> =>
   eventually(async () => {
-    const { accountIndex } = (await daemon.api('/status')).body as { accountIndex: { state: string } };
+    const { accountIndex } = await daemon.status();
     return accountIndex.state === 'complete' ? true : undefined;
   });
 

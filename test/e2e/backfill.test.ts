@@ -9,7 +9,7 @@ const HISTORY = 2_200;
 const SEALED_LAG = 2;
 
 async function statusOf(daemon: RunningDaemon): Promise<StatusDocument> {
-  return (await daemon.api('/status')).body as StatusDocument;
+  return await daemon.status();
 }
 
 function until(

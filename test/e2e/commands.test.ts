@@ -451,7 +451,7 @@ describe('get', () => {
       expect(JSON.parse(answer.stdout)).toEqual(fromStore[index]);
       expect((await daemon.api(`/lookup/${kind}/${key}`)).body).toEqual(fromStore[index]);
     }
-    const status = (await daemon.api('/status')).body as { readonly sealed: number };
+    const status = await daemon.status();
     expect(JSON.parse((await get('block', 'latest')).stdout)).toMatchObject({ height: HEAD });
     expect(JSON.parse((await get('block', 'sealed')).stdout)).toMatchObject({ height: status.sealed });
     const missed = await runProgram(['get', 'collection', unknown, ...storeFlags(dataDir)]);

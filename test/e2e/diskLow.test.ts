@@ -1,7 +1,6 @@
 import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -58,7 +57,7 @@ describe('a disk that is nearly full', () => {
       /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,
     );
     expect(reasons.map(({ code }) => code).filter((code) => code !== 'behind')).toEqual(['disk_low']);
-    const status = (await daemon.api('/status')).body as StatusDocument;
+    const status = await daemon.status();
     expect(status.backfill.ranges[0]?.waitingFor?.message).toContain('indexing is paused');
     const next = paused.value('latest_indexed_height') + 1;
     const explained = (await daemon.api(`/explain/${next}`)).body as { readonly stage: string };

@@ -1,7 +1,6 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { constants } from 'node:http2';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
@@ -90,7 +89,7 @@ function lied({ daemon, liar }: Flooded): boolean {
 
 /** The call is named as one that gives what cannot be read. */
 async function givesNonsense({ daemon, liar }: Flooded): Promise<boolean> {
-  const { endpoints } = (await daemon.api('/status')).body as StatusDocument;
+  const { endpoints } = await daemon.status();
   const calls = endpoints.find(({ name }) => name === liar)?.calls ?? [];
   return calls.some(({ method, reason }) => method === EXECUTION_DATA && /malformed/.test(reason));
 }

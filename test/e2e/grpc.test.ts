@@ -90,7 +90,7 @@ it('answers blocks, collections and transactions as the node itself, field by fi
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(TOP);
   await eventually(async () => {
-    const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
+    const { sealed } = await daemon.status();
     return sealed === TOP - SEALED_LAG ? true : undefined;
   });
   const ours = new GrpcProbe(daemon.grpcAddress);

@@ -27,7 +27,7 @@ async function reasonOf(daemon: RunningDaemon, code: ReadinessReason['code']): P
 }
 
 async function status(daemon: RunningDaemon): Promise<StatusDocument> {
-  return (await daemon.api('/status')).body as StatusDocument;
+  return await daemon.status();
 }
 
 /** What the command says of a running daemon. */

@@ -50,7 +50,7 @@ function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<RunningDaem
 }
 
 async function status(daemon: RunningDaemon): Promise<StatusDocument> {
-  return (await daemon.api('/status')).body as StatusDocument;
+  return await daemon.status();
 }
 
 async function readiness(daemon: RunningDaemon): Promise<{ status: number; body: Readiness }> {

@@ -79,7 +79,7 @@ describe('migrate', () => {
     // The daemon goes on with the copy: what is planned there is filled in.
     const daemon = await startDaemon(startArguments(devnet, back));
     await eventually(async () => {
-      const { coverage } = (await daemon.api('/status')).body as { readonly coverage: readonly object[] };
+      const { coverage } = await daemon.status();
       return coverage.length === 3 ? true : undefined;
     });
     const refused = await runProgram(migrate(url, back));

@@ -3,7 +3,6 @@ import type { ServerHttp2Stream } from 'node:http2';
 import { constants } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import type { Readiness } from '../../src/observability/index.js';
 import { seededRandom } from '../../src/runtime/index.js';
@@ -91,7 +90,7 @@ function tells(daemon: RunningDaemon, what: RegExp): Promise<true> {
 
 function nodeIs(daemon: RunningDaemon, ...states: string[]): Promise<true> {
   return eventually(async () => {
-    const { endpoints } = (await daemon.api('/status')).body as StatusDocument;
+    const { endpoints } = await daemon.status();
     return endpoints.every(({ state }) => states.includes(state)) ? true : undefined;
   });
 }

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { HostedNode } from '../support/hostedNode.js';
@@ -244,7 +243,7 @@ describe('a REST address that wants headers', () => {
     expect(await refusal.json()).toMatchObject({ reason: 'upstream_refusing' });
     const printed = await runCommand(['config', 'print', ...args.slice(1)]);
     expect(printed.stdout).toContain(`${rest.url}/***`);
-    const status = ((await daemon.api('/status')).body as StatusDocument).network;
+    const status = (await daemon.status()).network;
     expect(status).toBe('devnet');
     await daemon.program.stop();
     for (const secret of [FIRST, SECOND])

@@ -169,8 +169,7 @@ function linesOf(text: string): LogLine[] {
     .map((line) => JSON.parse(line) as LogLine);
 }
 
-const logOf = async (daemon: RunningDaemon): Promise<StatusDocument['log']> =>
-  ((await daemon.api('/status')).body as StatusDocument).log;
+const logOf = async (daemon: RunningDaemon): Promise<StatusDocument['log']> => (await daemon.status()).log;
 
 /** The daemon as its data directory tells of it, whatever becomes of its log. */
 async function foundIn(dataDir: string, program: Program): Promise<{ daemon: RunningDaemon; pid: number }> {

@@ -49,7 +49,7 @@ const won = (metrics: ScrapedMetrics, source: string): number =>
   metrics.value('heights_completed_total', { source });
 
 const peerOf = async (daemon: RunningDaemon): Promise<StatusDocument['sources']['peer']> =>
-  ((await daemon.api('/status')).body as StatusDocument).sources.peer;
+  (await daemon.status()).sources.peer;
 
 describe('an indexer that another one feeds', () => {
   it('catches up with next to no collection asked of the nodes, and has the same store', async () => {
@@ -71,7 +71,7 @@ describe('an indexer that another one feeds', () => {
     expect(won(metrics, 'peer')).toBeGreaterThan(5 * won(metrics, 'requester'));
     expect(metrics.value('collections_received_total', { source: 'peer' })).toBeGreaterThan(0);
     expect(await peerOf(fed)).toMatchObject({ state: 'following', endpoint: source.grpcAddress });
-    const { endpoints } = (await fed.api('/status')).body as StatusDocument;
+    const { endpoints } = await fed.status();
     expect(endpoints.map(({ name, origin }) => [name, origin])).toEqual([
       [devnet.address, 'configured'],
       [source.grpcAddress, 'peer'],

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
@@ -16,7 +15,7 @@ const whole = (node: DevnetHandle) => ({
   chainAt: () => node.chain,
 });
 
-const proofOf = async (daemon: RunningDaemon) => ((await daemon.api('/status')).body as StatusDocument).proof;
+const proofOf = async (daemon: RunningDaemon) => (await daemon.status()).proof;
 
 describe('a daemon on a chain whose blocks can be proven', () => {
   it('proves every block, and says so', async () => {

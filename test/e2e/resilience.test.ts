@@ -56,7 +56,7 @@ function whole(devnet: DevnetHandle, latestHeight: number = HEAD) {
 }
 
 async function status(daemon: RunningDaemon): Promise<StatusDocument> {
-  return (await daemon.api('/status')).body as StatusDocument;
+  return await daemon.status();
 }
 
 function statusOnce(

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { lastingPort } from '../support/lastingPort.js';
@@ -109,7 +108,7 @@ describe('history across the border of a spork', () => {
     const flags = ['--start-height', '150', '--backfill', '0..149', '--backfill-window', '8'];
     const daemon = await startDaemon(argumentsFor(nodes, dataDir, ...flags));
     await eventually(async () => {
-      const { backfill, coverage, firstIndexed } = (await daemon.api('/status')).body as StatusDocument;
+      const { backfill, coverage, firstIndexed } = await daemon.status();
       for (const { from, to } of backfill.ranges) {
         expect(from >= ROOT || to < ROOT, `${from} to ${to} crosses the border`).toBe(true);
       }
@@ -255,7 +254,7 @@ it('a question about a height of an earlier spork dials nobody', async () => {
   const daemon = await startDaemon(argumentsFor([node], scratchDirectory(), ...mainnet));
   await daemon.reaches(200_000_010);
   const endpoints = async (): Promise<string[]> => {
-    const { endpoints: known } = (await daemon.api('/status')).body as StatusDocument;
+    const { endpoints: known } = await daemon.status();
     return known.map(({ name }) => name);
   };
   expect(await endpoints()).toEqual([node.address]);

@@ -18,7 +18,7 @@ async function until(
   isSo: (status: StatusDocument) => boolean,
 ): Promise<StatusDocument> {
   return eventually(async () => {
-    const status = (await daemon.api('/status')).body as StatusDocument;
+    const status = await daemon.status();
     return isSo(status) ? status : undefined;
   });
 }

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -69,7 +68,7 @@ describe('several workers on one plan', { timeout: 180_000 }, () => {
     );
     expect(published).toHaveLength(1);
     const done = await eventually(async () => {
-      const status = (await first.api('/status')).body as StatusDocument;
+      const status = await first.status();
       return status.backfill.plans.length === 0 && status.firstIndexed === 0 ? status : undefined;
     });
     expect(done.coverage).toEqual([{ from: 0, to: HISTORY }]);

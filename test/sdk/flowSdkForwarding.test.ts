@@ -69,7 +69,7 @@ it('a program with @onflow/sdk runs scripts and sends transactions through the d
   await daemon.reaches(TOP);
   // The SDK refers to the newest sealed block.
   await eventually(async () => {
-    const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
+    const { sealed } = await daemon.status();
     return (sealed ?? 0) >= ROOT ? true : undefined;
   });
   sdk.config().put('accessNode.api', daemon.apiUrl);

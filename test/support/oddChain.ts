@@ -41,7 +41,7 @@ export async function indexedOddChain(): Promise<OddChain> {
   const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(HEAD);
   await eventually(async () => {
-    const { sealed } = (await daemon.api('/status')).body as { readonly sealed: number | null };
+    const { sealed } = await daemon.status();
     return sealed === SEALED ? true : undefined;
   });
   return { node, client, daemon, heights, sealed: SEALED };

@@ -1,3 +1,4 @@
+import type { StatusDocument } from '../../src/api/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { atEnd } from './cleanup.js';
@@ -50,6 +51,17 @@ export class RunningDaemon {
   /** GETs a path of the read API. */
   api(path: string): Promise<JsonAnswer> {
     return getJson(this.apiUrl + path);
+  }
+
+  /** Waits while its indexing thread is too busy to answer, as it may be on a machine that is. */
+  status(): Promise<StatusDocument> {
+    return eventually(async () => {
+      const { status, body } = await this.api('/status');
+      if (status === 503 && (body as { readonly reason: string }).reason === 'indexer_silent')
+        return undefined;
+      if (status !== 200) throw new Error(`/status answered ${status}: ${JSON.stringify(body)}`);
+      return body as StatusDocument;
+    });
   }
 
   /** GETs a path beside `/metrics`. */
