@@ -3,7 +3,7 @@ import type { DaemonConfig } from '../config/index.js';
 import type { createLogger, LiveTerminal, Metrics, ProgramLogger } from '../observability/index.js';
 import type { KillMode } from '../ranges/index.js';
 import { CertificateThread } from '../proof/index.js';
-import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
+import { dismissReaderThread, programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import type { Output } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
@@ -71,10 +71,10 @@ export async function indexAndServe(
     const seeded = await seedStore(config, fromSnapshot, { ...common, signal: lifecycle.signal });
     if (seeded === 'stopped') return;
   }
-  // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...common, descriptors, ports, secretFiles })
     : undefined;
+  if (readers === undefined) dismissReaderThread();
   const store = await openOwnStore(config, { ...common, descriptors, openStore: ports.openStore, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');

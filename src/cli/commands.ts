@@ -1,4 +1,5 @@
 import { daemonSettings, devnetSettings } from '../config/index.js';
+import { prepareReaderThread } from '../runtime/index.js';
 import type { Command } from './command.js';
 import {
   backfillActions,
@@ -34,7 +35,10 @@ export const commands: readonly Command[] = [
     name: 'start',
     summary: 'Run the daemon.',
     settings: daemonSettings,
-    load: async () => (await import('./commands/start.js')).start,
+    load: async () => {
+      prepareReaderThread();
+      return (await import('./commands/start.js')).start;
+    },
   },
   {
     ...none,

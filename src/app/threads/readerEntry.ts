@@ -1,5 +1,6 @@
 // The main module of a reader thread.
-import { parentPort, workerData } from 'node:worker_threads';
+import { once } from 'node:events';
+import { parentPort } from 'node:worker_threads';
 import { redirectGrpcLog } from '../../access/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { ReaderOptions } from './messages.js';
@@ -12,7 +13,8 @@ const fail = (error: unknown): void => {
     throw error;
   });
 };
-await serveReaders(workerData as ReaderOptions, {
+const [options] = (await once(parentPort, 'message')) as [ReaderOptions];
+await serveReaders(options, {
   ...{ port: parentPort, clock: systemClock, fail },
   // The gRPC library logs for the whole thread.
   onLogger: (logger) => redirectGrpcLog({ logger }),
