@@ -10,7 +10,7 @@ import {
   programVersion,
   systemClock,
 } from '../runtime/index.js';
-import type { ExitReason, Loss, Output } from '../runtime/index.js';
+import type { ExitReason, Loss, Output, PreparedThread } from '../runtime/index.js';
 import type { Reloading } from './ConfigReload.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
@@ -31,6 +31,8 @@ export interface Host {
   readonly onBug?: (listener: (error: unknown) => void) => void;
   /** Absent: the configuration stays as it is. */
   readonly reloading?: Reloading;
+  /** Absent: the thread is started when it is needed. */
+  readonly readerThread?: PreparedThread;
 }
 
 /**
@@ -71,11 +73,11 @@ export async function runDaemon(
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
   try {
-    const { reloading } = host;
+    const { readerThread, reloading } = host;
     await lifecycle.waitFor(
       'work in hand',
       indexAndServe(config, {
-        ...{ ports, lifecycle, logger, metrics, outputs, terminal, notifier, print, reloading },
+        ...{ ports, lifecycle, logger, metrics, outputs, terminal, notifier, print, reloading, readerThread },
       }),
     );
     host.signal.removeEventListener('abort', onStop);

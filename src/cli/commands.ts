@@ -36,8 +36,9 @@ export const commands: readonly Command[] = [
     summary: 'Run the daemon.',
     settings: daemonSettings,
     load: async () => {
-      prepareReaderThread();
-      return (await import('./commands/start.js')).start;
+      const readerThread = prepareReaderThread();
+      const { start } = await import('./commands/start.js');
+      return (invocation, terminal) => start(invocation, terminal, readerThread);
     },
   },
   {

@@ -12,46 +12,49 @@ const MAX_READER_HEAP_MIB = 1_024;
  */
 const HEAP_GROWTH_FLAG = '--heap-growing-percent=200';
 
-let prepared: Worker | undefined;
-
 /**
- * Has a reader thread load its modules while this thread loads those of the daemon, which takes as long: readers are served
- * a quarter of a second sooner. It does not keep the process alive, and waits for its first message.
+ * Starts a reader thread, which loads its modules and then waits for its options, its first message. Sets the heap growth of
+ * all threads: V8 has one setting for the whole process.
  */
-export function prepareReaderThread(): void {
-  let worker: Worker;
-  try {
-    worker = started();
-  } catch {
-    // When the thread is needed, a new one fails as well, and it is said.
-    return;
-  }
-  const forget = (): void => {
-    if (prepared === worker) prepared = undefined;
-  };
-  worker.on('error', forget).on('exit', forget).unref();
-  prepared = worker;
-}
-
-/** The thread that was prepared, or else a new one. Its options are the first message that it takes. */
-export function takeReaderThread(): Worker {
-  const worker = prepared ?? started();
-  prepared = undefined;
-  worker.ref();
-  return worker;
-}
-
-/** Ends the thread that was prepared, where no readers are served. */
-export function dismissReaderThread(): void {
-  void prepared?.terminate();
-  prepared = undefined;
-}
-
-/** Sets the heap growth of all threads: V8 has one setting for the whole process. */
-function started(): Worker {
+export function startReaderThread(): Worker {
   setFlagsFromString(HEAP_GROWTH_FLAG);
   return new Worker(join(packageRoot, 'dist/readers.js'), {
     name: 'readers',
     resourceLimits: { maxOldGenerationSizeMb: MAX_READER_HEAP_MIB },
   });
+}
+
+/** A reader thread that loads its modules before anybody knows whether it is needed. */
+export interface PreparedThread {
+  /** The prepared thread, once; else, and if it has failed, a new one. */
+  take(): Worker;
+  /** Ends it where no readers are served. */
+  dismiss(): void;
+}
+
+/**
+ * Has a reader thread load while this thread loads the daemon, which takes as long: readers are served a quarter of a second
+ * sooner. It does not keep the process alive.
+ */
+export function prepareReaderThread(): PreparedThread {
+  let prepared: Worker | undefined;
+  const forget = (): void => void (prepared = undefined);
+  try {
+    prepared = startReaderThread().on('error', forget).on('exit', forget);
+    prepared.unref();
+  } catch {
+    // When the thread is needed, a new one fails as well, and it is said.
+  }
+  return {
+    take: () => {
+      const worker = prepared ?? startReaderThread();
+      worker.ref();
+      forget();
+      return worker;
+    },
+    dismiss: () => {
+      void prepared?.terminate();
+      forget();
+    },
+  };
 }

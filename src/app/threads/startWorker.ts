@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { packageRoot, takeReaderThread } from '../../runtime/index.js';
+import { packageRoot } from '../../runtime/index.js';
 import type { CertificatePort } from '../../proof/index.js';
 import type { FromReader, ReaderOptions, ToReader } from './messages.js';
 
@@ -19,9 +19,8 @@ export interface ReaderHandle {
 
 export type StartReader = (options: ReaderOptions) => ReaderHandle;
 
-/** Starts a reader in its own thread: the one that was prepared, if there is one. */
-export const startWorker: StartReader = (options) => {
-  const worker = takeReaderThread();
+/** Runs a reader in a thread that was started for it. */
+export const runReader = (worker: Worker, options: ReaderOptions): ReaderHandle => {
   worker.postMessage(options);
   let uncaught: unknown;
   worker.on('error', (error) => (uncaught = error));
