@@ -153,6 +153,27 @@ export function isFile(name) {
   return name.endsWith('.ts');
 }
 
+/** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
+export const maxLines = {
+  'src/access': 6_438,
+  'src/api': 11_974,
+  'src/app': 9_714,
+  'src/cli': 5_366,
+  'src/collections': 5_528,
+  'src/config': 1_076,
+  'src/devnet': 4_697,
+  'src/finality': 3_144,
+  'src/flow': 3_275,
+  'src/jobqueue': 923,
+  'src/observability': 1_868,
+  'src/proof': 2_330,
+  'src/ranges': 2_956,
+  'src/runtime': 1_177,
+  'src/storage': 13_795,
+  'src/main.ts': 258,
+  test: 91_142,
+};
+
 const packageHomes = {
   level: ['storage'],
   'classic-level': ['storage'],
