@@ -171,7 +171,7 @@ export const maxLines = {
   'src/runtime': 1_177,
   'src/storage': 13_795,
   'src/main.ts': 258,
-  test: 91_142,
+  test: 89_989,
 };
 
 const packageHomes = {

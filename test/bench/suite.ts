@@ -23,7 +23,7 @@ import { scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = [
-  ...['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop', 'hashingWorkers'],
+  ...['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop'],
   ...['ranges', 'peer'],
 ];
 /** Run when they are named, and kept nowhere. */

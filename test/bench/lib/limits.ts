@@ -33,14 +33,7 @@ export interface LimitRun {
 }
 
 /** The limit programs, and the reader of the access layer, which is compared with one of them. */
-export type Limit =
-  | 'accessReader'
-  | 'bareDrain'
-  | 'bareUnary'
-  | 'idealPipeline'
-  | 'idealRequester'
-  | 'naive'
-  | 'splitRequester';
+export type Limit = 'accessReader' | 'bareDrain' | 'bareUnary' | 'idealPipeline' | 'idealRequester' | 'naive';
 
 /** Runs a limit program in a process of its own, which ends with it. */
 export async function runLimit(limit: Limit, options: Omit<LimitOptions, 'path'>): Promise<LimitRun> {

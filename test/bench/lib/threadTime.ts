@@ -23,17 +23,8 @@ export function watchMainThread(child: ChildProcess): () => number {
 
 /** What the main thread of a process has used of the processor; `undefined` for a process that has ended, and where there is no /proc. */
 export function mainThreadMs(pid = 0): number | undefined {
-  return usedMs(`/proc/${pid}/task/${pid}/stat`);
-}
-
-/** Like `mainThreadMs`, of all threads together; `NaN` for a process that has ended. */
-export function processMs(pid = 0): number {
-  return usedMs(`/proc/${pid}/stat`) ?? Number.NaN;
-}
-
-function usedMs(path: string): number | undefined {
   try {
-    const text = readFileSync(path, 'utf8');
+    const text = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'utf8');
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     return (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK;
   } catch {

@@ -1,23 +1,14 @@
 /**
  * The limit of catching up by requests: the block stream, GetFullCollectionByID for what it names, every collection verified,
  * everything the store keeps put into LevelDB in synced groups; no queue, no metrics, no choice of nodes, no retry.
- * As a thread of `splitRequester.ts` it hands verified blocks over instead of storing them.
  */
-import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import type * as Flow from '../../../src/flow/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { bareClient } from '../lib/bareClient.js';
 import { GroupWriter } from '../lib/GroupWriter.js';
-import { HandOver } from '../lib/HandOver.js';
 import { built, limitOptions, LimitWatch } from '../lib/limits.js';
-import type { LimitOptions } from '../lib/limits.js';
 
-const {
-  node,
-  heights,
-  path,
-  concurrency = 32,
-} = isMainThread ? limitOptions() : (workerData as LimitOptions);
+const { node, heights, path, concurrency = 32 } = limitOptions();
 const flow = (await built('flow/index.ts')) as typeof Flow;
 
 /** Blocks whose collections are asked for, or wait to be; the stream is paused then. */
@@ -38,11 +29,10 @@ let calls = 0;
 let blocks = 0;
 
 const onWritten = (height: number): void => {
-  if (height === heights && isMainThread) watch.finish(heights);
+  if (height === heights) watch.finish(heights);
   resume();
 };
-const writer =
-  parentPort === null ? await GroupWriter.open(path, onWritten) : new HandOver(parentPort, onWritten);
+const writer = await GroupWriter.open(path, onWritten);
 const stream = client.blocks();
 
 function resume(): void {
