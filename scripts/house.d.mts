@@ -9,3 +9,6 @@ export function isFile(name: string): boolean;
 export function forbiddenPackages(
   room: string,
 ): readonly { readonly name: string; readonly message: string }[];
+
+/** The most lines of each room, by path. */
+export const maxLines: Readonly<Record<string, number>>;
