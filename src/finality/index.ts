@@ -10,4 +10,6 @@ export type {
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
 export { FinalityProver } from './proven/FinalityProver.js';
+export { ProofBackfill } from './proven/ProofBackfill.js';
+export type { ProofBackfillDependencies } from './proven/ProofBackfill.js';
 export type { FinalityProverDependencies, FinalityStatus } from './proven/FinalityProver.js';

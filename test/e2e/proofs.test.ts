@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
 import { scratchDirectory } from '../support/program.js';
-import { stopAndProve } from '../support/provenStore.js';
+import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
@@ -59,5 +59,25 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     await stopAndProve(daemon, dataDir, whole(node));
     const warnings = daemon.program.stdout.match(/blocks are taken on the word of the nodes/g);
     expect(warnings).toHaveLength(1);
+  });
+
+  it('proves afterwards what it stored on the word of the nodes, even when it is killed meanwhile', async () => {
+    const node = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const start = (mode: string) =>
+      startDaemon(startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', mode));
+    const believing = await start('off');
+    expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
+    await stopAndProve(believing, dataDir, whole(node));
+    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: 0 });
+
+    const killed = await start('auto');
+    await killed.scrapeUntil((metrics) => metrics.value('unproven_heights') <= HEAD);
+    await killed.program.stop('SIGKILL');
+    const proving = await start('auto');
+    await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
+    expect(await proofOf(proving)).toMatchObject({ unprovenHeights: 0 });
+    await stopAndProve(proving, dataDir, whole(node));
+    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: HEAD + 1 });
   });
 });

@@ -1,8 +1,8 @@
-import { AccessNetwork } from '../../access/index.js';
+import { AccessNetwork, HistoryNodes } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
-import { FinalityProver, FinalizationListener, HeadWitnesses } from '../../finality/index.js';
+import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
@@ -21,7 +21,16 @@ import { programVersion } from '../../runtime/index.js';
 /** What the line is built on: the store, the process, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingParts,
-  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'pace' | 'leadership' | 'prover'
+  | 'network'
+  | 'listener'
+  | 'ends'
+  | 'accountBuilder'
+  | 'slots'
+  | 'backfill'
+  | 'pace'
+  | 'leadership'
+  | 'prover'
+  | 'proofBackfill'
 > {
   /** Shared with other processes of the store. Default: no other process has it. */
   readonly queue?: SharedQueue | undefined;
@@ -38,6 +47,9 @@ export interface IndexingDependencies extends Omit<
   /** Verifies certificates. Default: nothing is proven final. */
   readonly certificates?: CertificateThread | undefined;
 }
+
+/** While the store is further behind the head, stored blocks are not proven afterwards: that costs calls of the same nodes. */
+const MAX_TIP_LAG = 10;
 
 /** The user agent that nodes see. */
 export function userAgent(): string {
@@ -118,7 +130,17 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const leadership = queue?.leadership() ?? new SoleLeadership();
   const prover = certificates && openProver(config, { ...common, certificates, ends });
-  return { ...common, ends, accountBuilder, backfill, leadership, prover };
+  const proofBackfill =
+    config.proof.mode === 'off' || store.addProofs === undefined
+      ? undefined
+      : new ProofBackfill({
+          ...{ store, room, clock, logger, nodes: new HistoryNodes({ nodes: network }) },
+          share: () => pace.share(),
+          mayRun: () =>
+            store.shared?.isLeading() !== false &&
+            (listener.finalizedHeight() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
+        });
+  return { ...common, ends, accountBuilder, backfill, leadership, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */
@@ -205,6 +227,7 @@ export async function runIndexing(
   lifecycle.supervise(witnesses.run(signal));
   await network.whenIdentified(signal);
   if (parts.prover !== undefined) lifecycle.supervise(parts.prover.run(signal));
+  if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));
   let isFilling = false;
   const fill = (): void => {
     if (isFilling || !config.roles.includes('backfill')) return;
