@@ -711,7 +711,7 @@ export interface components {
         mode: 'auto' | 'required' | 'off';
         /** @description How ids of the last proven block are made: header and payload form. */
         form: string | null;
-        /** @description Heights that can be read and are not proven; null with a database, where that is not counted. */
+        /** @description Heights that can be read and are not proven, or not known to be. */
         unprovenHeights: number | null;
         /** @description The block that finality rests on: proof.checkpoint, or one for which the nodes were believed. */
         anchor: {

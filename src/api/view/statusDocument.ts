@@ -224,7 +224,7 @@ export const statusSchema = t.named(
             t.orNull(t.text),
           ),
           unprovenHeights: t.note(
-            'Heights that can be read and are not proven; null with a database, where that is not counted.',
+            'Heights that can be read and are not proven, or not known to be.',
             t.orNull(t.count),
           ),
           anchor: t.note(
