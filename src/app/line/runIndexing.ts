@@ -1,8 +1,9 @@
 import { AccessNetwork, HistoryNodes } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel, OpenNode, SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
+import type { NamedBlock } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
@@ -147,24 +148,20 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
 function openProver(
   { chainId, proof, roles }: DaemonConfig,
   {
+    sporks,
     certificates,
     ends,
     network,
     store,
     ...common
-  }: Pick<IndexingParts, 'clock' | 'ends' | 'logger' | 'metrics' | 'network' | 'store'> & {
+  }: Pick<IndexingParts, 'clock' | 'ends' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
     readonly certificates: CertificateThread;
   },
 ): FinalityProver | undefined {
   if (!roles.includes('live')) return undefined;
   const hasher = new BlockHasher();
-  const [height = '', id = ''] = proof.checkpoint?.split(':') ?? [];
-  const checkpointId = parseIdentifier(id);
   return new FinalityProver(
-    {
-      checkpoint: checkpointId && { height: Number(height), id: checkpointId },
-      isProving: proof.mode !== 'off',
-    },
+    { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
       ...{ ...common, nodes: network, thread: certificates },
       head: () => ends.target(),
@@ -187,6 +184,22 @@ function openProver(
       },
     },
   );
+}
+
+/** The blocks whose ids the configuration knows, best first. */
+function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
+  const named = (kind: NamedBlock['kind'], height: number, text: string | undefined): NamedBlock[] => {
+    const id = text === undefined ? undefined : parseIdentifier(text);
+    return id === undefined ? [] : [{ kind, height, id }];
+  };
+  const [height = '', id = ''] = checkpoint?.split(':') ?? [];
+  return [
+    ...named('checkpoint', Number(height), id),
+    ...sporks.flatMap(({ rootHeight, rootId }) => named('spork_root', rootHeight, rootId)),
+    ...sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) =>
+      rootParentIsBelow ? named('spork_table', rootHeight - 1, rootParentId) : [],
+    ),
+  ];
 }
 
 /** Callbacks about the live line. */
