@@ -77,6 +77,8 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     const proving = await start('auto');
     await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
     expect(await proofOf(proving)).toMatchObject({ unprovenHeights: 0 });
+    const anchored = proving.program.logs().find(({ msg }) => String(msg).startsWith('anchored at a block'));
+    expect(anchored).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
     await stopAndProve(proving, dataDir, whole(node));
     expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: HEAD + 1 });
   });

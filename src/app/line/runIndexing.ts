@@ -229,7 +229,8 @@ export async function runIndexing(
     published.notify();
     ends.moved();
   });
-  // This needs only the store.
+  // These need only the store.
+  if (parts.prover !== undefined) lifecycle.supervise(parts.prover.announce());
   lifecycle.supervise(buildAccounts(config, parts, published));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));

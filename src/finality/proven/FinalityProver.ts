@@ -110,6 +110,16 @@ export class FinalityProver {
     };
   }
 
+  /** Says at the start which block finality will rest on, as far as it is known before any node was asked. */
+  async announce(): Promise<void> {
+    try {
+      await this.#anchor.announce(this.#deps.range());
+    } catch (error) {
+      // The prover itself will say so.
+      if (!(error instanceof StorageError || error instanceof WireError)) throw error;
+    }
+  }
+
   /**
    * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when a named block is not of our chain; the
    * signal's abort reason.
