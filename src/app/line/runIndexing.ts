@@ -139,7 +139,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
           share: () => pace.share(),
           mayRun: () =>
             store.shared?.isLeading() !== false &&
-            (listener.finalizedHeight() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
+            (ends.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
   return { ...common, ends, accountBuilder, backfill, leadership, prover, proofBackfill };
 }
