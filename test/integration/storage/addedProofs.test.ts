@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { HashedChain } from '../../support/hashedChain.js';
-import { fill } from '../../support/ranges.js';
+import { commitThrough, fill } from '../../support/ranges.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { storeKinds, usePostgres } from '../../support/storeKinds.js';
 
@@ -19,18 +19,18 @@ const range = (from: number, to = from) => ({ from, to });
 describe.each(storeKinds)('proofs that are added to the store on $name', ({ use }) => {
   const newHome = use();
 
-  /** Of five blocks, those up to `reportedTo` on the nodes' word. */
-  async function filled(reportedTo: number, store: Promise<IndexStore>): Promise<IndexStore> {
+  /** Of the blocks up to `to`, those up to `reportedTo` are on the nodes' word. */
+  async function filled(reportedTo: number, store: Promise<IndexStore>, to = FIRST + 4): Promise<IndexStore> {
     const opened = await store;
     await opened.initialise(metaFrom(FIRST));
     await opened.commit({
       blocks: chain.entries(FIRST, reportedTo, { isProven: false }),
       latestIndexedHeight: reportedTo,
     });
-    if (reportedTo < FIRST + 4)
+    if (reportedTo < to)
       await opened.commit({
-        blocks: chain.entries(reportedTo + 1, FIRST + 4),
-        latestIndexedHeight: FIRST + 4,
+        blocks: chain.entries(reportedTo + 1, to),
+        latestIndexedHeight: to,
       });
     return opened;
   }
@@ -69,6 +69,24 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     await left(store).toEqual([range(FIRST - 10, FIRST)]);
     await store.addProofs?.(proven(FIRST - 1, FIRST));
     await left(store).toEqual([range(FIRST - 10, FIRST - 2)]);
+  });
+
+  it('are told from what was durable without one in an open range, when the first of the store comes', async () => {
+    const store = await filled(FIRST, (await newHome()).open(), FIRST);
+    const history = chain.entries(FIRST - 10, FIRST - 6, { isProven: false });
+    const run = await store.ranges.run(range(FIRST - 10, FIRST - 1));
+    await commitThrough(run, history, FIRST - 6);
+    await store.commit({ blocks: chain.entries(FIRST + 1, FIRST + 2), latestIndexedHeight: FIRST + 2 });
+    await commitThrough(run, chain.entries(FIRST - 5, FIRST - 1), FIRST - 1);
+    await left(store).toEqual([range(FIRST - 10, FIRST - 6), range(FIRST)]);
+  });
+
+  it('are not missed at heights that were rewound, and came again with a proof', async () => {
+    const store = await filled(FIRST + 3, (await newHome()).open());
+    await left(store).toEqual([range(FIRST, FIRST + 3)]);
+    await store.rewind(FIRST + 1);
+    await store.commit({ blocks: chain.entries(FIRST + 2, FIRST + 3), latestIndexedHeight: FIRST + 3 });
+    await left(store).toEqual([range(FIRST, FIRST + 1)]);
   });
 
   it('are left out where the block is gone, or another one stands', async () => {

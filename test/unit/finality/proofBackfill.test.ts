@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProofBackfill } from '../../../src/finality/index.js';
-import { joined } from '../../../src/storage/index.js';
+import { joined, StorageError } from '../../../src/storage/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -28,6 +28,9 @@ class Backfill {
   readonly added: number[] = [];
   readonly backfill: ProofBackfill;
   mayRun = true;
+  /** What adding proofs fails with. */
+  damage: StorageError | undefined;
+  readonly ended: Promise<unknown>;
   share = 1;
 
   constructor(names: readonly string[] = ['a']) {
@@ -56,6 +59,7 @@ class Backfill {
               .map(({ height }) => ({ from: height, to: height })),
           ),
         addProofs: (blocks) => {
+          if (this.damage !== undefined) return Promise.reject(this.damage);
           for (const block of blocks) this.stored.set(block.height, block);
           this.added.push(...blocks.map(({ height }) => height));
           return Promise.resolve();
@@ -64,7 +68,8 @@ class Backfill {
     });
     const ending = new AbortController();
     stops.push(ending);
-    running.push(this.backfill.run(ending.signal).catch(() => undefined));
+    this.ended = this.backfill.run(ending.signal).catch((error: unknown) => error);
+    running.push(this.ended);
   }
 
   get left(): number {
@@ -154,6 +159,14 @@ describe('ProofBackfill', () => {
     run.node().down = false;
     await run.clock.advance(30_000);
     expect(run.left).toBe(0);
+  });
+
+  it('ends with the damage that a proof shows', async () => {
+    const run = new Backfill();
+    const damage = new StorageError('corrupt', 'other guarantees are stored');
+    run.damage = damage;
+    await run.clock.advance(1_000);
+    expect(await run.ended).toBe(damage);
   });
 
   it('names a block that the nodes give another id, and proves all others', async () => {
