@@ -711,12 +711,12 @@ export interface components {
         mode: 'auto' | 'required' | 'off';
         /** @description How ids of the last proven block are made: header and payload form. */
         form: string | null;
-        /** @description Heights that can be read and are not proven; null with a database, where that is not counted. */
+        /** @description Heights that can be read and are not proven, or not known to be. */
         unprovenHeights: number | null;
-        /** @description The block that finality rests on: proof.checkpoint, or one for which the nodes were believed. */
+        /** @description The block that finality rests on: proof.checkpoint, one that the spork table names (the root of a spork, or the last block before the next), or one for which the nodes were believed. */
         anchor: {
           /** @enum {string} */
-          kind: 'checkpoint' | 'first_use';
+          kind: 'checkpoint' | 'spork_root' | 'spork_table' | 'first_use';
           height: number;
           id: string;
         } | null;

@@ -9,5 +9,8 @@ export type {
 } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
+export type { NamedBlock } from './proven/FinalityAnchor.js';
 export { FinalityProver } from './proven/FinalityProver.js';
+export { ProofBackfill } from './proven/ProofBackfill.js';
+export type { ProofBackfillDependencies } from './proven/ProofBackfill.js';
 export type { FinalityProverDependencies, FinalityStatus } from './proven/FinalityProver.js';

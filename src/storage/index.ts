@@ -37,7 +37,7 @@ export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { PROOFS_SCHEMA_VERSION, RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
 export type { KeyRange } from './records/schema.js';
-export { DatabaseFault, hasCode, StorageError, storageErrorFrom } from './StorageError.js';
+export { DatabaseFault, hasCode, isCorruption, StorageError, storageErrorFrom } from './StorageError.js';
 export type { StorageErrorKind } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
 export type { StoreSurvey } from './integrity/surveyStore.js';

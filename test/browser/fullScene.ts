@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { EndpointStatus, StatusDocument } from '../../src/api/index.js';
+import { toIdentifier } from '../../src/flow/index.js';
 import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 import type { Chromium } from './Chromium.js';
@@ -25,6 +26,7 @@ export async function full(browser: Chromium, options: SceneOptions): Promise<vo
     '8 of 9 alive',
     'And 4 ranges more',
     'Execution data won',
+    /Proven final\s+158,000,000\s+rests on your checkpoint 137,390,146, 8a8a8a8a8a8a8a8a…/,
   );
   assert.equal((await page.strip('Collections by the source')).length, HOUR_MINUTES);
   assert.equal((await page.strip('The heights of the window')).length, 256);
@@ -49,6 +51,11 @@ function status(): Partial<StatusDocument> {
       reasons: [],
       lag: 9,
       lowestServed: 7_601_063,
+    },
+    proof: {
+      ...{ mode: 'auto', form: 'H8P8', unprovenHeights: 0, provenHeight: HEAD, reason: null },
+      anchor: { kind: 'checkpoint', height: 137_390_146, id: toIdentifier(Buffer.alloc(32, 0x8a)) },
+      ...{ committee: null, latestCertificate: null },
     },
     ...{ oldestMissing: null, waitingFor: null, rate: 1.24, eta: null, uptimeSeconds: 8_203_111 },
     coverage: [

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { loadPostgres } from '../../src/storage/index.js';
+import { RecordingLogger } from '../support/recordingLogger.js';
+import { usePostgres } from '../support/storeKinds.js';
 import { scratchDirectory } from '../support/program.js';
-import { stopAndProve } from '../support/provenStore.js';
+import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
@@ -18,6 +22,8 @@ const whole = (node: DevnetHandle) => ({
 const proofOf = async (daemon: RunningDaemon) => (await daemon.status()).proof;
 
 describe('a daemon on a chain whose blocks can be proven', () => {
+  const postgres = usePostgres();
+
   it('proves every block, and says so', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
@@ -58,5 +64,52 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     await stopAndProve(daemon, dataDir, whole(node));
     const warnings = daemon.program.stdout.match(/blocks are taken on the word of the nodes/g);
     expect(warnings).toHaveLength(1);
+  });
+
+  it('proves afterwards what it stored on the word of the nodes, even when it is killed meanwhile', async () => {
+    const node = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const start = (mode: string) =>
+      startDaemon(startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', mode));
+    const believing = await start('off');
+    expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
+    await stopAndProve(believing, dataDir, whole(node));
+    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: 0 });
+
+    const killed = await start('auto');
+    await killed.scrapeUntil((metrics) => metrics.value('unproven_heights') <= HEAD);
+    await killed.program.stop('SIGKILL');
+    const proving = await start('auto');
+    await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
+    expect(await proofOf(proving)).toMatchObject({ unprovenHeights: 0 });
+    const anchored = proving.program.logs().find(({ msg }) => String(msg).startsWith('anchored at a block'));
+    expect(anchored).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
+    await stopAndProve(proving, dataDir, whole(node));
+    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: HEAD + 1 });
+  });
+
+  it('does the same on PostgreSQL', async () => {
+    const node = await devnetForTest(chain);
+    const url = await postgres.server().database();
+    const start = (mode: string) => {
+      const flags = ['--start-height', 'root', '--proof-mode', mode, '--store', url];
+      return startDaemon(startArguments(node, scratchDirectory(), ...flags));
+    };
+    const verified = async () => {
+      const { verifyPostgres } = await loadPostgres();
+      return verifyPostgres(
+        { url, chainId: 'flow-localnet' },
+        { clock: systemClock, logger: new RecordingLogger() },
+      );
+    };
+    const believing = await start('off');
+    expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
+    expect(await believing.program.stop()).toBe(0);
+    expect(await verified()).toMatchObject({ damageCount: 0, heights: HEAD + 1, proven: 0 });
+
+    const proving = await start('auto');
+    await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
+    expect(await proving.program.stop()).toBe(0);
+    expect(await verified()).toMatchObject({ damageCount: 0, heights: HEAD + 1, proven: HEAD + 1 });
   });
 });

@@ -60,7 +60,7 @@ main { margin-top: 1rem; }
 }
 .mend { color: var(--dim); font-size: .92rem; }
 
-.figures { display: grid; grid-template-columns: repeat(5, minmax(0, 1fr)); gap: .75rem; }
+.figures { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: .75rem; }
 .figures > div { padding: .75rem .9rem; display: flex; flex-direction: column; }
 dt { color: var(--dim); font-size: .86rem; }
 dd.value { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
@@ -108,9 +108,7 @@ footer { margin-top: 1.5rem; font-size: .9rem; display: grid; gap: .3rem; }
 footer nav { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; }
 
 @media (max-width: 62rem) {
-  .figures { grid-template-columns: repeat(6, minmax(0, 1fr)); }
   .figures > div { grid-column: span 2; }
-  .figures > div:nth-child(n + 4) { grid-column: span 3; }
   .pair { grid-template-columns: minmax(0, 1fr); }
 }
 @media (max-width: 40rem) {
@@ -118,8 +116,7 @@ footer nav { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; }
   #page { padding-top: .85rem; }
   .panel { padding: .85rem .8rem; }
   .figures { gap: .5rem; }
-  .figures > div, .figures > div:nth-child(n + 4) { grid-column: span 3; padding: .6rem .7rem; }
-  .figures > div:last-child { grid-column: span 6; }
+  .figures > div { grid-column: span 3; padding: .6rem .7rem; }
   .search label { flex-basis: 100%; }
   .card .facts { grid-template-columns: repeat(2, minmax(0, 1fr)); }
 }

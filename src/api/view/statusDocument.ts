@@ -224,13 +224,17 @@ export const statusSchema = t.named(
             t.orNull(t.text),
           ),
           unprovenHeights: t.note(
-            'Heights that can be read and are not proven; null with a database, where that is not counted.',
+            'Heights that can be read and are not proven, or not known to be.',
             t.orNull(t.count),
           ),
           anchor: t.note(
-            'The block that finality rests on: proof.checkpoint, or one for which the nodes were believed.',
+            'The block that finality rests on: proof.checkpoint, one that the spork table names (the root of a spork, or the last block before the next), or one for which the nodes were believed.',
             t.orNull(
-              t.object({ kind: t.words('checkpoint', 'first_use'), height: t.count, id: t.identifier }),
+              t.object({
+                kind: t.words('checkpoint', 'spork_root', 'spork_table', 'first_use'),
+                height: t.count,
+                id: t.identifier,
+              }),
             ),
           ),
           provenHeight: t.note(

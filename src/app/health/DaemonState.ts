@@ -2,7 +2,7 @@ import type { AccessNetwork } from '../../access/index.js';
 import type { IndexedRange } from '../../api/index.js';
 import type { WindowEnds } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
+import type { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
 import { readinessCodes } from '../../observability/index.js';
 import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
@@ -36,6 +36,7 @@ export interface DaemonParts {
   readonly queue: Pick<SharedQueue, 'trouble'> | undefined;
   readonly leaderWatch: LeaderWatch;
   readonly prover: Pick<FinalityProver, 'status'> | undefined;
+  readonly proofBackfill: Pick<ProofBackfill, 'reason'> | undefined;
   /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'down'> | undefined;
   readonly clock: Clock;

@@ -1,5 +1,5 @@
 import type { AccessNetwork } from '../../access/index.js';
-import type { FinalizationListener, FinalityProver } from '../../finality/index.js';
+import type { FinalizationListener, FinalityProver, ProofBackfill } from '../../finality/index.js';
 import type { Leadership } from '../../ranges/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
@@ -19,4 +19,6 @@ export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
   readonly leadership: Leadership;
   /** Absent: nothing is proven final. */
   readonly prover: FinalityProver | undefined;
+  /** Absent: blocks that are stored without a proof stay so. */
+  readonly proofBackfill: ProofBackfill | undefined;
 }

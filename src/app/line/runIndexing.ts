@@ -1,8 +1,9 @@
-import { AccessNetwork } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
+import { AccessNetwork, HistoryNodes } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel, OpenNode, SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
-import { FinalityProver, FinalizationListener, HeadWitnesses } from '../../finality/index.js';
+import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
+import type { NamedBlock } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
@@ -21,7 +22,16 @@ import { programVersion } from '../../runtime/index.js';
 /** What the line is built on: the store, the process, and how nodes are reached. */
 export interface IndexingDependencies extends Omit<
   IndexingParts,
-  'network' | 'listener' | 'ends' | 'accountBuilder' | 'slots' | 'backfill' | 'pace' | 'leadership' | 'prover'
+  | 'network'
+  | 'listener'
+  | 'ends'
+  | 'accountBuilder'
+  | 'slots'
+  | 'backfill'
+  | 'pace'
+  | 'leadership'
+  | 'prover'
+  | 'proofBackfill'
 > {
   /** Shared with other processes of the store. Default: no other process has it. */
   readonly queue?: SharedQueue | undefined;
@@ -38,6 +48,9 @@ export interface IndexingDependencies extends Omit<
   /** Verifies certificates. Default: nothing is proven final. */
   readonly certificates?: CertificateThread | undefined;
 }
+
+/** While the store is further behind the head, stored blocks are not proven afterwards: that costs calls of the same nodes. */
+const MAX_TIP_LAG = 10;
 
 /** The user agent that nodes see. */
 export function userAgent(): string {
@@ -118,31 +131,37 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const leadership = queue?.leadership() ?? new SoleLeadership();
   const prover = certificates && openProver(config, { ...common, certificates, ends });
-  return { ...common, ends, accountBuilder, backfill, leadership, prover };
+  const proofBackfill =
+    config.proof.mode === 'off' || store.addProofs === undefined
+      ? undefined
+      : new ProofBackfill({
+          ...{ store, room, clock, logger, nodes: new HistoryNodes({ nodes: network }) },
+          share: () => pace.share(),
+          mayRun: () =>
+            store.shared?.isLeading() !== false &&
+            (ends.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
+        });
+  return { ...common, ends, accountBuilder, backfill, leadership, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */
 function openProver(
   { chainId, proof, roles }: DaemonConfig,
   {
+    sporks,
     certificates,
     ends,
     network,
     store,
     ...common
-  }: Pick<IndexingParts, 'clock' | 'ends' | 'logger' | 'metrics' | 'network' | 'store'> & {
+  }: Pick<IndexingParts, 'clock' | 'ends' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
     readonly certificates: CertificateThread;
   },
 ): FinalityProver | undefined {
   if (!roles.includes('live')) return undefined;
   const hasher = new BlockHasher();
-  const [height = '', id = ''] = proof.checkpoint?.split(':') ?? [];
-  const checkpointId = parseIdentifier(id);
   return new FinalityProver(
-    {
-      checkpoint: checkpointId && { height: Number(height), id: checkpointId },
-      isProving: proof.mode !== 'off',
-    },
+    { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
       ...{ ...common, nodes: network, thread: certificates },
       head: () => ends.target(),
@@ -165,6 +184,22 @@ function openProver(
       },
     },
   );
+}
+
+/** The blocks whose ids the configuration knows, best first. */
+function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
+  const named = (kind: NamedBlock['kind'], height: number, text: string | undefined): NamedBlock[] => {
+    const id = text === undefined ? undefined : parseIdentifier(text);
+    return id === undefined ? [] : [{ kind, height, id }];
+  };
+  const [height = '', id = ''] = checkpoint?.split(':') ?? [];
+  return [
+    ...named('checkpoint', Number(height), id),
+    ...sporks.flatMap(({ rootHeight, rootId }) => named('spork_root', rootHeight, rootId)),
+    ...sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) =>
+      rootParentIsBelow ? named('spork_table', rootHeight - 1, rootParentId) : [],
+    ),
+  ];
 }
 
 /** Callbacks about the live line. */
@@ -194,7 +229,8 @@ export async function runIndexing(
     published.notify();
     ends.moved();
   });
-  // This needs only the store.
+  // These need only the store.
+  if (parts.prover !== undefined) lifecycle.supervise(parts.prover.announce());
   lifecycle.supervise(buildAccounts(config, parts, published));
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
@@ -205,6 +241,7 @@ export async function runIndexing(
   lifecycle.supervise(witnesses.run(signal));
   await network.whenIdentified(signal);
   if (parts.prover !== undefined) lifecycle.supervise(parts.prover.run(signal));
+  if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));
   let isFilling = false;
   const fill = (): void => {
     if (isFilling || !config.roles.includes('backfill')) return;

@@ -12,6 +12,8 @@ const LACKING_MS = 300_000;
 /** The same where one may have it and does not answer. */
 export const AGAIN_MS = 15_000;
 
+const ANCHORED = 'anchored at a block: its id is 32 bytes that you can compare with other sources';
+
 /** Why nothing more can be proven final now. */
 export class NotProvenError extends Error {
   override readonly name = 'NotProvenError';
@@ -24,12 +26,24 @@ export class NotProvenError extends Error {
   }
 }
 
-/** A block that the operator trusts, or that was taken on the nodes' word. */
+/**
+ * A block whose id is taken for true, best first: named by the operator (`checkpoint`), by the spork table as the root of a
+ * spork (`spork_root`) or as the last block before the next one (`spork_table`), or taken on the nodes' word (`first_use`).
+ */
 export interface Anchor {
-  readonly kind: 'checkpoint' | 'first_use';
+  readonly kind: 'checkpoint' | 'spork_root' | 'spork_table' | 'first_use';
   readonly height: number;
   readonly id: Identifier;
 }
+
+/** What the configuration says of a block. */
+export type NamedBlock = Anchor & { readonly kind: Exclude<Anchor['kind'], 'first_use'> };
+
+const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
+  checkpoint: 'proof.checkpoint',
+  spork_root: 'the spork table, as the root of a spork,',
+  spork_table: 'the spork table, as the last block before a spork,',
+};
 
 /** Blocks that link, of one spork: nothing is signed across sporks. */
 export interface LinkedHeights {
@@ -38,8 +52,8 @@ export interface LinkedHeights {
 }
 
 export interface FinalityAnchorOptions {
-  /** Default: the first block, on the nodes' word. */
-  readonly checkpoint?: Pick<Anchor, 'height' | 'id'> | undefined;
+  /** Best first, the checkpoint, if any, alone of its kind. Without one in range: the first block, on the nodes' word. */
+  readonly named: readonly NamedBlock[];
 }
 
 export interface FinalityAnchorDependencies {
@@ -57,13 +71,16 @@ export interface FinalityAnchorDependencies {
  * a block that is proven already.
  *
  * On first use the nodes are believed once: that our first block is of the chain, or, where no node gives its protocol
- * state any more, that our newest one is (which then is the anchor). In the second case whoever could give this process a
- * false chain could bring a committee of its own, at each start anew. A checkpoint is never replaced like that.
+ * state any more, or that of the spork's root, that our newest one is (which then is the anchor). In the second case whoever
+ * could give this process a false chain could bring a committee of its own, at each start anew. A checkpoint is never replaced
+ * like that.
  */
 export class FinalityAnchor {
   readonly #options: FinalityAnchorOptions;
   readonly #deps: FinalityAnchorDependencies;
   #anchor: Anchor | undefined;
+  /** Heights of named blocks that are stored and have the named ids. */
+  readonly #compared = new Set<number>();
   #known: { readonly committees: EpochCommittees; readonly height: number } | undefined;
 
   constructor(options: FinalityAnchorOptions, dependencies: FinalityAnchorDependencies) {
@@ -82,30 +99,65 @@ export class FinalityAnchor {
 
   forget(): void {
     this.#anchor = this.#known = undefined;
+    this.#compared.clear();
   }
 
-  /** Expected errors: OperatorError (`foreign`) when the checkpoint is stored and has another id; `StorageError`. */
-  async compareCheckpoint(): Promise<void> {
-    const { checkpoint } = this.#options;
-    const id = checkpoint && (await this.#deps.idAt(checkpoint.height));
-    if (checkpoint === undefined || id === undefined || id === checkpoint.id) return;
-    throw new OperatorError(
-      'foreign',
-      `Block ${checkpoint.height} has the id ${id}, but proof.checkpoint names ${checkpoint.id}: the nodes or the store belong to another chain, or the checkpoint is wrong. Correct it, or index from other nodes into another directory.`,
+  /**
+   * Logs the block that finality will rest on, as far as the configuration and the store tell. Expected errors:
+   * `StorageError`; `WireError`.
+   */
+  async announce(range: LinkedHeights | undefined): Promise<void> {
+    const named = this.#options.named.find(
+      ({ height, kind }) =>
+        kind === 'checkpoint' || (range !== undefined && height >= range.from && height <= range.to),
     );
+    const id = range && range.to >= range.from ? await this.#deps.idAt(range.from) : undefined;
+    const first = id && range && { kind: 'first_use' as const, height: range.from, id };
+    const anchor = named ?? first;
+    if (anchor !== undefined) this.#deps.logger.info({ ...anchor }, ANCHORED);
   }
 
-  /** Finds the anchor, and who signs there. Expected errors: those of the dependencies; the abort reason. */
-  async begin({ from, to }: LinkedHeights, signal: AbortSignal): Promise<void> {
-    const { checkpoint } = this.#options;
+  /** True where the last block of the spork is stored by now, which is better than the nodes' word. */
+  isOutdone(range: LinkedHeights): boolean {
+    return this.#anchor?.kind === 'first_use' && this.#namedIn(range, 'spork_table') !== undefined;
+  }
+
+  /**
+   * Compares every named block that is stored, wherever. Expected errors: OperatorError (`foreign`) when one has another id;
+   * `StorageError`.
+   */
+  async compare(): Promise<void> {
+    for (const { height, id, kind } of this.#options.named) {
+      if (this.#compared.has(height)) continue;
+      const stored = await this.#deps.idAt(height);
+      if (stored === undefined) continue;
+      if (stored !== id)
+        throw new OperatorError(
+          'foreign',
+          `Block ${height} has the id ${stored}, but ${NAMED_BY[kind]} names ${id}: the nodes or the store belong to another chain, or what names it is wrong. Correct it, or index from other nodes into another directory.`,
+        );
+      this.#compared.add(height);
+    }
+  }
+
+  /**
+   * Finds the anchor, and who signs there. The last block of a spork needs nobody: nothing is signed above it, and all
+   * below follow by hash. Expected errors: those of the dependencies; the abort reason.
+   */
+  async begin(range: LinkedHeights, signal: AbortSignal): Promise<void> {
+    const { from, to } = range;
+    const checkpoint = this.#options.named.find(({ kind }) => kind === 'checkpoint');
     if (checkpoint !== undefined && (checkpoint.height < from || checkpoint.height > to))
       throw new NotProvenError(
         `the checkpoint at height ${checkpoint.height} is not among the heights from ${from} to ${to}, which are indexed without a gap and of one spork`,
       );
-    const header = await this.#deps.header(checkpoint?.height ?? from);
+    const named = checkpoint ?? this.#namedIn(range, 'spork_root');
+    const last = checkpoint === undefined ? this.#namedIn(range, 'spork_table') : undefined;
+    if (named === undefined && last !== undefined) return this.#beginAtLast(last);
+    const header = await this.#deps.header(named?.height ?? from);
     const answer = await askProtocolState(header, this.#deps, signal);
-    if (answer.state !== undefined)
-      this.#begin(checkpoint === undefined ? 'first_use' : 'checkpoint', header, answer.state);
+    if (answer.state !== undefined) this.#begin(named?.kind ?? 'first_use', header, answer.state);
+    else if (last !== undefined) await this.#beginAtLast(last);
     else if (checkpoint === undefined && answer.isLacking && to > from) await this.#believe(to, signal);
     else throw pausing(answer);
   }
@@ -133,7 +185,7 @@ export class FinalityAnchor {
       }
     }
     const isLacking = answer.state !== undefined || answer.isLacking;
-    if (isLacking && !hasReachedTip && this.#anchor?.kind === 'first_use') return this.#believe(to, signal);
+    if (isLacking && !hasReachedTip && this.#anchor?.kind !== 'checkpoint') return this.#believe(to, signal);
     const why = answer.state === undefined ? answer.reason : 'the last proven block does not say';
     throw new NotProvenError(
       `who signs after view ${committees.lastView} is not known: ${why}`,
@@ -149,11 +201,19 @@ export class FinalityAnchor {
     this.#begin('first_use', header, answer.state);
   }
 
-  #begin(kind: Anchor['kind'], { height, id }: StoredHeader, state: EpochState): void {
+  async #beginAtLast({ height }: NamedBlock): Promise<void> {
+    this.#begin('spork_table', await this.#deps.header(height));
+  }
+
+  #namedIn({ from, to }: LinkedHeights, wanted: NamedBlock['kind']): NamedBlock | undefined {
+    return this.#options.named.find(({ height, kind }) => kind === wanted && height >= from && height <= to);
+  }
+
+  #begin(kind: Anchor['kind'], { height, id }: StoredHeader, state?: EpochState): void {
     this.#anchor = { kind, height, id };
-    this.#known = { committees: new EpochCommittees(state), height };
-    const { epoch, members } = state.current.committee;
-    this.#deps.logger.info({ kind, height, epoch, members: members.length }, 'finality is anchored');
+    this.#known = state && { committees: new EpochCommittees(state), height };
+    const { epoch, members } = state?.current.committee ?? {};
+    this.#deps.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
   }
 }
 

@@ -30,7 +30,7 @@ const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHT
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
 
 export interface FinalityProverOptions extends FinalityAnchorOptions {
-  /** False: blocks come without proofs, so the checkpoint is compared, and that is all. */
+  /** False: blocks come without proofs, so named blocks are compared, and that is all. */
   readonly isProving: boolean;
 }
 
@@ -101,7 +101,7 @@ export class FinalityProver {
     const committee = this.#signers ?? known?.committees.state.current.committee;
     return {
       anchor,
-      provenHeight: this.#proven?.height,
+      provenHeight: this.#proven?.height ?? (anchor?.kind === 'spork_table' ? anchor.height : undefined),
       committee: committee && {
         ...{ epoch: committee.epoch, members: committee.members.length, weight: weightOf(committee) },
       },
@@ -110,8 +110,18 @@ export class FinalityProver {
     };
   }
 
+  /** Says at the start which block finality will rest on, as far as it is known before any node was asked. */
+  async announce(): Promise<void> {
+    try {
+      await this.#anchor.announce(this.#deps.range());
+    } catch (error) {
+      // The prover itself will say so.
+      if (!(error instanceof StorageError || error instanceof WireError)) throw error;
+    }
+  }
+
   /**
-   * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when the checkpoint is not of our chain; the
+   * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when a named block is not of our chain; the
    * signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
@@ -136,7 +146,7 @@ export class FinalityProver {
       return;
     }
     const { anchor, known } = this.#anchor;
-    const isBack = range.to < Math.max(known?.height ?? 0, this.#proven?.height ?? 0);
+    const isBack = range.to < Math.max(anchor?.height ?? 0, known?.height ?? 0, this.#proven?.height ?? 0);
     // The store went back, or another spork began.
     if (isBack || (anchor !== undefined && anchor.height < range.from)) this.#forget();
     if (this.#rest !== undefined) return;
@@ -150,13 +160,12 @@ export class FinalityProver {
 
   /** Resolves with the reason why the newest blocks are not proven, if they should be. */
   async #prove(range: LinkedHeights, signal: AbortSignal): Promise<string | undefined> {
-    if (this.#anchor.known === undefined) {
-      await this.#anchor.compareCheckpoint();
-      if (!this.#isProving) return undefined;
-      await this.#anchor.begin(range, signal);
-    }
+    await this.#anchor.compare();
+    if (!this.#isProving) return undefined;
+    if (this.#anchor.isOutdone(range)) this.#forget();
+    if (this.#anchor.anchor === undefined) await this.#anchor.begin(range, signal);
     const { known } = this.#anchor;
-    if (known === undefined) return NOTHING_YET;
+    if (known === undefined) return undefined;
     const { to } = range;
     const { lastView } = known.committees;
     const isAtTip = (this.#deps.head() ?? to) - to <= TIP_LAG;

@@ -137,7 +137,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   );
   scraped(
     'unproven_heights',
-    'Heights that can be read and whose ids and guarantees are not proven. Absent with --store.',
+    'Heights that can be read and whose ids and guarantees are not proven, or not known to be.',
     (v) => v.unprovenHeights(),
   );
   scraped(

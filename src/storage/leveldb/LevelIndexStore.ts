@@ -1,4 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
+import type { FinalizedBlock } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
@@ -7,17 +8,19 @@ import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
+import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
 import { putChanges } from '../records/book/putChanges.js';
-import { coverageOfBook, unprovenOf } from '../records/book/StoreBook.js';
+import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
-import { COVERAGE_KEY, SCHEMA_VERSION } from '../records/schema.js';
+import { blockKey, COVERAGE_KEY, SCHEMA_VERSION } from '../records/schema.js';
 import { openDirectory } from './directory/openDirectory.js';
 import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './directory/openDirectory.js';
 import { loadStore } from './loadStore.js';
@@ -192,6 +195,25 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   unproven(): readonly HeightRange[] {
     const book = this.#keeper.book();
     return book === undefined ? [] : unprovenOf(book);
+  }
+
+  async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
+    await this.#keeper.record('range', async (book) => {
+      const records: [Buffer, Buffer][] = [];
+      const entries: { readonly block: FinalizedBlock }[] = [];
+      for (const block of proven) {
+        const key = blockKey(block.height);
+        const value = isCovered(book, block.height) ? await this.#database.get(key) : undefined;
+        const record = value && provenRecord(value, block);
+        if (record === undefined) continue;
+        entries.push({ block });
+        if (record !== value) records.push([key, record]);
+      }
+      const putAlso = (put: Put): void => {
+        for (const [key, record] of records) put(key, record);
+      };
+      return { after: withProofs(book, book, entries), putAlso };
+    });
   }
 
   stage(entry: BlockEntry): void {

@@ -1,4 +1,4 @@
-import type { Identifier } from '../../flow/index.js';
+import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { AccountCoverage, AccountIndex, AccountReader } from './AccountIndex.js';
 import type { RangeBook } from './RangeBook.js';
 import type { RangeStore } from './RangeStore.js';
@@ -96,8 +96,14 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly trouble?: () => string | undefined;
   /** Absent: no other process uses this store. */
   readonly shared?: SharedStore;
-  /** Covered heights whose blocks have no proof. Absent: that is not counted. */
+  /** Covered heights whose blocks have no proof, or may have none. Absent: that is not counted. */
   readonly unproven?: () => readonly HeightRange[];
+  /**
+   * Adds the proofs of stored blocks that have none; those with one, or no longer stored, are left as they are. Durable on
+   * return, with `unproven`. Expected errors: `StorageError` (`corrupt` also for a stored block whose id proves another
+   * parent or other guarantees).
+   */
+  readonly addProofs?: (proven: readonly FinalizedBlock[]) => Promise<void>;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

@@ -1,3 +1,4 @@
+import type { FinalizedBlock } from '../../flow/index.js';
 import { Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { IndexStore, SharedStore } from '../port/IndexStore.js';
@@ -5,6 +6,7 @@ import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
+import { within } from '../records/heightRanges.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
@@ -20,6 +22,7 @@ import { postgresReader } from './reading/postgresReader.js';
 import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { Scripts } from './tables/Scripts.js';
+import { addProofs, parseHeights } from './writing/unprovenRows.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
@@ -58,6 +61,8 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly #changes = new Listeners();
   /** The mark of the state that is known here. */
   #mark: StoreMark | undefined;
+  /** Heights whose blocks may have no proof; `undefined`: none has one. */
+  #unproven: readonly HeightRange[] | undefined;
   readonly #watching: Promise<undefined> | undefined;
   /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -125,16 +130,19 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     options: PostgresIndexStoreOptions,
     dependencies: PostgresDatabaseDependencies,
   ): Promise<PostgresIndexStore> {
-    const { chainId, create = true, forRewind = false, patienceMs, waitMs = 0 } = options;
+    const { chainId, create = true, forRewind = false, isReadOnly = false, patienceMs, waitMs = 0 } = options;
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
     try {
       const loaded = await database.persist(async () => {
-        await prepareDatabase(database, { chainId, create });
-        return database.snapshot((session) => loadStore(session, { isTolerant: forRewind }));
+        await prepareDatabase(database, { chainId, create, isReadOnly });
+        const unproven = isReadOnly ? null : (await readMark(database)).unproven;
+        const facts = await database.snapshot((session) => loadStore(session, { isTolerant: forRewind }));
+        return { ...facts, unproven };
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
+      store.#unproven = parseHeights(loaded.unproven);
       const facts = {
         store: database.place,
         latestIndexedHeight: loaded.latestBlock?.height,
@@ -187,6 +195,19 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     return this.#known.line?.hasHeight(height) === true;
   }
 
+  unproven(): readonly HeightRange[] {
+    const unproven = this.#unproven;
+    const coverage = this.coverage();
+    return unproven === undefined ? coverage : coverage.flatMap((range) => within(unproven, range));
+  }
+
+  async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
+    const database = this.#database;
+    this.#unproven = parseHeights(
+      await database.persist(() => database.transaction((session) => addProofs(session, proven))),
+    );
+  }
+
   initialise(meta: StoreMeta): Promise<void> {
     return this.#live.initialise(meta);
   }
@@ -212,6 +233,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   async #look(): Promise<undefined> {
     const mark = await readMark(this.#database);
     this.#live.noticeEpoch(mark.epoch);
+    this.#unproven = parseHeights(mark.unproven);
     const { isLeading } = this.#live;
     if (mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live)) return;
     await this.#inTurn(async () => {

@@ -53,6 +53,7 @@ describe('a spork table', () => {
     ['an end at its root', { net: [spork(5, 5)] }, 'net[0].endHeightExclusive'],
     ['a missing end', { net: [spork(5, null, { endHeightExclusive: undefined })] }, 'endHeightExclusive'],
     ['a short parent id', { net: [spork(5, null, { rootParentId: 'ab' })] }, 'net[0].rootParentId'],
+    ['a short root id', { net: [spork(5, null, { rootId: 'ab' })] }, 'net[0].rootId'],
     [
       'a parent that is below or not',
       { net: [spork(5, null, { rootParentIsBelow: 'no' })] },

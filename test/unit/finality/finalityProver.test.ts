@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { FinalityProver } from '../../../src/finality/index.js';
-import type { FinalityProverDependencies } from '../../../src/finality/index.js';
+import type { FinalityProverDependencies, NamedBlock } from '../../../src/finality/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
@@ -67,12 +67,14 @@ class Proving {
     [from, to]: readonly [number, number],
     {
       checkpoint,
+      named = checkpoint === undefined ? [] : [{ kind: 'checkpoint', ...checkpoint }],
       isProving = true,
       thread = new CertificateThread(certificatesHere),
       names = ['a'],
       change = () => undefined,
     }: {
       readonly checkpoint?: { readonly height: number; readonly id: Identifier };
+      readonly named?: readonly NamedBlock[];
       readonly isProving?: boolean;
       readonly thread?: FinalityProverDependencies['thread'];
       readonly names?: readonly string[];
@@ -85,7 +87,7 @@ class Proving {
     this.range = { from, to };
     change(this);
     this.prover = new FinalityProver(
-      { checkpoint, isProving },
+      { named, isProving },
       {
         ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },
         blockAt: (height) => {
@@ -149,7 +151,10 @@ describe('FinalityProver', () => {
       reason: undefined,
     });
     expect(await proving.checks()).toEqual({ valid: 1, invalid: 0 });
-    expect(proving.logger.messages()).toEqual(['finality is anchored', 'the chain is proven final']);
+    expect(proving.logger.messages()).toEqual([
+      'anchored at a block: its id is 32 bytes that you can compare with other sources',
+      'the chain is proven final',
+    ]);
   });
 
   it('follows the newest block, passes over a skipped view, and verifies nothing twice', async () => {
@@ -342,19 +347,121 @@ describe('FinalityProver', () => {
     });
   });
 
-  it.each([true, false])(
-    'ends on a chain that the checkpoint contradicts (proving: %s)',
-    async (isProving) => {
-      const proving = new Proving([42, 49], { checkpoint: { height: 50, id: headerAt(49).id }, isProving });
+  const named = (kind: NamedBlock['kind'], height: number, id = headerAt(height).id): NamedBlock => ({
+    ...{ kind, height, id },
+  });
+
+  it('rests on the root that the spork table names, and on the nodes where none has its protocol state', async () => {
+    const proving = new Proving([42, 52], { named: [named('spork_root', 42)] });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ anchor: named('spork_root', 42), provenHeight: 50, reason: undefined },
+    });
+    const lacking = new Proving([42, 50], {
+      named: [named('spork_root', 42)],
+      change: ({ node }) => (node.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
+    });
+    await lacking.clock.advance(1_000);
+    expect(lacking.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 50 });
+  });
+
+  it('rests on the last block of a spork once it is indexed, which proves all below without a certificate', async () => {
+    const proving = new Proving([42, 49], { named: [named('spork_table', 52)] });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 42 });
+    await proving.reaches(51);
+    const { valid } = await proving.checks();
+    await proving.reaches(52);
+    const { calls } = proving.node;
+    const asked = calls.length;
+    expect(proving.prover.status()).toMatchObject({
+      ...{
+        anchor: named('spork_table', 52),
+        provenHeight: 52,
+        latestCertificate: undefined,
+        reason: undefined,
+      },
+    });
+    await proving.clock.advance(FIVE_MINUTES_MS);
+    expect(await proving.checks()).toEqual({ valid, invalid: 0 });
+    expect(calls).toHaveLength(asked);
+  });
+
+  it('does not rest on a last block that is not proven itself', async () => {
+    const proving = new Proving([42, 52], {
+      named: [named('spork_table', 52)],
+      change: ({ unproven }) => unproven.add(52),
+    });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({
+      ...{ anchor: undefined, provenHeight: undefined, reason: 'block 52 itself is not proven' },
+    });
+  });
+
+  it('says at the start what it will rest on, before any node was asked', async () => {
+    const told = async (range: readonly [number, number], blocks: readonly NamedBlock[]) => {
+      const proving = new Proving(range, { named: blocks });
+      await proving.prover.announce();
+      const { records } = proving.logger;
+      return records.map(({ fields }) => fields);
+    };
+    const first = { kind: 'first_use', height: 42, id: headerAt(42).id };
+    expect(await told([42, 52], [])).toEqual([first]);
+    expect(await told([42, 41], [named('spork_table', 52)])).toEqual([]);
+    expect(await told([42, 49], [named('spork_table', 52)])).toEqual([first]);
+    expect(await told([42, 52], [named('spork_table', 52)])).toEqual([named('spork_table', 52)]);
+    expect(await told([42, 41], [named('checkpoint', 50), named('spork_root', 42)])).toEqual([
+      named('checkpoint', 50),
+    ]);
+  });
+
+  it('prefers the checkpoint to the root, and that to the last block', async () => {
+    const all = [named('checkpoint', 45), named('spork_root', 42), named('spork_table', 52)];
+    for (const first of [0, 1, 2]) {
+      const proving = new Proving([42, 52], { named: all.slice(first) });
       await proving.clock.advance(1_000);
-      expect(proving.prover.status().anchor).toBeUndefined();
+      expect(proving.prover.status().anchor).toEqual(all[first]);
+    }
+    const withoutState = new Proving([42, 52], {
+      named: all.slice(1),
+      change: ({ node }) => (node.snapshot = () => 'not_found'),
+    });
+    await withoutState.clock.advance(1_000);
+    expect(withoutState.prover.status()).toMatchObject({ anchor: all[2], provenHeight: 52 });
+  });
+
+  it.each([
+    ['checkpoint', 'proof.checkpoint', true],
+    ['checkpoint', 'proof.checkpoint', false],
+    ['spork_root', 'the spork table, as the root of a spork,', true],
+    ['spork_table', 'the spork table, as the last block before a spork,', true],
+    ['spork_table', 'the spork table, as the last block before a spork,', false],
+  ] as const)(
+    'ends on a chain that a named block contradicts (%s, %s, proving: %s)',
+    async (kind, by, isProving) => {
+      const proving = new Proving([42, 49], { named: [named(kind, 50, headerAt(49).id)], isProving });
+      await proving.clock.advance(1_000);
       await proving.reaches(50);
       const error = await proving.ended;
       if (!(error instanceof OperatorError)) throw error;
       expect(error.exit).toBe('foreign');
-      expect(error.message).toContain(`Block 50 has the id ${headerAt(50).id}`);
+      expect(error.message).toContain(
+        `Block 50 has the id ${headerAt(50).id}, but ${by} names ${headerAt(49).id}`,
+      );
     },
   );
+
+  it('ends when history that is filled in later contradicts a named block, far below its anchor', async () => {
+    const proving = new Proving([274, 283], {
+      named: [named('spork_table', 50, headerAt(49).id)],
+      change: ({ store }) => store.delete(50),
+    });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 274 });
+    proving.store.set(50, headerAt(50));
+    await proving.reaches(283);
+    expect(await proving.ended).toMatchObject({ exit: 'foreign' });
+  });
 
   it('says at which height a block has no proof', async () => {
     const proving = new Proving([42, 52], { change: ({ unproven }) => unproven.add(52) });

@@ -11,6 +11,8 @@ export interface Spork {
   readonly endHeightExclusive: number | null;
   /** Id of the root block's parent, as 64 hex digits. */
   readonly rootParentId: string;
+  /** Id of the root block, as 64 hex digits; absent where it is not known. */
+  readonly rootId?: string;
   /**
    * Whether that parent is the block that nodes of the previous spork have below the root: then no other block is
    * accepted there. Default true. False only if heights or parents are known not to continue.
@@ -73,7 +75,15 @@ export function sporkOf(table: SporkTable, height: number): Spork | undefined {
 
 function parseSpork(entry: unknown, place: string, refuse: (what: string) => never): Spork {
   if (!isRecord(entry)) return refuse(`${place} is not an object`);
-  const { name, rootHeight, endHeightExclusive, rootParentId, rootParentIsBelow = true, accessNodes } = entry;
+  const {
+    name,
+    rootHeight,
+    endHeightExclusive,
+    rootParentId,
+    rootId,
+    rootParentIsBelow = true,
+    accessNodes,
+  } = entry;
   if (typeof name !== 'string' || name === '') return refuse(`${place}.name is missing`);
   if (!isHeight(rootHeight)) return refuse(`${place}.rootHeight is not a height`);
   if (endHeightExclusive !== null && !(isHeight(endHeightExclusive) && endHeightExclusive > rootHeight)) {
@@ -82,6 +92,8 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
   if (typeof rootParentId !== 'string' || !IDENTIFIER.test(rootParentId)) {
     return refuse(`${place}.rootParentId is not 64 hex digits`);
   }
+  if (rootId !== undefined && !(typeof rootId === 'string' && IDENTIFIER.test(rootId)))
+    return refuse(`${place}.rootId is not 64 hex digits`);
   if (typeof rootParentIsBelow !== 'boolean')
     return refuse(`${place}.rootParentIsBelow is not true or false`);
   if (!isTextList(accessNodes) || accessNodes.length === 0) {
@@ -94,7 +106,8 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
       refuse(`${place}.accessNodes: ${messageOf(error)}`);
     }
   }
-  return { name, rootHeight, endHeightExclusive, rootParentId, rootParentIsBelow, accessNodes };
+  const known = { name, rootHeight, endHeightExclusive, rootParentId, rootParentIsBelow, accessNodes };
+  return rootId === undefined ? known : { ...known, rootId };
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -127,7 +127,7 @@ export class StatusReport implements StatusSource {
       reason:
         config.proof.mode === 'off'
           ? 'proof.mode is off: the nodes are believed'
-          : (reason ?? finality?.reason ?? null),
+          : (reason ?? finality?.reason ?? parts.proofBackfill?.reason() ?? null),
     };
   }
 

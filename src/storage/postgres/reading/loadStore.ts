@@ -93,9 +93,11 @@ export interface StoreMark {
   readonly live: string;
   /** Differs once anything else has changed: published ranges, open ones, plans, sporks. */
   readonly rest: string;
+  /** See `flow_store.unproven`. */
+  readonly unproven: string | null;
 }
 
-/** Expected errors: those of the session. */
+/** Not for a store that was opened to be read. Expected errors: those of the session. */
 export async function readMark(session: Session): Promise<StoreMark> {
   const { rows } = await session.query<StoreMark>({ name: 'mark', text: MARK });
   const [row] = rows;
@@ -114,7 +116,7 @@ const MARK = `
     (SELECT string_agg(concat_ws(',', id, from_height, to_height, sort_order, is_paused), ';' ORDER BY id)
       FROM flow_store.plan),
     (SELECT string_agg(concat_ws(',', root_height, spork_id, root_parent_id), ';' ORDER BY root_height)
-      FROM flow_store.spork))) AS rest
+      FROM flow_store.spork))) AS rest, (SELECT heights::text FROM flow_store.unproven) AS unproven
   FROM flow_store.store`;
 
 /** Bytes of all tables, their indexes and parts. Expected errors: those of the session. */

@@ -3,7 +3,7 @@ import { checkMeta } from '../../records/book/checkStore.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS } from './schema.js';
+import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, UNPROVEN_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
 const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
@@ -20,11 +20,15 @@ interface StoreRow {
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
-  { chainId, create }: { readonly chainId: string; readonly create: boolean },
+  {
+    chainId,
+    create,
+    isReadOnly = false,
+  }: { readonly chainId: string; readonly create: boolean; readonly isReadOnly?: boolean },
 ): Promise<void> {
   await database.requireSessions();
   await checkServer(database);
-  if (!(await hasTables(database))) {
+  if (!(await hasTable(database, 'store'))) {
     if (!create) {
       throw new StorageError(
         'missing',
@@ -47,6 +51,12 @@ export async function prepareDatabase(
     { schemaVersion: row.schema_version, chainId: row.chain_id },
     { path: database.place, chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' },
   );
+  // A store of an earlier version.
+  if (!isReadOnly && !(await hasTable(database, 'unproven'))) {
+    await make(database, 'unproven', async (session) => {
+      for (const text of UNPROVEN_STATEMENTS) await session.query({ text });
+    });
+  }
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {
@@ -61,24 +71,33 @@ async function checkServer(database: PostgresDatabase): Promise<void> {
   );
 }
 
-async function hasTables(session: Session): Promise<boolean> {
+async function hasTable(session: Session, table: string): Promise<boolean> {
   const { rows } = await session.query<{ found: boolean }>({
-    text: `SELECT to_regclass('flow_store.store') IS NOT NULL AS found`,
+    text: `SELECT to_regclass('flow_store.${table}') IS NOT NULL AS found`,
   });
   return rows[0]?.found === true;
 }
 
-async function makeTables(database: PostgresDatabase, chainId: string): Promise<void> {
-  try {
-    await database.transaction(async (session) => {
-      await session.query({ text: SCHEMA_STATEMENTS.join(';\n') });
-      await session.query({
-        text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
-        values: [1, chainId],
-      });
+function makeTables(database: PostgresDatabase, chainId: string): Promise<void> {
+  return make(database, 'store', async (session) => {
+    await session.query({ text: [...SCHEMA_STATEMENTS, ...UNPROVEN_STATEMENTS].join(';\n') });
+    await session.query({
+      text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
+      values: [1, chainId],
     });
+  });
+}
+
+/** Another process may do the same at this moment. */
+async function make(
+  database: PostgresDatabase,
+  table: string,
+  work: (session: Session) => Promise<void>,
+): Promise<void> {
+  try {
+    await database.transaction(work);
   } catch (error) {
     const isMade = error instanceof DatabaseFault && CREATED_MEANWHILE.includes(error.code);
-    if (!isMade || !(await hasTables(database))) throw error;
+    if (!isMade || !(await hasTable(database, table))) throw error;
   }
 }

@@ -12,6 +12,15 @@ const PARTITION_HEIGHTS = 5_000_000;
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
 /**
+ * One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know
+ * it. Apart from the others because an older store lacks it.
+ */
+export const UNPROVEN_STATEMENTS: readonly string[] = [
+  'CREATE TABLE flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
+  'INSERT INTO flow_store.unproven VALUES (1, NULL)',
+];
+
+/**
  * All tables. Users read them through the views of the schema `flow`, which hide uncovered heights; the schema
  * `flow_store` is the program's own. Everything is plain SQL of PostgreSQL 15 without extensions, exclusion constraints,
  * triggers or notifications.

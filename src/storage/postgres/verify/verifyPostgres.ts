@@ -56,7 +56,7 @@ export async function verifyPostgres(
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
   try {
-    await prepareDatabase(database, { chainId, create: false });
+    await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
     const whole = await readCoverage(database);
     const covered = whole.filter((range) => range.to >= range.from);
     const asked = rangesOf(covered, { from, to });

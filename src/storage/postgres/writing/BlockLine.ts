@@ -4,12 +4,13 @@ import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { applyCommit } from '../../records/book/applyCommit.js';
 import type { StoreState } from '../../records/book/StoreBook.js';
-import type { Session, Step, WriteSession } from '../connection/Session.js';
+import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import type { Partitions } from '../tables/Partitions.js';
-import { DATA_TABLES, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
+import { DATA_TABLES } from '../tables/schema.js';
 import type { Scripts } from '../tables/Scripts.js';
 import type { Writer } from './Fence.js';
+import { noteProofs } from './unprovenRows.js';
 
 /** The durable state of a run, without its meta record. */
 export type LineState = Omit<StoreState, 'meta' | 'damaged'>;
@@ -21,11 +22,6 @@ export interface BlockLineDependencies {
   readonly partitions: Partitions;
   readonly scripts: Scripts;
 }
-
-const RAISE_VERSION: Step = {
-  name: 'raise_version',
-  text: `UPDATE flow_store.store SET schema_version = ${POSTGRES_SCHEMA_VERSION} WHERE schema_version < ${POSTGRES_SCHEMA_VERSION}`,
-};
 
 /** Rows of the next commit, prepared in advance. */
 interface Staged {
@@ -52,8 +48,8 @@ export class BlockLine {
   /** The failed write: nothing is written after it. */
   #failure: { readonly error: unknown } | undefined;
   #isClosed = false;
-  /** The database is known to have the version of a store with proofs. */
-  #isVersionRaised = false;
+  /** The store is known to have proofs. */
+  #hasProofs = false;
 
   constructor(state: LineState, dependencies: BlockLineDependencies) {
     this.#state = state;
@@ -93,16 +89,16 @@ export class BlockLine {
     const rows = this.#takeRows(batch.blocks);
     const { fence, partitions } = this.#deps;
     const steps = rows.steps();
-    const isProven = !this.#isVersionRaised && batch.blocks.some(({ block }) => block.proof !== undefined);
+    const blocks = batch.blocks.map(({ block }) => block);
     const result = await this.alone(async () => {
-      await partitions.make(batch.blocks.map(({ block }) => block.height));
+      await partitions.make(blocks.map(({ height }) => height));
       return fence().write(async (session) => {
         for (const step of steps) session.later(step);
-        if (isProven) session.later(RAISE_VERSION);
+        noteProofs(session, blocks, { hasProofs: this.#hasProofs });
         return write(session, next);
       }, isGone);
     });
-    if (isProven) this.#isVersionRaised = true;
+    this.#hasProofs ||= blocks.some(({ proof }) => proof !== undefined);
     for (const script of rows.scripts) script.isStored = true;
     rows.clear();
     this.#spare = rows;

@@ -44,7 +44,11 @@ export function withoutOpen(book: StoreBook, from: number): StoreBook {
 const MAX_UNPROVEN_RANGES = 256;
 
 /** Notes which of these blocks, which are about to be durable, have a proof. `before`: the book without them. */
-export function withProofs(before: StoreBook, after: StoreBook, entries: readonly BlockEntry[]): StoreBook {
+export function withProofs(
+  before: StoreBook,
+  after: StoreBook,
+  entries: readonly Pick<BlockEntry, 'block'>[],
+): StoreBook {
   const { meta } = after.live;
   const heightsWith = (has: boolean): HeightRange[] =>
     joined(

@@ -10,7 +10,7 @@ interface FiguresProps {
   readonly elapsed: number;
 }
 
-/** The five most important figures. */
+/** The six most important figures. */
 export function Figures({ view, status, elapsed }: FiguresProps): VNode {
   const { lag, rate, throughput, window } = status;
   // A block may have arrived after the status.
@@ -32,6 +32,7 @@ export function Figures({ view, status, elapsed }: FiguresProps): VNode {
             `${amount(collections)} collections/s, ${many(window.inFlight, 'height')} in progress`,
           ],
           ['Time to the head', ...eta(status)],
+          ['Proven final', ...proven(status)],
         ]}
       />
     </section>
@@ -69,6 +70,20 @@ function lagNote({ head, lag, latestIndexed, reasons }: Status): string {
   if (lag === 0) return 'everything up to the head is indexed';
   if (reasons.some(({ code }) => code === 'behind')) return 'more than ready.maxLag allows';
   return 'heights, few enough to be ready';
+}
+
+/** How far certificates prove the chain, and the block that this rests on. */
+function proven({ proof }: Status): [string, string] {
+  const { anchor, mode, provenHeight, reason } = proof;
+  const height = provenHeight === null ? (mode === 'off' ? 'Off' : 'Not yet') : count(provenHeight);
+  if (anchor === null) return [height, reason ?? ''];
+  const by = {
+    checkpoint: 'your checkpoint',
+    spork_root: 'the root of the spork',
+    spork_table: 'the end of the spork',
+    first_use: 'the word of the nodes for',
+  }[anchor.kind];
+  return [height, `rests on ${by} ${count(anchor.height)}, ${anchor.id.slice(0, 16)}…`];
 }
 
 function eta({ eta: seconds, firstIndexed, lag, latestIndexed, ready, reasons }: Status): [string, string] {

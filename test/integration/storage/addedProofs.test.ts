@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import type { IndexStore } from '../../../src/storage/index.js';
+import { loadPostgres, StorageError } from '../../../src/storage/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { asAdmin } from '../../support/postgresServer.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { HashedChain } from '../../support/hashedChain.js';
+import { commitThrough, fill } from '../../support/ranges.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { storeKinds, usePostgres } from '../../support/storeKinds.js';
+
+const FIRST = 100;
+const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
+const proven = (...heights: number[]) => heights.map((height) => chain.block(height));
+/** On PostgreSQL, what a process commits is counted there, and known here soon. */
+const left = (store: IndexStore) => expect.poll(() => store.unproven?.());
+const range = (from: number, to = from) => ({ from, to });
+
+describe.each(storeKinds)('proofs that are added to the store on $name', ({ use }) => {
+  const newHome = use();
+
+  /** Of the blocks up to `to`, those up to `reportedTo` are on the nodes' word. */
+  async function filled(reportedTo: number, store: Promise<IndexStore>, to = FIRST + 4): Promise<IndexStore> {
+    const opened = await store;
+    await opened.initialise(metaFrom(FIRST));
+    await opened.commit({
+      blocks: chain.entries(FIRST, reportedTo, { isProven: false }),
+      latestIndexedHeight: reportedTo,
+    });
+    if (reportedTo < to)
+      await opened.commit({
+        blocks: chain.entries(reportedTo + 1, to),
+        latestIndexedHeight: to,
+      });
+    return opened;
+  }
+
+  it.each([
+    ['a store of an earlier version, none of whose blocks has any', FIRST + 4],
+    ['a store that has some', FIRST + 2],
+  ])('are durable, and counted, in %s', async (_, reportedTo) => {
+    const home = await newHome();
+    const store = await filled(reportedTo, home.open());
+    const highest = reportedTo;
+    await store.addProofs?.(proven(highest, highest - 1));
+    await left(store).toEqual([range(FIRST, highest - 2)]);
+    expect((await store.blockByHeight(highest))?.block).toEqual(chain.block(highest));
+    expect((await store.blockByHeight(FIRST))?.block).toEqual(chain.block(FIRST, { isProven: false }));
+    await store.close();
+
+    const again = await home.open();
+    await left(again).toEqual([range(FIRST, highest - 2)]);
+    expect((await again.wholeBlock(highest - 1))?.block).toEqual(chain.block(highest - 1));
+    await again.addProofs?.(
+      proven(...Array.from({ length: highest - FIRST + 1 }, (_, index) => FIRST + index)),
+    );
+    await left(again).toEqual([]);
+    await again.close();
+    await left(await home.open()).toEqual([]);
+  });
+
+  it('are counted for history that is published later', async () => {
+    const store = await filled(FIRST, (await newHome()).open());
+    await fill(
+      store,
+      chain.entries(FIRST - 10, FIRST - 1, { isProven: false }),
+      range(FIRST - 10, FIRST - 1),
+    );
+    await left(store).toEqual([range(FIRST - 10, FIRST)]);
+    await store.addProofs?.(proven(FIRST - 1, FIRST));
+    await left(store).toEqual([range(FIRST - 10, FIRST - 2)]);
+  });
+
+  it('are told from what was durable without one in an open range, when the first of the store comes', async () => {
+    const store = await filled(FIRST, (await newHome()).open(), FIRST);
+    const history = chain.entries(FIRST - 10, FIRST - 6, { isProven: false });
+    const run = await store.ranges.run(range(FIRST - 10, FIRST - 1));
+    await commitThrough(run, history, FIRST - 6);
+    await store.commit({ blocks: chain.entries(FIRST + 1, FIRST + 2), latestIndexedHeight: FIRST + 2 });
+    await commitThrough(run, chain.entries(FIRST - 5, FIRST - 1), FIRST - 1);
+    await left(store).toEqual([range(FIRST - 10, FIRST - 6), range(FIRST)]);
+  });
+
+  it('are not missed at heights that were rewound, and came again with a proof', async () => {
+    const store = await filled(FIRST + 3, (await newHome()).open());
+    await left(store).toEqual([range(FIRST, FIRST + 3)]);
+    await store.rewind(FIRST + 1);
+    await store.commit({ blocks: chain.entries(FIRST + 2, FIRST + 3), latestIndexedHeight: FIRST + 3 });
+    await left(store).toEqual([range(FIRST, FIRST + 1)]);
+  });
+
+  it('are left out where the block is gone, or another one stands', async () => {
+    const store = await filled(FIRST + 4, (await newHome()).open());
+    await store.rewind(FIRST + 2);
+    const other = new HashedChain({ rootHeight: FIRST - 49, chainId: TEST_CHAIN }).block(FIRST + 1);
+    await store.addProofs?.([...proven(FIRST + 3), other]);
+    await left(store).toEqual([range(FIRST, FIRST + 2)]);
+    expect((await store.blockByHeight(FIRST + 1))?.block).toEqual(
+      chain.block(FIRST + 1, { isProven: false }),
+    );
+  });
+
+  it('are damage where the id proves other guarantees than are stored, and nothing is written', async () => {
+    const store = await filled(FIRST + 4, (await newHome()).open());
+    const [honest] = proven(FIRST + 1);
+    const contradicted = { ...honest!, collectionIds: [honest!.id] };
+    const error = await store
+      .addProofs?.([...proven(FIRST), contradicted])
+      .catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StorageError);
+    expect(error).toMatchObject({
+      ...{ kind: 'corrupt', height: FIRST + 1 },
+      message: expect.stringContaining(`"rewind --to ${FIRST}"`) as string,
+    });
+    await left(store).toEqual([range(FIRST, FIRST + 4)]);
+  });
+});
+
+describe('proofs that are added on PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  it('come into a database of an earlier version, which verify then counts as proven', async () => {
+    const { url } = await postgres.home();
+    const before = await postgres.open(url);
+    await before.initialise(metaFrom(FIRST));
+    const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
+    await before.commit({ blocks, latestIndexedHeight: FIRST + 4 });
+    await before.close();
+    await asAdmin(url, 'DROP TABLE flow_store.unproven');
+
+    const store = await postgres.open(url);
+    expect(store.unproven()).toEqual([range(FIRST, FIRST + 4)]);
+    await store.addProofs(proven(FIRST + 3, FIRST + 4));
+    const { verifyPostgres } = await loadPostgres();
+    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
+    expect(await verifyPostgres({ url, chainId: TEST_CHAIN }, dependencies)).toMatchObject({
+      ...{ damageCount: 0, heights: 5, proven: 2 },
+    });
+    const { rows } = await asAdmin(
+      url,
+      'SELECT schema_version, heights::text FROM flow_store.store, flow_store.unproven',
+    );
+    expect(rows).toEqual([{ schema_version: 2, heights: `{[${FIRST},${FIRST + 3})}` }]);
+  });
+
+  it('are known to other processes', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(FIRST));
+    await store.commit({ blocks: chain.entries(FIRST, FIRST + 1), latestIndexedHeight: FIRST + 1 });
+    const blocks = chain.entries(FIRST + 2, FIRST + 4, { isProven: false });
+    await store.commit({ blocks, latestIndexedHeight: FIRST + 4 });
+    const other = await postgres.open(url, { isFollower: true });
+    expect(other.unproven()).toEqual([range(FIRST + 2, FIRST + 4)]);
+    await store.addProofs(proven(FIRST + 4));
+    await left(other).toEqual([range(FIRST + 2, FIRST + 3)]);
+  });
+
+  it('are found later where too many heights alternate, of which none that is unproven is forgotten', async () => {
+    const { url } = await postgres.home();
+    const store = await postgres.open(url);
+    await store.initialise(metaFrom(FIRST));
+    const last = FIRST + 600;
+    const blocks = Array.from({ length: last - FIRST + 1 }, (_, index) =>
+      chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
+    ).flat();
+    await store.commit({ blocks, latestIndexedHeight: last });
+    await left(store).toEqual([range(FIRST + 1, last - 1)]);
+  });
+});
