@@ -237,6 +237,7 @@ const paths = [
   '/v1/node_version_info',
   '/openapi.json',
   '/lookup',
+  '/proof',
   '/accounts',
   '/metrics',
   '/livez',
@@ -244,10 +245,12 @@ const paths = [
 ];
 const addresses = ['f8d6e0586b0a20c7', '0xF8D6E0586B0A20C7', '01cf0e2f2f715450', '1', '0x', '0'.repeat(17)];
 const kinds = ['block', 'collection', 'transaction', 'account'];
+const provable = ['blocks', 'collections', 'transactions', 'accounts'];
 const parameters = [
   'height',
   'start_height',
   'end_height',
+  'to',
   'expand',
   'select',
   'block_id',
@@ -323,6 +326,8 @@ function target(choices: Choices): string {
   if (/^\/v1\/[bct]/.test(path) && !choices.once(4)) path += `/${identifiers(choices)}`;
   if (path === '/lookup')
     path += `/${choices.of(kinds)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
+  if (path === '/proof')
+    path += `/${choices.of(provable)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
   if (path === '/accounts')
     path += `/${choices.once(4) ? oddText(choices) : choices.of(addresses)}${choices.once(8) ? '' : '/transactions'}`;
   if (path.startsWith('/v1/blocks/') && choices.once(3)) path += choices.of(['/payload', '/collections']);
