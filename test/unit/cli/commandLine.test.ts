@@ -170,6 +170,7 @@ describe('variables of a Service called fci', () => {
     start: ['--data-dir', '/dev/null/index'],
     status: [],
     get: ['block', '1'],
+    prove: ['block', '1'],
     explain: ['1'],
     export: [],
     backfill: [],
