@@ -25,7 +25,7 @@ const ids = chain.flatMap((entry) => [
 ]);
 
 /** Every status that a request can deserve; 500 is none of them. */
-const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
+const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
 
 /** Our two HTTP servers, over sockets, with whatever bytes. */
 export const httpTarget: FuzzTarget = {
@@ -115,6 +115,7 @@ function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
   const { message, reason } = refusal;
   insist(typeof message === 'string' && typeof reason === 'string', 'a refusal without words', input);
   insistReadable(message, input);
+  insist(status !== 409 || reason === 'unproven', '409 for another reason', input);
   insist(status !== 405 || /\r\nallow: GET, HEAD\r\n/i.test(text), '405 without Allow', input);
   return `${status} ${reason}`;
 }
