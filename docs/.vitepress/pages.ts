@@ -94,6 +94,7 @@ export const menu: readonly PageGroup[] = [
       ['Configuration', 'docs/configuration.md'],
       ['Metrics', 'docs/metrics.md'],
       ['Data guide', 'docs/data-guide.md'],
+      ['Proofs', 'docs/proofs.md'],
       ['API: overview', 'docs/api.md'],
       ['API: REST', 'docs/rest-api.md'],
       ['API: gRPC', 'docs/grpc.md'],

@@ -188,6 +188,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/proof/{kind}/{key}': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md). */
+    get: operations['getProof'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/events': {
     parameters: {
       query?: never;
@@ -342,6 +359,7 @@ export interface components {
         | 'bad_request'
         | 'storage'
         | 'rewound'
+        | 'unproven'
         | 'overdue'
         | 'indexer_silent'
         | 'stopping'
@@ -913,6 +931,20 @@ export interface components {
       | components['schemas']['BlockDocument']
       | components['schemas']['CollectionDocument']
       | components['schemas']['TransactionDocument'];
+    ProofDocument: {
+      /** @description The version of the format: 1. */
+      version: number;
+      /** @description RLP of consecutive headers, ascending, the first of the block itself. SHA3-256 of each is its block id, which the next one names as its parent. */
+      headers: string[];
+      /** @description Of the block, in order: RLP of each, or where its id is that of its collection (flow-go before 0.43), the id. */
+      guarantees: string[];
+      /** @description The Merkle roots of seals, receipts and results and, since flow-go 0.35, the id of the protocol state, one after the other. */
+      otherRoots: string;
+      /** @description For a collection or transaction: the transaction ids of its collection. */
+      collection?: string[];
+      /** @description For a transaction: its id, one of those of the collection. */
+      transaction?: string;
+    };
     IndexedHeight: {
       height: number;
       block_id: string;
@@ -2269,6 +2301,128 @@ export interface operations {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
             reason?: 'not_yet_indexed' | 'unknown_id' | 'below_first_indexed' | 'hole';
+          };
+        };
+      };
+      /** @description too_large: the URL is too long */
+      414: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'too_large';
+          };
+        };
+      };
+      /** @description rate_limited: more requests than one address, or one connection, may send */
+      429: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'rate_limited';
+          };
+        };
+      };
+      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      500: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'storage' | 'internal';
+          };
+        };
+      };
+      /** @description busy: too much is under way: large responses, streams, or open files */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'busy';
+          };
+        };
+      };
+    };
+  };
+  getProof: {
+    parameters: {
+      query?: {
+        /** @description The height of the block whose id is trusted. Default: that of the block in question. */
+        to?: string;
+      };
+      header?: never;
+      path: {
+        kind: 'blocks' | 'collections' | 'transactions';
+        /** @description An id; for a block also a height, final, sealed or latest. */
+        key: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md). */
+      200: {
+        headers: {
+          /** @description Names a response that may be kept. */
+          ETag?: string;
+          /** @description Immutable for what can never change, else no-cache or no-store. */
+          'Cache-Control'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ProofDocument'];
+        };
+      };
+      /** @description The caller already has this response (If-None-Match). */
+      304: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'invalid_argument' | 'malformed_id' | 'bad_request';
+          };
+        };
+      };
+      /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'not_yet_indexed' | 'unknown_id' | 'below_first_indexed' | 'hole';
+          };
+        };
+      };
+      /** @description unproven: a proof is asked for, and a block of it is stored without one */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Error'] & {
+            /** @enum {string} */
+            reason?: 'unproven';
           };
         };
       };

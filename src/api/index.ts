@@ -38,6 +38,8 @@ export {
   MAX_PLACES,
 } from './documents/lookupDocument.js';
 export type { LookupKind } from './documents/lookupDocument.js';
+export { proofDocument } from './documents/proofDocument.js';
+export type { ProofDocument } from './documents/proofDocument.js';
 export { restBlock, restBlockPayload } from './json/block.js';
 export { collectionBody, restCollection } from './json/collection.js';
 export { restTransaction, transactionBody } from './json/transaction.js';

@@ -16,6 +16,8 @@ import {
   getKinds,
   INSTALL,
   migrateFlags,
+  proveFlags,
+  proveKinds,
   repairFlags,
   restoreFlags,
   rewindFlags,
@@ -61,6 +63,18 @@ export const commands: readonly Command[] = [
     settings: daemonAddressSettings,
     ownFlags: getFlags,
     load: async () => (await import('./commands/get.js')).get,
+  },
+  {
+    ...none,
+    name: 'prove',
+    summary: 'Print what proves a block, collection or transaction to somebody who trusts one block ID.',
+    details:
+      'One JSON document, which docs/examples/check-proof.mjs checks without this program (docs/proofs.md).\n' +
+      'Exit code 66: it is not indexed, or a block on the way to --to is stored without a proof.',
+    positionals: [proveKinds, '<id or height>'],
+    settings: daemonAddressSettings,
+    ownFlags: proveFlags,
+    load: async () => (await import('./commands/prove.js')).prove,
   },
   {
     ...none,

@@ -1,7 +1,7 @@
 export { BlockProver, invalidBlockReasons } from './blocks/BlockProver.js';
 export type { BlockProverOptions, InvalidBlockReason, Proving } from './blocks/BlockProver.js';
-export { checkStoredProof, readHeader } from './blocks/storedProof.js';
-export type { StoredHeader } from './blocks/storedProof.js';
+export { checkStoredProof, preimagesOf, readHeader } from './blocks/storedProof.js';
+export type { BlockPreimages, StoredHeader } from './blocks/storedProof.js';
 export { CertificateThread, CertificateThreadError } from './certificates/CertificateThread.js';
 export type { CertificatePort, StateReading } from './certificates/CertificateThread.js';
 export { certificateIn, provenFinal } from './certificates/provenFinal.js';

@@ -1,13 +1,17 @@
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { loadPostgres } from '../../src/storage/index.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { scratchDirectory } from '../support/program.js';
+import { runProgram, scratchDirectory } from '../support/program.js';
 import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
+import { storeFlags } from '../support/storeDump.js';
 
 const HEAD = 120;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
@@ -111,5 +115,40 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
     expect(await proving.program.stop()).toBe(0);
     expect(await verified()).toMatchObject({ damageCount: 0, heights: HEAD + 1, proven: HEAD + 1 });
+  });
+
+  it('gives documents from which another program proves a transaction, with and without a daemon', async () => {
+    const node = await devnetForTest(chain);
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', 'root'));
+    await daemon.reaches(HEAD);
+    const filled = Array.from({ length: HEAD }, (_, height) => node.chain.block(height)).find(
+      ({ collections }) => collections.some(({ transactions }) => transactions.length > 1),
+    )!;
+    const collection = filled.collections.find(({ transactions }) => transactions.length > 1)!;
+    const looked = (await daemon.api(`/lookup/collection/${collection.id}`)).body as {
+      readonly collection: { readonly transactions: readonly { readonly id: string }[] };
+    };
+    const { id } = looked.collection.transactions.at(-1)!;
+    const served = await daemon.api(`/proof/transactions/${id}?to=${HEAD}`);
+    expect(served.status).toBe(200);
+    const ask = () => runProgram(['prove', 'transaction', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
+    const running = await ask();
+    await stopAndProve(daemon, dataDir, whole(node));
+    const stopped = await ask();
+    for (const { code, stdout } of [running, stopped]) {
+      expect(code).toBe(0);
+      expect(JSON.parse(stdout)).toEqual(served.body);
+    }
+    const file = join(dataDir, 'proof.json');
+    writeFileSync(file, stopped.stdout);
+    const anchor = `${HEAD}:${node.chain.block(HEAD).id}`;
+    const proven = execFileSync(process.execPath, ['docs/examples/check-proof.mjs', file, anchor], {
+      encoding: 'utf8',
+    });
+    expect(proven).toContain(`block ${filled.height}:${filled.id}`);
+    expect(proven).toContain(`transaction ${id}`);
+    const beyond = await runProgram(['prove', 'block', '1', '--to', '900', ...storeFlags(dataDir)]);
+    expect(beyond).toMatchObject({ code: 66, stdout: '' });
   });
 });

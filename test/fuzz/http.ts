@@ -25,7 +25,7 @@ const ids = chain.flatMap((entry) => [
 ]);
 
 /** Every status that a request can deserve; 500 is none of them. */
-const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 413, 414, 417, 429, 431, 503]);
+const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
 
 /** Our two HTTP servers, over sockets, with whatever bytes. */
 export const httpTarget: FuzzTarget = {
@@ -115,6 +115,7 @@ function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
   const { message, reason } = refusal;
   insist(typeof message === 'string' && typeof reason === 'string', 'a refusal without words', input);
   insistReadable(message, input);
+  insist(status !== 409 || reason === 'unproven', '409 for another reason', input);
   insist(status !== 405 || /\r\nallow: GET, HEAD\r\n/i.test(text), '405 without Allow', input);
   return `${status} ${reason}`;
 }
@@ -237,6 +238,7 @@ const paths = [
   '/v1/node_version_info',
   '/openapi.json',
   '/lookup',
+  '/proof',
   '/accounts',
   '/metrics',
   '/livez',
@@ -244,10 +246,12 @@ const paths = [
 ];
 const addresses = ['f8d6e0586b0a20c7', '0xF8D6E0586B0A20C7', '01cf0e2f2f715450', '1', '0x', '0'.repeat(17)];
 const kinds = ['block', 'collection', 'transaction', 'account'];
+const provable = ['blocks', 'collections', 'transactions', 'accounts'];
 const parameters = [
   'height',
   'start_height',
   'end_height',
+  'to',
   'expand',
   'select',
   'block_id',
@@ -323,6 +327,8 @@ function target(choices: Choices): string {
   if (/^\/v1\/[bct]/.test(path) && !choices.once(4)) path += `/${identifiers(choices)}`;
   if (path === '/lookup')
     path += `/${choices.of(kinds)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
+  if (path === '/proof')
+    path += `/${choices.of(provable)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
   if (path === '/accounts')
     path += `/${choices.once(4) ? oddText(choices) : choices.of(addresses)}${choices.once(8) ? '' : '/transactions'}`;
   if (path.startsWith('/v1/blocks/') && choices.once(3)) path += choices.of(['/payload', '/collections']);

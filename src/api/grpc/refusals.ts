@@ -31,6 +31,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   busy: status.RESOURCE_EXHAUSTED,
   storage: status.DATA_LOSS,
   rewound: status.ABORTED,
+  unproven: status.FAILED_PRECONDITION,
   overdue: status.DEADLINE_EXCEEDED,
   indexer_silent: status.UNAVAILABLE,
   stopping: status.UNAVAILABLE,

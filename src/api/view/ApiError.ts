@@ -36,6 +36,7 @@ export const refusals = {
     status: 409,
     when: 'what a stream sent is no longer indexed: somebody rewound the store; resume with the last event',
   },
+  unproven: { status: 409, when: 'a proof is asked for, and a block of it is stored without one' },
   overdue: { status: 408, when: 'the call did not end in time' },
   indexer_silent: { status: 503, when: 'only the indexing thread knows, and it does not answer now' },
   stopping: { status: 503, when: 'the daemon is stopping' },

@@ -66,6 +66,16 @@ export const getFlags = {
   cursor: word('For an account: next_cursor of the previous page.', 'cursor', 'the newest'),
 } as const;
 
+/** What `prove` proves. */
+export const proveKinds = ['block', 'collection', 'transaction'] as const satisfies readonly LookupKind[];
+
+export const proveFlags = {
+  to: height(
+    'Height of the block whose ID is trusted, up to 999 above the block in question.',
+    'that of the block in question',
+  ),
+} as const;
+
 /** What `export` writes. */
 export const fileFormats = ['ndjson', 'csv', 'parquet'] as const;
 export type FileFormat = (typeof fileFormats)[number];

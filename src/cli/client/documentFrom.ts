@@ -30,7 +30,7 @@ export async function documentFrom<T>(
     const range = { firstIndexed, latestIndexed, head: null, sealed: null, coverage: store.coverage() };
     return await read(store, range);
   } catch (error) {
-    if (error instanceof ApiError) throw refusal(error.code, error.message);
+    if (error instanceof ApiError) throw refusal(error.code, error.message, error.reason);
     throw error;
   } finally {
     await store.close();

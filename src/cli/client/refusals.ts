@@ -21,7 +21,13 @@ export function refusalOf({ status, bytes }: PlainResponse): {
 /** Translates a refusal of the daemon into an exit reason. */
 export function refusal(status: number, message: string, reason?: string): OperatorError {
   const exit: ExitReason =
-    reason === 'storage' ? 'storage' : status === 404 ? 'not_found' : status === 400 ? 'usage' : 'no_daemon';
+    reason === 'storage'
+      ? 'storage'
+      : status === 404 || reason === 'unproven'
+        ? 'not_found'
+        : status === 400
+          ? 'usage'
+          : 'no_daemon';
   return new OperatorError(exit, message);
 }
 

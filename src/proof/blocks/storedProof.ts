@@ -6,6 +6,7 @@ import {
   toIdentifier,
   WireError,
   WireWriter,
+  type FullGuarantee,
   type FullHeader,
   type Identifier,
   type Span,
@@ -94,7 +95,7 @@ export function readHeader(
   return openStored(encodedLightBlock, proof, chainId, hasher).stored;
 }
 
-/** The same, or `undefined` where the block and its proof do not hash to the block's id. */
+/** The header, or `undefined` where the block and its proof do not hash to the block's id. */
 export function checkStoredProof(
   encodedLightBlock: Uint8Array,
   proof: Uint8Array,
@@ -108,6 +109,36 @@ export function checkStoredProof(
     if (error instanceof WireError) return undefined;
     throw error;
   }
+}
+
+/** What the hashes of a block are made of, each in memory of its own. */
+export interface BlockPreimages {
+  /** RLP whose SHA3-256 is the block's id. */
+  readonly header: Buffer;
+  /** For each guarantee RLP whose SHA3-256 is its id; before P8 the id itself, which is that of the collection. */
+  readonly guarantees: readonly Buffer[];
+  /** The payload hash is SHA3-256 of the guarantees' Merkle root and these bytes. */
+  readonly otherRoots: Buffer;
+}
+
+/** The preimages of a stored block, for those who hash it themselves. Expected errors: `WireError`. */
+export function preimagesOf(
+  encodedLightBlock: Uint8Array,
+  proof: Uint8Array,
+  chainId: string,
+  hasher: BlockHasher,
+): BlockPreimages {
+  const { header, stored, guarantees, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
+  hasher.headerId(headerFormOf(stored.form), header);
+  const form = payloadFormOf(stored.form);
+  return {
+    header: hasher.preimage(),
+    guarantees: guarantees.map((guarantee) => {
+      const [id = ''] = hasher.guaranteeIds(form, [guarantee]);
+      return form === 'P8' ? hasher.preimage() : Buffer.from(id, 'latin1');
+    }),
+    otherRoots: roots.subarray(IDENTIFIER_BYTES),
+  };
 }
 
 function rootsBytes(form: BlockForm): number {
@@ -139,7 +170,12 @@ function openStored(
   proof: Uint8Array,
   chainId: string,
   hasher: BlockHasher,
-): { readonly header: FullHeader; readonly stored: StoredHeader } {
+): {
+  readonly header: FullHeader;
+  readonly stored: StoredHeader;
+  readonly guarantees: readonly FullGuarantee[];
+  readonly roots: Buffer;
+} {
   if (proof[0] !== VERSION) throw new WireError('a proof has an unknown version');
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
@@ -193,7 +229,7 @@ function openStored(
     lastViewTC: header.lastViewTC && view(fields.span(FIELD.lastViewTC)),
     protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES),
   };
-  return { header, stored };
+  return { header, stored, guarantees: block.guarantees, roots };
 }
 
 /** Ids that stand one after the other. */

@@ -77,6 +77,11 @@ export class BlockHasher {
     return receipts.map((receipt) => this.#receipt(form, receipt));
   }
 
+  /** What was hashed last, in memory of its own. */
+  preimage(): Buffer {
+    return Buffer.from(this.#rlp.written(0, this.#rlp.writtenBytes));
+  }
+
   /** Bytes of the source, one character each. */
   sourceText({ start, length }: Span): string {
     return this.#rlp.buffer.toString('latin1', start, start + length);

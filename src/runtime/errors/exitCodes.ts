@@ -19,7 +19,8 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   },
   not_found: {
     code: 66,
-    meaning: 'No such id or height is indexed; for `explain`, nothing has this id at all.',
+    meaning:
+      'No such id or height is indexed; for `explain`, nothing has this id at all; for `prove`, a block is stored without a proof.',
   },
   no_daemon: { code: 69, meaning: 'No daemon answers; for `doctor`, no access node does.' },
   storage: {

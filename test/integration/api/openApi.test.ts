@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { accountsOff } from '../../support/accountsOff.js';
 import { EventReader } from '../../support/eventReader.js';
+import { HashedChain } from '../../support/hashedChain.js';
 import { violations } from '../../support/schemaCheck.js';
 import type { JsonSchema } from '../../support/schemaCheck.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -50,6 +51,10 @@ const fiftyOne = Array.from({ length: 51 }, (_, index) => idOf(String(index))).j
 const fiftyOneHeights = Array.from({ length: 51 }, (_, index) => 100 + index).join(',');
 
 const serve = () => ServedChain.start(chain, { sealed: 105, head: 120 });
+/** Blocks with proofs. */
+const proven = new HashedChain({ rootHeight: FIRST }).entries(FIRST, FIRST + 9);
+const filled = proven.find(({ collections }) => collections.some(({ ranges }) => ranges.length > 0))!;
+const serveProven = () => ServedChain.start(proven, { sealed: 105, head: 120 });
 const documentOf = async (served: ServedChain) => (await served.get('/openapi.json')).body as Document;
 
 /** Every route that is served, with calls that are answered. */
@@ -84,6 +89,11 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     `/lookup/transaction/${transaction}`,
   ],
   '/events': ['/events?from=103'],
+  '/proof/{kind}/{key}': [
+    `/proof/blocks/${FIRST}?to=${FIRST + 9}`,
+    `/proof/collections/${filled.collections[0]!.id}`,
+    `/proof/transactions/${transactionIds(filled, 0)[0]!}`,
+  ],
   '/explain/{key}': [
     '/explain/100',
     '/explain/99',
@@ -165,6 +175,15 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     below_first_indexed: '/lookup/block/99',
     hole: 'hole /lookup/block/104',
   },
+  '/proof/{kind}/{key}': {
+    invalid_argument: '/proof/accounts/100',
+    malformed_id: '/proof/collections/100',
+    unknown_id: `/proof/transactions/${unknown}`,
+    not_yet_indexed: '/proof/blocks/110',
+    below_first_indexed: '/proof/blocks/99',
+    hole: 'hole /proof/blocks/104',
+    unproven: '/proof/blocks/100',
+  },
   '/events': {
     invalid_argument: '/events?from=abc',
     not_yet_indexed: '/events?from=150',
@@ -233,7 +252,7 @@ describe('/openapi.json', () => {
   it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(
     'describes what %s answers',
     async (path, calls) => {
-      const served = await serve();
+      const served = await (path.startsWith('/proof/') ? serveProven() : serve());
       const { paths, components } = await documentOf(served);
       const schema = schemaOf(paths[path]!.get, 200)!;
       for (const call of calls) {

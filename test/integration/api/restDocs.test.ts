@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
+import { HashedChain } from '../../support/hashedChain.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -58,6 +59,8 @@ const chain = smallChain(
     ),
   ]),
 );
+/** The same heights, of blocks that have proofs. */
+const proven = new HashedChain({ rootHeight: 1000 }).entries(1000, 1011);
 const [first] = chain;
 const transaction = transactionIds(first!, 0)[0]!;
 const names: readonly (readonly [RegExp, string])[] = [
@@ -83,7 +86,8 @@ describe('docs/rest-api.md', () => {
   it.each(examples.map((example) => [example.line.replaceAll(/ +/g, ' '), example] as const))(
     '%s',
     async (_, { path, method, headers, isCompressed, isStream, status, body }) => {
-      const served = await ServedChain.start(chain, { sealed: 1010, head: 1020 });
+      const blocks = path.startsWith('/proof/') ? proven : chain;
+      const served = await ServedChain.start(blocks, { sealed: 1010, head: 1020 });
       const url = filledIn(path);
       if (isStream) {
         const named = Object.entries(headers).map(([name, value]) => [name, filledIn(value)]);

@@ -11,6 +11,7 @@ import { explainDocument } from '../../documents/explainDocument.js';
 import { explainSchema } from '../../documents/explanation.js';
 import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../documents/exportPage.js';
 import { storedLine, storedPage } from '../../documents/storedPage.js';
+import { isProvableKind, proofDocument, proofSchema, provableKinds } from '../../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
 import { heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
@@ -56,6 +57,33 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
         const { kind = '', key = '' } = params;
         if (isLookupKind(kind)) return { body: await lookupDocument(reader, kind, key, status.range()) };
         throw invalidArgument(`cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
+      },
+    },
+    {
+      path: '/proof/{kind}/{key}',
+      operation: 'getProof',
+      summary:
+        'What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md).',
+      parameters: [
+        inPath('kind', t.words(...provableKinds)),
+        inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
+        inQuery(
+          'to',
+          t.note(
+            'The height of the block whose id is trusted. Default: that of the block in question.',
+            t.text,
+          ),
+        ),
+      ],
+      response: proofSchema,
+      errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole', 'unproven'],
+      isBulk: true,
+      handle: async ({ params, query }) => {
+        const { kind = '', key = '' } = params;
+        if (!isProvableKind(kind))
+          throw invalidArgument(`cannot prove ${quoted(kind)}; known: ${provableKinds.join(', ')}`);
+        const asked = { kind, key, to: single(query, 'to') };
+        return { body: await proofDocument(reader, asked, status.range()) };
       },
     },
     {

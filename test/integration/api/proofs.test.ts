@@ -1,0 +1,161 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { ProofDocument } from '../../../src/api/index.js';
+import { sha3Identifier } from '../../../src/flow/index.js';
+import { seededRandom } from '../../../src/runtime/index.js';
+import { HashedChain } from '../../support/hashedChain.js';
+import { scratchDirectory } from '../../support/program.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { transactionIds } from '../../support/smallChain.js';
+
+const FIRST = 100;
+const LATEST = 130;
+const UNPROVEN = 101;
+const hashed = new HashedChain({ rootHeight: FIRST });
+const entries = [
+  ...hashed.entries(FIRST, FIRST),
+  ...hashed.entries(UNPROVEN, UNPROVEN, { isProven: false }),
+  ...hashed.entries(UNPROVEN + 1, LATEST),
+];
+const checker = fileURLToPath(new URL('../../../docs/examples/check-proof.mjs', import.meta.url));
+const { checkProof, Misfit } = (await import(checker)) as {
+  readonly checkProof: (text: string, trusted: string) => string[];
+  readonly Misfit: new () => Error;
+};
+
+const at = (height: number) => entries[height - FIRST]!;
+const trusted = (height: number): string => `${height}:${at(height).block.id}`;
+/** A block with several collections, the last of which has several transactions. */
+const whole = entries.find(
+  ({ block, collections }) =>
+    block.height > UNPROVEN &&
+    block.height < LATEST - 5 &&
+    collections.length > 1 &&
+    (collections.at(-1)?.ranges.length ?? 0) > 2,
+)!;
+const { height } = whole.block;
+const collection = whole.collections.at(-1)!;
+const place = whole.collections.length - 1;
+const inCollection = transactionIds(whole, place);
+const transaction = inCollection.at(-1)!;
+
+let served: ServedChain | undefined;
+
+describe('proofs for other programs', () => {
+  const ask = async (path: string) => {
+    served ??= await ServedChain.start(entries, { sealed: null });
+    return served.get(`/proof/${path}`);
+  };
+  const proofOf = async (path: string): Promise<string> => {
+    const { status, body } = await ask(path);
+    expect(status).toBe(200);
+    return JSON.stringify(body);
+  };
+
+  // A server ends with its test.
+  beforeEach(() => {
+    served = undefined;
+  });
+
+  it('prove a transaction, its collection and its block from the id of a block above', async () => {
+    const text = await proofOf(`transactions/${transaction}?to=${height + 5}`);
+    expect(checkProof(text, trusted(height + 5))).toEqual([
+      `block ${trusted(height)} of flow-localnet, with ${place + 1} collections`,
+      `collection ${collection.id}, number ${place} of the block, with ${inCollection.length} transactions`,
+      `transaction ${transaction}, number ${inCollection.length - 1} of the collection`,
+    ]);
+    const { headers } = JSON.parse(text) as ProofDocument;
+    expect(headers.map((each) => sha3Identifier(Buffer.from(each, 'hex')))).toEqual(
+      Array.from({ length: 6 }, (_, index) => at(height + index).block.id),
+    );
+  });
+
+  it('prove every block, and each of its collections, from its own id', async () => {
+    for (const { block, collections } of entries.filter((each) => each.block.height !== UNPROVEN)) {
+      const proven = checkProof(await proofOf(`blocks/${block.id}`), trusted(block.height));
+      expect(proven).toEqual([
+        `block ${trusted(block.height)} of flow-localnet, with ${collections.length} collections`,
+      ]);
+    }
+    expect(checkProof(await proofOf('blocks/latest'), trusted(LATEST))).toHaveLength(1);
+    for (const { id } of whole.collections) {
+      const proven = checkProof(await proofOf(`collections/${id}`), trusted(height));
+      expect(proven[1]).toContain(`collection ${id}`);
+    }
+  });
+
+  it('are refused with any bit flipped, and from another id', async () => {
+    const text = await proofOf(`transactions/${transaction}?to=${height + 2}`);
+    const anchor = trusted(height + 2);
+    const random = seededRandom(7);
+    for (let position = 0; position < text.length; position++) {
+      const bytes = Buffer.from(text);
+      bytes[position]! ^= 1 << Math.floor(random.next() * 8);
+      let flaw: unknown;
+      try {
+        checkProof(bytes.toString(), anchor);
+      } catch (error) {
+        flaw = error;
+      }
+      expect(flaw instanceof Misfit || flaw instanceof SyntaxError, `position ${position}`).toBe(true);
+    }
+    expect(() => checkProof(text, trusted(height + 1))).toThrow('the last header is that of');
+  });
+
+  it('are refused with parts of other proofs', async () => {
+    const of = async (path: string) => JSON.parse(await proofOf(path)) as ProofDocument;
+    const proof = await of(`transactions/${transaction}?to=${height + 2}`);
+    const other = await of(`blocks/${height + 1}`);
+    const check = (changes: object) => () =>
+      checkProof(JSON.stringify({ ...proof, ...changes }), trusted(height + 2));
+    expect(check({})()).toHaveLength(3);
+    expect(check({ guarantees: other.guarantees })).toThrow('the payload does not fit the header');
+    expect(check({ guarantees: proof.guarantees.toReversed() })).toThrow('the payload does not fit');
+    expect(check({ guarantees: [...proof.guarantees, proof.guarantees[0]] })).toThrow('twice');
+    expect(check({ headers: [proof.headers[0], proof.headers[2]] })).toThrow('header 1 does not follow');
+    expect(check({ collection: proof.collection?.toReversed() })).toThrow(
+      'the collection is not in the block',
+    );
+    expect(check({ transaction: 'ab'.repeat(32) })).toThrow('the transaction is not in the collection');
+    expect(check({ collection: undefined })).toThrow('the transaction has no collection');
+    expect(check({ more: 1 })).toThrow('more is not known');
+    for (const text of ['null', '1', '[]', '{}', '{"version":1,"headers":[1],"guarantees":[]}'])
+      expect(() => checkProof(text, trusted(height)), text).toThrow(Misfit);
+  });
+
+  it.each([
+    ['blocks/131', 404, 'not_yet_indexed'],
+    ['blocks/99', 404, 'below_first_indexed'],
+    [`collections/${'ab'.repeat(32)}`, 404, 'unknown_id'],
+    ['transactions/1', 400, 'malformed_id'],
+    ['results/1', 400, 'invalid_argument'],
+    ['blocks/103?to=102', 400, 'invalid_argument'],
+    ['blocks/103?to=1103', 400, 'invalid_argument'],
+    ['blocks/103?to=1102', 404, 'not_yet_indexed'],
+    [`blocks/${UNPROVEN}`, 409, 'unproven'],
+    [`blocks/${FIRST}?to=${UNPROVEN + 1}`, 409, 'unproven'],
+  ])('%s is answered with %i, %s', async (path, status, reason) => {
+    expect(await ask(path)).toMatchObject({ status, body: { reason } });
+  });
+
+  it('are checked by a program of its own, which says what follows or what does not fit', async () => {
+    const file = join(scratchDirectory(), 'proof.json');
+    writeFileSync(file, await proofOf(`blocks/${height}`));
+    const run = (...args: string[]) =>
+      new Promise<{ code: unknown; out: string }>((resolve) => {
+        execFile(process.execPath, [checker, ...args], (error, stdout, stderr) => {
+          resolve({ code: error?.code ?? 0, out: stdout + stderr });
+        });
+      });
+    expect(await run(file, trusted(height))).toMatchObject({
+      ...{ code: 0, out: expect.stringContaining(`block ${trusted(height)}`) as string },
+    });
+    expect(await run(file, trusted(height + 1))).toMatchObject({
+      ...{ code: 65, out: expect.stringContaining('Not proven: the last header') as string },
+    });
+    expect(await run(file)).toMatchObject({ code: 64 });
+  });
+});
