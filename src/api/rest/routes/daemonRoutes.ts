@@ -12,7 +12,7 @@ import { explainSchema } from '../../documents/explanation.js';
 import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../documents/exportPage.js';
 import { storedLine, storedPage } from '../../documents/storedPage.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
-import { heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
+import { finality, heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
 import * as t from '../../schema.js';
 import { errorSchema, invalidArgument } from '../../view/ApiError.js';
@@ -78,6 +78,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
             t.words('true', 'false'),
           ),
         ),
+        finality,
         {
           ...{ name: 'Last-Event-ID', in: 'header', required: false },
           schema: t.note('The id of the last event received. It takes precedence over from.', t.text),
