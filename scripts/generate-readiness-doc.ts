@@ -17,6 +17,7 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
   unproven: diagnosis,
   edi_unavailable: diagnosis,
   parent_mismatch: diagnosis,
+  proof_failed: diagnosis,
   not_vouched: diagnosis,
   chain_replaced: diagnosis,
   head_behind: diagnosis,

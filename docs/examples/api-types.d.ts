@@ -326,6 +326,8 @@ export interface components {
       block_status: 'BLOCK_FINALIZED' | 'BLOCK_SEALED';
       /** @description With expand=payload. */
       payload?: components['schemas']['BlockPayload'];
+      /** @description Proven final, by certificates of the consensus nodes. An addition to what nodes answer. */
+      proven?: boolean;
     };
     Blocks: components['schemas']['Block'][];
     Error: {
@@ -727,6 +729,11 @@ export interface components {
       proof: {
         /** @enum {string} */
         mode: 'auto' | 'required' | 'off';
+        /**
+         * @description proven: nothing above provenHeight can be read.
+         * @enum {string}
+         */
+        finality: 'reported' | 'proven';
         /** @description How ids of the last proven block are made: header and payload form. */
         form: string | null;
         /** @description Heights that can be read and are not proven, or not known to be. */
@@ -847,6 +854,7 @@ export interface components {
           | 'unproven'
           | 'edi_unavailable'
           | 'parent_mismatch'
+          | 'proof_failed'
           | 'not_vouched'
           | 'chain_replaced'
           | 'head_behind'
@@ -957,6 +965,8 @@ export interface components {
       }[];
       /** @description Known to be sealed when this was sent. */
       sealed: boolean;
+      /** @description Known to be proven final when this was sent. */
+      proven: boolean;
     };
     Rewind: {
       /** @description Discard everything above. */
@@ -1099,6 +1109,7 @@ export interface components {
           | 'unproven'
           | 'edi_unavailable'
           | 'parent_mismatch'
+          | 'proof_failed'
           | 'not_vouched'
           | 'chain_replaced'
           | 'head_behind'
@@ -1196,6 +1207,8 @@ export interface operations {
         start_height?: string;
         /** @description At most 50 heights, both ends included. */
         end_height?: string;
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Includes this in the response instead of a link. Unknown names are ignored. */
         expand?: 'payload';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
@@ -1304,6 +1317,8 @@ export interface operations {
   getBlocksById: {
     parameters: {
       query?: {
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Includes this in the response instead of a link. Unknown names are ignored. */
         expand?: 'payload';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
@@ -2483,6 +2498,8 @@ export interface operations {
         from?: string;
         /** @description true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole. */
         wait?: 'true' | 'false';
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
       };
       header?: {
         /** @description The id of the last event received. It takes precedence over from. */

@@ -13,6 +13,7 @@ import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/history/backfillCommand.js';
 import type { IndexingParts } from './line/indexingParts.js';
 import type { ReaderAddresses } from './threads/messages.js';
+import { readableIndex } from './threads/readableIndex.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
@@ -94,30 +95,22 @@ async function startControlSocket(config: DaemonConfig, parts: ServedParts): Pro
 
 /** Starts serving in the reader thread, and notifies it of every change. */
 async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonly readers: ReaderThread }) {
-  const { ends, lifecycle, listener, network, readers } = parts;
+  const { ends, lifecycle, listener, network, prover, readers } = parts;
   const serving = readers.serve(readerSources(config, parts));
   lifecycle.onClose('servers of readers', () => readers.close());
   ends.onMoved(() => readers.notify());
   listener.onSealed(() => readers.notify());
+  prover?.onProven(() => readers.notify());
   network.onAnswering(() => readers.notifyOfSurroundings());
   return serving;
 }
 
 function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
-  const { health, listener, network, replica, store } = parts;
-  // With a replica, readers see what the replica has.
-  const shown = replica ?? store;
+  const { health, listener, network } = parts;
   const { inspector, monitor, report } = health;
   return {
     moment: () => ({
-      shown: {
-        meta: shown.meta(),
-        latestIndexedHeight: shown.latestIndexedHeight(),
-        coverage: shown.coverage(),
-        latestBlock: shown.latestBlock(),
-        rewinds: shown.rewinds(),
-        accounts: shown.accounts.coverage(),
-      },
+      ...readableIndex(config, parts),
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,
     }),

@@ -53,7 +53,14 @@ function status(): Partial<StatusDocument> {
       lowestServed: 7_601_063,
     },
     proof: {
-      ...{ mode: 'auto', form: 'H8P8', unprovenHeights: 0, provenHeight: HEAD, reason: null },
+      ...{
+        mode: 'auto',
+        finality: 'reported',
+        form: 'H8P8',
+        unprovenHeights: 0,
+        provenHeight: HEAD,
+        reason: null,
+      },
       anchor: { kind: 'checkpoint', height: 137_390_146, id: toIdentifier(Buffer.alloc(32, 0x8a)) },
       ...{ committee: null, latestCertificate: null },
     },

@@ -7,8 +7,10 @@ import { systemClock } from '../../src/runtime/index.js';
 import { loadPostgres } from '../../src/storage/index.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
+import { EventReader } from '../support/eventReader.js';
+import { GrpcProbe } from '../support/grpcProbe.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
@@ -150,5 +152,90 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     expect(proven).toContain(`transaction ${id}`);
     const beyond = await runProgram(['prove', 'block', '1', '--to', '900', ...storeFlags(dataDir)]);
     expect(beyond).toMatchObject({ code: 66, stdout: '' });
+  });
+});
+
+describe('a daemon whose readers see only what is proven final', () => {
+  const MINORITY_FROM = 111;
+  /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
+  const PROVEN = MINORITY_FROM - 3;
+  const flags = ['--start-height', 'root', '--proof-finality', 'proven'];
+  const heightOf = async (daemon: RunningDaemon, query: string) => {
+    const { body, status } = await daemon.api(`/v1/blocks?${query}`);
+    return status === 200 ? Number((body as { header: { height: string } }[])[0]?.header.height) : status;
+  };
+  const proven = (daemon: RunningDaemon, height: number) =>
+    daemon.scrapeUntil((metrics) => metrics.value('proven_height') === height);
+
+  it('indexes on where a minority signs, says so, and shows nothing above the proven height, also after a restart', async () => {
+    const node = await devnetForTest({
+      ...chain,
+      ...{ startHead: MINORITY_FROM - 1, certificatesEvery: 1, minorityFrom: MINORITY_FROM },
+    });
+    const dataDir = scratchDirectory();
+    const daemon = await startDaemon(
+      startArguments(node, dataDir, ...flags, '--ready-max-lag', '5', '--index-accounts'),
+    );
+    await proven(daemon, PROVEN);
+    expect((await daemon.health('/readyz')).status).toBe(200);
+    const stream = await EventReader.open(`${daemon.apiUrl}/events?from=${PROVEN - 1}`);
+
+    node.node.head.set(HEAD);
+    await daemon.reaches(HEAD);
+    const { reasons } = await eventually(async () => {
+      const { body } = await daemon.health('/readyz');
+      const said = body as Pick<StatusDocument, 'ready' | 'reasons'>;
+      return said.reasons.some(({ code }) => code === 'proof_failed') ? said : undefined;
+    });
+    expect(reasons.map(({ code }) => code)).toEqual(expect.arrayContaining(['behind', 'proof_failed']));
+    const failed = reasons.find(({ code }) => code === 'proof_failed');
+    expect(failed?.height).toBeGreaterThanOrEqual(MINORITY_FROM);
+    expect(failed?.message).toContain(`rewind to that height`);
+    expect(failed?.message).toContain(`the chain is proven up to ${PROVEN}`);
+
+    const status = await daemon.status();
+    expect(status).toMatchObject({ latestIndexed: PROVEN, lag: HEAD - PROVEN, ready: false });
+    expect(status.proof).toMatchObject({ finality: 'proven', provenHeight: PROVEN });
+    expect(await heightOf(daemon, 'height=final')).toBe(PROVEN);
+    expect(await heightOf(daemon, `height=${PROVEN + 1}`)).toBe(404);
+    const { id } = node.chain.block(PROVEN + 1);
+    expect((await daemon.api(`/v1/blocks/${id}`)).status).toBe(404);
+    expect((await daemon.api(`/v1/blocks?height=${PROVEN}`)).body).toMatchObject([{ proven: true }]);
+    const grpc = new GrpcProbe(daemon.grpcAddress);
+    const latest = await grpc.call('GetLatestBlock', {});
+    grpc.close();
+    expect(latest).toMatchObject({
+      block: { height: String(PROVEN) },
+      metadata: { latest_finalized_height: String(PROVEN) },
+    });
+    const events = await stream.first(2);
+    expect(events.map(({ data }) => data)).toMatchObject([
+      { height: PROVEN - 1, proven: true },
+      { height: PROVEN, proven: true },
+    ]);
+    stream.close();
+    expect(await daemon.program.stop()).toBe(0);
+
+    // Without a node nothing says who signs: what was readable before has to be proven again.
+    await node.close();
+    const alone = await startDaemon(startArguments(node, dataDir, ...flags));
+    await alone.reaches(HEAD);
+    expect((await alone.api('/status')).body).toMatchObject({
+      latestIndexed: null,
+      proof: { provenHeight: null },
+    });
+    expect(await heightOf(alone, `height=${PROVEN}`)).toBe(404);
+    await alone.program.stop();
+  });
+
+  it('finds the proven height again after a restart', async () => {
+    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+    const dataDir = scratchDirectory();
+    for (let start = 0; start < 2; start += 1) {
+      const daemon = await startDaemon(startArguments(node, dataDir, ...flags));
+      await proven(daemon, HEAD - 2);
+      expect(await heightOf(daemon, 'height=final')).toBe(HEAD - 2);
+      expect(await daemon.program.stop()).toBe(0);
+    }
   });
 });

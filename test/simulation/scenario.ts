@@ -113,7 +113,7 @@ function configOf(
     maxProcessing: 16,
     workersPerHeight: 8,
     maxInFlightBytes: 128 * MIB,
-    proof: { mode: 'auto', checkpoint: undefined },
+    proof: { mode: 'auto', finality: 'reported', checkpoint: undefined },
     ediOnly: false,
     peers: [],
     peerTokenFile: undefined,
@@ -173,7 +173,9 @@ export function faultFree(
   const scenario: Scenario = {
     seed: 0,
     stretch: index,
-    config: configOf(stretch, [name], { proof: { mode: proofMode, checkpoint: undefined } }),
+    config: configOf(stretch, [name], {
+      proof: { mode: proofMode, finality: 'reported', checkpoint: undefined },
+    }),
     endpoints: [{ ...sound, name, spork: live }],
     sporkTable: [],
     disk: SOUND_DISK,

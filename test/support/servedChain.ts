@@ -21,7 +21,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
     ...{ ...range, coverage: coverageOf(range) },
     backfill: { missingHeights: 0, rate: 0, eta: 0, heldBack: null, plans: [], ranges: [], unserved: [] },
     proof: {
-      ...{ mode: 'auto', form: 'H8P8', unprovenHeights: 3, reason: null },
+      ...{ mode: 'auto', finality: 'reported', form: 'H8P8', unprovenHeights: 3, reason: null },
       anchor: { kind: 'first_use', height: 100, id: 'cd'.repeat(32) },
       provenHeight: 158,
       committee: { epoch: 7, members: 123, weight: 12_300 },

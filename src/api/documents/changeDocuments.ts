@@ -28,6 +28,7 @@ export const heightSchema = t.named(
     timestamp: t.time,
     collections: countedCollections,
     sealed: t.note('Known to be sealed when this was sent.', t.flag),
+    proven: t.note('Known to be proven final when this was sent.', t.flag),
   }),
 );
 
@@ -40,7 +41,15 @@ export const rewindSchema = t.named(
   }),
 );
 
-export function heightDocument(stored: StoredBlock, isSealed: boolean): t.Described<typeof heightSchema> {
+export function heightDocument({
+  stored,
+  isSealed,
+  isProven,
+}: {
+  readonly stored: StoredBlock;
+  readonly isSealed: boolean;
+  readonly isProven: boolean;
+}): t.Described<typeof heightSchema> {
   const { block } = stored;
   return {
     height: block.height,
@@ -49,5 +58,6 @@ export function heightDocument(stored: StoredBlock, isSealed: boolean): t.Descri
     timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
     collections: countCollections(stored),
     sealed: isSealed,
+    proven: isProven,
   };
 }

@@ -42,7 +42,8 @@ export async function explainDocument(
   const facts = { kind, stage, height, range, work, holdingUp, window: at, key, history };
   return {
     ...{ key, kind, stage, summary: summaryOf(facts), height, blockId },
-    ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
+    ...{ firstIndexed: range.firstIndexed, latestIndexed: lastReadable(range) },
+    ...{ head: range.head, sealed: range.sealed, coverage: coverageOf(range) },
     ...{ work, holdingUp, sources: at?.sources ?? null, reasons },
   };
 }

@@ -1,13 +1,13 @@
 import type { ReaderMetrics } from '../../observability/index.js';
 import { every, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { BlockHead, IndexReader, StoredBlock, WholeBlock } from '../../storage/index.js';
+import type { BlockHead, IndexReader, StoredBlock } from '../../storage/index.js';
 import { ApiError, holeAt, rewound, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
-import { rangeWith } from '../view/statusDocument.js';
-import type { StatusSource } from '../view/statusDocument.js';
+import { isProven, provenOnly, rangeWith } from '../view/statusDocument.js';
+import type { IndexedRange, StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
-import type { Cursor, FeedSink, GivenBlock } from './feedEvents.js';
+import type { Cursor, FeedSink, GivenBlock, ProvenBlock } from './feedEvents.js';
 import type { BodiesFollowing, Follower, Following, Sending } from './following.js';
 import { RecentBodies } from './RecentBodies.js';
 import { RecentHeights } from './RecentHeights.js';
@@ -77,9 +77,12 @@ export class ChangeFeed {
   }
 
   /** The starting point of a stream. Expected errors: those of `cursorAt`; ApiError (stopping). */
-  async cursorAt(point: StartPoint, { waits = false } = {}): Promise<Cursor> {
+  async cursorAt(
+    point: StartPoint,
+    { waits = false, until = 'indexed' }: Partial<Pick<Following, 'waits' | 'until'>> = {},
+  ): Promise<Cursor> {
     if (this.#closed) throw stopping();
-    const view = new IndexView(this.#dependencies.status.range(), this.#dependencies);
+    const view = new IndexView(this.#rangeOf(until), this.#dependencies);
     return cursorAt(point, view, { waits });
   }
 
@@ -91,10 +94,12 @@ export class ChangeFeed {
     const read = async ({ next, rewind }: Follower): Promise<Sending> => {
       if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
       const stored = await this.#blocks.get(next);
-      const isSealed = next <= (this.#dependencies.status.range().sealed ?? -1);
+      const range = this.#dependencies.status.range();
+      const isSealed = next <= (range.sealed ?? -1);
+      const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
       return {
         blocks: [stored.block],
-        send: (taken) => sink.send({ kind: 'height', stored, isSealed }, taken),
+        send: (taken) => sink.send(event, taken),
       };
     };
     return this.#add({
@@ -110,12 +115,15 @@ export class ChangeFeed {
    */
   followBodies(
     { from, to = Infinity, waits = false }: BodiesFollowing,
-    sink: FeedSink<readonly WholeBlock[]>,
+    sink: FeedSink<readonly ProvenBlock[]>,
   ): () => void {
     const read = async ({ next }: Follower): Promise<Sending> => {
-      const range = rangeWith(next, this.#dependencies.status.range());
-      const last = Math.min(to, range?.to ?? next);
-      const blocks = await this.#bodies.read(next, last);
+      const range = this.#dependencies.status.range();
+      const last = Math.min(to, rangeWith(next, range)?.to ?? next);
+      const blocks = (await this.#bodies.read(next, last)).map((whole) => ({
+        ...whole,
+        isProven: isProven(whole.block.height, range),
+      }));
       // Read the next ones while these are sent.
       this.#bodies.prepare(next + blocks.length, last);
       return { blocks: blocks.map(({ block }) => block), send: (taken) => sink.send(blocks, taken) };
@@ -170,15 +178,20 @@ export class ChangeFeed {
 
   #hasNext({ isDoubted, rewind, next, until, waits }: Follower): boolean {
     if (isDoubted || rewind !== undefined) return true;
-    const { latestIndexed, sealed } = this.#dependencies.status.range();
+    const { latestIndexed, sealed } = this.#rangeOf(until);
     const indexed = latestIndexed ?? -1;
-    const isReached = next <= (until === 'indexed' ? indexed : Math.min(indexed, sealed ?? -1));
-    return isReached && (!waits || !this.#isMissing(next));
+    const isReached = next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
+    return isReached && (!waits || !this.#isMissing({ next, until }));
   }
 
   /** In a hole of the coverage. */
-  #isMissing(height: number): boolean {
-    return rangeWith(height, this.#dependencies.status.range()) === undefined;
+  #isMissing({ next, until }: Pick<Follower, 'next' | 'until'>): boolean {
+    return rangeWith(next, this.#rangeOf(until)) === undefined;
+  }
+
+  #rangeOf(until: Following['until']): IndexedRange {
+    const range = this.#dependencies.status.range();
+    return until === 'proven' ? provenOnly(range) : range;
   }
 
   async #run(): Promise<void> {
@@ -210,8 +223,8 @@ export class ChangeFeed {
   /** False: the store was rewound meanwhile, and nothing was sent. */
   async #sendNext(follower: Follower): Promise<boolean> {
     // Otherwise the height above the hole would look like the next one.
-    if (follower.rewind === undefined && this.#isMissing(follower.next))
-      throw holeAt(follower.next, this.#dependencies.status.range());
+    if (follower.rewind === undefined && this.#isMissing(follower))
+      throw holeAt(follower.next, this.#rangeOf(follower.until));
     const { blocks, send } = await follower.read(follower);
     await this.#assertContinued(follower, blocks);
     if (follower.isDoubted) return false;

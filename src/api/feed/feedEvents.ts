@@ -1,5 +1,5 @@
 import type { Identifier } from '../../flow/index.js';
-import type { StoredBlock } from '../../storage/index.js';
+import type { StoredBlock, WholeBlock } from '../../storage/index.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
@@ -14,7 +14,12 @@ export interface HeightEvent {
   readonly stored: StoredBlock;
   /** Known to be sealed when this was read. */
   readonly isSealed: boolean;
+  /** Known to be proven final when this was read. */
+  readonly isProven: boolean;
 }
+
+/** A block with its bodies, and whether it was known to be proven final when it was read. */
+export type ProvenBlock = WholeBlock & Pick<HeightEvent, 'isProven'>;
 
 /** The follower's blocks above `height` differ from the indexed ones. */
 export interface RewindEvent {

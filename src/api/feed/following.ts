@@ -5,8 +5,8 @@ import type { Cursor, FeedSink, FollowerKind, GivenBlock, RewindEvent } from './
 export interface Following {
   readonly kind: FollowerKind;
   readonly from: Cursor;
-  /** `sealed`: a height is sent only once it is known to be sealed. */
-  readonly until: 'indexed' | 'sealed';
+  /** `sealed`: a height is sent only once it is known to be sealed. `proven`: once it is proven final. */
+  readonly until: 'indexed' | 'sealed' | 'proven';
   /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
   readonly waits?: boolean;
 }

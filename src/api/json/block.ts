@@ -46,7 +46,13 @@ export const blockSchema = t.named(
       _links: t.selfLink,
       block_status: t.words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
     },
-    { payload: t.note('With expand=payload.', payloadSchema) },
+    {
+      payload: t.note('With expand=payload.', payloadSchema),
+      proven: t.note(
+        'Proven final, by certificates of the consensus nodes. An addition to what nodes answer.',
+        t.flag,
+      ),
+    },
   ),
 );
 type RestBlock = t.Described<typeof blockSchema>;
@@ -56,7 +62,7 @@ type RestBlockPayload = t.Described<typeof payloadSchema>;
 export function restBlock(
   encoded: Uint8Array,
   sealedHeight: number | undefined,
-  expand: { readonly payload: boolean },
+  expand: { readonly payload: boolean; readonly proven?: boolean },
 ): RestBlock {
   const block = decodeBlock(encoded);
   const self = `/v1/blocks/${block.id}`;
@@ -67,6 +73,7 @@ export function restBlock(
     _links: { _self: self },
     block_status:
       sealedHeight !== undefined && block.height <= sealedHeight ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
+    ...(expand.proven === undefined ? {} : { proven: expand.proven }),
   };
 }
 

@@ -47,6 +47,14 @@ export function expand(...names: readonly string[]): Parameter {
   );
 }
 
+export const finality = inQuery(
+  'finality',
+  t.note(
+    'proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them.',
+    t.words('reported', 'proven'),
+  ),
+);
+
 /** An id as a caller may write it. */
 export const anId = t.note('64 hexadecimal digits, with or without 0x.', {
   type: 'string',

@@ -3,11 +3,12 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
 import { heightDocument } from '../documents/changeDocuments.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { Cursor, FeedEvent } from '../feed/feedEvents.js';
+import type { FeedEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
+import type { Following } from '../feed/following.js';
 import type { HttpRequest, StreamedBody, StreamingResponse } from '../http/types.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { list, parseHeight } from '../view/queryParameters.js';
+import { list, parseHeight, wantsProven } from '../view/queryParameters.js';
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
@@ -37,18 +38,16 @@ export class EventStreams {
   /** Serves `/events`. Expected errors: ApiError (invalid_argument), and those of `ChangeFeed.cursorAt`. */
   async open(request: HttpRequest): Promise<StreamingResponse> {
     const waits = waitsOf(request);
-    const from = await this.#feed.cursorAt(startOf(request), { waits });
+    const until = wantsProven(request.query) ? 'proven' : 'indexed';
+    const from = await this.#feed.cursorAt(startOf(request), { waits, until });
     return {
       contentType: 'text/event-stream; charset=UTF-8',
       preamble: `retry: ${RETRY_MS}\n\n`,
-      stream: (body) => this.#begin({ from, waits }, body),
+      stream: (body) => this.#begin({ from, waits, until }, body),
     };
   }
 
-  #begin(
-    { from, waits }: { readonly from: Cursor; readonly waits: boolean },
-    body: StreamedBody,
-  ): () => void {
+  #begin(following: Omit<Following, 'kind'>, body: StreamedBody): () => void {
     const stream: OpenStream = { body, isFull: false };
     const write = (text: string, onTaken: () => void = () => undefined): void => {
       stream.isFull = true;
@@ -58,7 +57,7 @@ export class EventStreams {
       });
     };
     const leave = this.#feed.follow(
-      { kind: 'events', from, until: 'indexed', waits },
+      { kind: 'events', ...following },
       {
         send: (event, taken) => write(eventText(event), taken),
         end: (reason) => {
@@ -123,7 +122,7 @@ function seenOf(eventId: string): { height: number; blockId: ReturnType<typeof p
 function eventText(event: FeedEvent): string {
   const document =
     event.kind === 'height'
-      ? heightDocument(event.stored, event.isSealed)
+      ? heightDocument(event)
       : { height: event.height, block_id: event.blockId ?? null };
   const { height, block_id: blockId } = document;
   const id = blockId === null ? String(height) : `${height}-${blockId}`;

@@ -10,7 +10,7 @@ import type {
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
 import type { HeightTerm } from './queryParameters.js';
-import { rangeWith } from './statusDocument.js';
+import { isProven, rangeWith } from './statusDocument.js';
 import type { IndexedRange } from './statusDocument.js';
 
 /** What the API reads of a store. */
@@ -52,6 +52,11 @@ export class IndexView {
   /** A sealed block is final in every later spork: neither the response for its height nor its status changes. */
   isSealed(height: number): boolean {
     return height <= (this.range.sealed ?? -1);
+  }
+
+  /** Whether a block is proven final, which it stays. */
+  isProven(height: number): boolean {
+    return isProven(height, this.range);
   }
 
   /** A block by id or height. Expected errors: ApiError (404 outside the view), StorageError. */

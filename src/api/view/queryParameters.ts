@@ -34,6 +34,14 @@ export function single(query: Query, name: string): string {
   throw invalid(`give ${name} once`);
 }
 
+/** Whether `finality=proven` asks for proven blocks only. Expected errors: ApiError (400). */
+export function wantsProven(query: Query): boolean {
+  const given = single(query, 'finality');
+  if (given === '' || given === 'reported') return false;
+  if (given === 'proven') return true;
+  throw invalid(`invalid finality: expected reported or proven, got ${quoted(given)}`);
+}
+
 /** Expected errors: ApiError (400). */
 export function parseId(text: string): Identifier {
   const id = parseIdentifier(text);

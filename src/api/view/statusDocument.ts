@@ -15,6 +15,10 @@ export interface IndexedRange {
   readonly sealed: number | null;
   /** Everything that can be read: ascending ranges that do not touch. Absent: only the live range. */
   readonly coverage?: readonly HeightRange[];
+  /**
+   * The heights whose blocks are proven, ids and finality; empty while none is. Absent: finality is not proven here at all.
+   */
+  readonly proven?: HeightRange | undefined;
 }
 
 const heightRange = { from: t.count, to: t.count };
@@ -41,6 +45,18 @@ export function coverageOf(range: IndexedRange): readonly HeightRange[] {
 /** The range that a height is in, if it can be read. */
 export function rangeWith(height: number, range: IndexedRange): HeightRange | undefined {
   return coverageOf(range).find(({ from, to }) => height >= from && height <= to);
+}
+
+/** The range of a caller who wants proven blocks only: no other height can be read. */
+export function provenOnly(range: IndexedRange): IndexedRange {
+  const { firstIndexed, latestIndexed, proven } = range;
+  if (firstIndexed === null || latestIndexed === null) return range;
+  const { from, to } = proven ?? { from: firstIndexed, to: firstIndexed - 1 };
+  return { ...range, firstIndexed: from, latestIndexed: to, coverage: to < from ? [] : [{ from, to }] };
+}
+
+export function isProven(height: number, { proven }: Pick<IndexedRange, 'proven'>): boolean {
+  return proven !== undefined && height >= proven.from && height <= proven.to;
 }
 
 /**
@@ -219,6 +235,7 @@ export const statusSchema = t.named(
         'Whether ids and guarantees of the blocks are proven, and that they are final (SECURITY.md).',
         t.object({
           mode: t.words('auto', 'required', 'off'),
+          finality: t.note('proven: nothing above provenHeight can be read.', t.words('reported', 'proven')),
           form: t.note(
             'How ids of the last proven block are made: header and payload form.',
             t.orNull(t.text),

@@ -11,6 +11,7 @@ import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Backfill } from '../line/history/Backfill.js';
 import type { IndexingLine } from '../line/indexingLine.js';
 import type { Descriptors } from '../lifecycle/Descriptors.js';
+import { readableIndex } from '../threads/readableIndex.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import type { BackfillWatch } from './watches/BackfillWatch.js';
 import type { Diagnosis } from './causes/Diagnosis.js';
@@ -35,7 +36,7 @@ export interface DaemonParts {
   /** Shared with other processes, if they share the store. */
   readonly queue: Pick<SharedQueue, 'trouble'> | undefined;
   readonly leaderWatch: LeaderWatch;
-  readonly prover: Pick<FinalityProver, 'status'> | undefined;
+  readonly prover: Pick<FinalityProver, 'finalBlock' | 'status'> | undefined;
   readonly proofBackfill: Pick<ProofBackfill, 'reason'> | undefined;
   /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'down'> | undefined;
@@ -105,15 +106,15 @@ export class DaemonState {
 
   /** The range that readers see. */
   range(): IndexedRange {
-    const { listener, replica } = this.parts;
-    const store = replica ?? this.parts.store;
-    const meta = store.meta();
+    const { listener } = this.parts;
+    const { proven, shown } = readableIndex(this.config, this.parts);
+    const { coverage, latestIndexedHeight, meta } = shown;
     return {
       firstIndexed: meta?.firstHeight ?? null,
-      latestIndexed: meta === undefined ? null : store.latestIndexedHeight(),
+      latestIndexed: meta === undefined ? null : latestIndexedHeight,
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,
-      coverage: store.coverage(),
+      ...{ coverage, proven },
     };
   }
 

@@ -40,12 +40,29 @@ export class LineSymptoms {
       heldUp: () => this.#heldUp(),
       commitStartedAtMs: () => this.#state.line?.indexer.commitStartedAtMs(),
       database: () => store.trouble && { trouble: this.#databaseTrouble() },
+      provenOnly: () => this.#provenOnly(),
+      proofFailed: () => this.#proofFailed(),
       leaderLost: () => leaderWatch.lost(),
       readerDown: () => readers?.down(),
       disk: () => diskWatch.disk(),
       paused: () => diskWatch.pause(),
       outOfDescriptors: () => descriptors.trouble(),
     };
+  }
+
+  #provenOnly(): ReturnType<Symptoms['provenOnly']> {
+    const { config, parts } = this.#state;
+    if (config.proof.finality === 'reported') return undefined;
+    const reason = parts.prover?.status().reason;
+    return { to: parts.prover?.finalBlock()?.height ?? -1, reason };
+  }
+
+  #proofFailed(): ReturnType<Symptoms['proofFailed']> {
+    const failed = this.#state.parts.prover?.status().failed;
+    if (failed === undefined) return undefined;
+    const { height, reason, rewindTo } = failed;
+    const message = `the certificate in block ${height} is invalid: ${reason}; the chain is proven up to ${rewindTo}: rewind to that height, and name nodes that follow the chain`;
+    return { height, message };
   }
 
   /** What a database does not do, of those that hold the index and the work. */

@@ -92,7 +92,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
   }
 
   range(): IndexedRange {
-    const { shown, head, sealed } = this.#moment;
+    const { shown, head, sealed, proven } = this.#moment;
     const firstIndexed = shown.meta?.firstHeight ?? null;
     return {
       firstIndexed,
@@ -100,6 +100,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
       head,
       sealed,
       coverage: shown.coverage,
+      proven,
     };
   }
 

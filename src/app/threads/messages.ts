@@ -4,7 +4,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import type { ShownIndex } from '../../storage/index.js';
+import type { HeightRange, ShownIndex } from '../../storage/index.js';
 
 /** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
@@ -61,6 +61,8 @@ export interface IndexMoment {
   /** `null`: not known yet. */
   readonly head: number | null;
   readonly sealed: number | null;
+  /** As in `IndexedRange`. */
+  readonly proven?: HeightRange | undefined;
 }
 
 /** What else readers need to know about the daemon. */

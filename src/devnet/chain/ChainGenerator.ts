@@ -78,6 +78,8 @@ export interface ChainOptions {
   readonly certificatesEvery?: number;
   /** The headers from this height on hold one each. Ids depend on it: give it to all nodes of a chain. Default: none. */
   readonly certifiedFrom?: number;
+  /** The certificates from this height on are signed by a minority. Ids depend on it. Default: none is. */
+  readonly minorityFrom?: number;
   readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
 }
 
@@ -130,6 +132,7 @@ export class ChainGenerator {
   readonly #committee: SimulatedCommittee | undefined;
   readonly #certificatesEvery: number;
   readonly #certifiedFrom: number;
+  readonly #minorityFrom: number;
   readonly #phases: ReadonlyMap<OddKind, number>;
   /** `undefined` where the network has none. */
   readonly #systemChunk: SystemChunk | undefined;
@@ -154,6 +157,7 @@ export class ChainGenerator {
     this.#certificatesEvery =
       options.hashedIds === true ? (options.certificatesEvery ?? DEFAULT_CERTIFICATES_EVERY_HEIGHTS) : 0;
     this.#certifiedFrom = options.certifiedFrom ?? Number.MAX_SAFE_INTEGER;
+    this.#minorityFrom = options.minorityFrom ?? Number.MAX_SAFE_INTEGER;
     this.#committee =
       this.#certificatesEvery === 0
         ? undefined
@@ -281,6 +285,7 @@ export class ChainGenerator {
     return this.#committee?.certificateOf({
       view: viewsOf(height).parentView,
       blockId: this.blockId(height - 1),
+      isMinority: height >= this.#minorityFrom,
     });
   }
 

@@ -102,11 +102,20 @@ export class SimulatedCommittee {
     };
   }
 
-  /** Of all members but one, which differs from view to view. Takes some 10 ms the first time. */
-  certificateOf(block: { readonly view: number; readonly blockId: Identifier }): Certificate {
+  /** Of all members but one, which differs from view to view; of a minority, only that one. Takes some 10 ms the first time. */
+  certificateOf({
+    isMinority = false,
+    ...block
+  }: {
+    readonly view: number;
+    readonly blockId: Identifier;
+    readonly isMinority?: boolean;
+  }): Certificate {
     const known = this.#certificates.get(block.view);
     if (known?.blockId === block.blockId) return known;
-    const signers = this.#keys.map((_, index) => index).filter((index) => index !== block.view % MEMBERS);
+    const signers = this.#keys
+      .map((_, index) => index)
+      .filter((index) => (index === block.view % MEMBERS) === isMinority);
     const certificate = signCertificate(
       block,
       { committee: this.#committee, keys: this.#keys, signers },

@@ -15,6 +15,7 @@ import type {
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
+import type { BlockHead } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
 import type { Anchor, FinalityAnchorOptions, LinkedHeights } from './FinalityAnchor.js';
 
@@ -64,6 +65,9 @@ export interface FinalityStatus {
   readonly latestCertificate: Proven['certificate'] | undefined;
   /** Why nothing more is proven; `undefined` while all is that can be. */
   readonly reason: string | undefined;
+  /** The newest certificate is invalid: what is stored above `rewindTo` may be of a chain that nobody signed. */
+  readonly failed:
+    { readonly height: number; readonly rewindTo: number; readonly reason: string } | undefined;
 }
 
 type Proven = Extract<Awaited<ReturnType<typeof provenFinal>>, { kind: 'final' }>;
@@ -78,6 +82,10 @@ export class FinalityProver {
   readonly #anchor: FinalityAnchor;
   readonly #moved = new WorkSignal();
   #proven: Proven | undefined;
+  /** The highest block that was proven final, also in an earlier spork; `undefined` once the store was rewound below. */
+  #final: BlockHead | undefined;
+  #failed: FinalityStatus['failed'];
+  #onProven: () => void = () => undefined;
   #signers: Committee | undefined;
   /** The newest blocks were proven: from then on, only proven blocks say who signs. */
   #hasReachedTip = false;
@@ -107,6 +115,7 @@ export class FinalityProver {
       },
       latestCertificate: this.#proven?.certificate,
       reason: this.#reason,
+      failed: this.#failed,
     };
   }
 
@@ -118,6 +127,16 @@ export class FinalityProver {
       // The prover itself will say so.
       if (!(error instanceof StorageError || error instanceof WireError)) throw error;
     }
+  }
+
+  /** The block up to which readers may read where they see only what is proven. */
+  finalBlock(): BlockHead | undefined {
+    return this.#final;
+  }
+
+  /** Calls back when `finalBlock` has changed. One listener. */
+  onProven(listener: () => void): void {
+    this.#onProven = listener;
   }
 
   /**
@@ -148,13 +167,14 @@ export class FinalityProver {
     const { anchor, known } = this.#anchor;
     const isBack = range.to < Math.max(anchor?.height ?? 0, known?.height ?? 0, this.#proven?.height ?? 0);
     // The store went back, or another spork began.
+    if (range.to < (this.#final?.height ?? 0)) this.#reached(undefined);
     if (isBack || (anchor !== undefined && anchor.height < range.from)) this.#forget();
     if (this.#rest !== undefined) return;
     try {
       this.#reason = await this.#prove(range, signal);
     } catch (error) {
       if (signal.aborted) throw abortReason(signal);
-      this.#failed(error);
+      this.#rested(error);
     }
   }
 
@@ -202,11 +222,16 @@ export class FinalityProver {
       metrics.quorumCertificates.inc({ result: verdict.kind === 'final' ? 'valid' : 'invalid' });
       if (verdict.kind === 'refused') {
         const { reason } = verdict;
+        const rewindTo = this.#proven?.height ?? height;
+        if (signers !== undefined) this.#failed = { height: verdict.height, rewindTo, reason };
         this.#warn({ height: verdict.height, reason }, 'a certificate of the chain is invalid');
         return `the certificate in block ${verdict.height} is invalid: ${reason}`;
       }
       if (this.#proven === undefined) logger.info({ height: verdict.height }, 'the chain is proven final');
       this.#proven = verdict;
+      this.#failed = undefined;
+      const parentId = headers.find(({ id }) => id === verdict.id)?.parentId;
+      if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
       this.#signers = signers;
       this.#hasWarned = false;
       return undefined;
@@ -232,7 +257,7 @@ export class FinalityProver {
   }
 
   /** Throws what is not expected. */
-  #failed(error: unknown): void {
+  #rested(error: unknown): void {
     const isKnown = error instanceof NotProvenError;
     if (!isKnown && ![CertificateThreadError, StorageError, WireError].some((type) => error instanceof type))
       throw error;
@@ -251,9 +276,14 @@ export class FinalityProver {
     this.#hasWarned = true;
   }
 
+  #reached(block: BlockHead | undefined): void {
+    this.#final = block;
+    this.#onProven();
+  }
+
   #forget(): void {
     this.#anchor.forget();
-    this.#proven = this.#signers = undefined;
+    this.#proven = this.#signers = this.#failed = undefined;
     this.#hasReachedTip = false;
     this.#reason = NOTHING_YET;
   }

@@ -63,6 +63,12 @@ export const readinessCodes = {
       "No node has a block that continues the latest stored one: the nodes' chain differs from the stored one.",
     mend: '`rewind` to the height in the message. If the nodes are wrong, name others.',
   },
+  proof_failed: {
+    severity: 'trouble',
+    cause:
+      'The newest stored blocks hold a certificate that two thirds of the consensus nodes did not sign: the nodes gave a chain that the network may not have.',
+    mend: '`rewind` to the height in the message, and name nodes that follow the chain. If all nodes give this chain, update the program.',
+  },
   not_vouched: {
     severity: 'trouble',
     cause:

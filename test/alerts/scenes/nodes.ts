@@ -2,12 +2,14 @@ import type { DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { FaultProxy } from '../../support/faultProxy.js';
 import { atEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
+import { runProgram, scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import type { Scene } from '../scene.js';
 import { ready } from '../Stage.js';
 
 const HEAD = 60;
+/** In the scene of certificates that a minority signed. */
+const LAST_SIGNED = 48;
 export const chain = {
   ...{ seed: 21, startHead: HEAD, paused: true, executionDataLag: -4, sealedLag: 0 },
 } satisfies DevnetOptions;
@@ -96,6 +98,39 @@ export const nodeScenes: readonly Scene[] = [
         mend: async () => {
           await madeUp.close();
           await devnetForTest({ ...chain, hashedIds: true, port });
+        },
+      });
+    },
+  },
+  {
+    name: 'proof failed',
+    play: async (stage) => {
+      const certified = { ...chain, hashedIds: true, certificatesEvery: 1 } as const;
+      const port = await lastingPort();
+      const forged = await devnetForTest({ ...certified, minorityFrom: HEAD - 9, port });
+      const dataDir = scratchDirectory();
+      let instance = '';
+      await stage.provoke({
+        alerts: ['FlowIndexerProofFailed'],
+        fault: 'the certificates of the newest blocks are signed by a minority of the consensus nodes',
+        strike: async () => {
+          instance = await stage.start(forged, dataDir, ['--start-height', '0']);
+        },
+        mended: `\`rewind --to ${LAST_SIGNED} --yes\`, and a node of the right chain`,
+        mend: async () => {
+          await stage.daemon(instance).program.stop();
+          const where = ['--network', 'devnet', '--data-dir', dataDir];
+          const { code, stderr } = await runProgram([
+            'rewind',
+            '--to',
+            String(LAST_SIGNED),
+            '--yes',
+            ...where,
+          ]);
+          if (code !== 0) throw new Error(stderr);
+          await forged.close();
+          await devnetForTest({ ...certified, port });
+          await stage.restart(instance);
         },
       });
     },

@@ -66,6 +66,7 @@ describe('ApiServer', () => {
           _expandable: {},
           _links: { _self: `/v1/blocks/${firstBlock!.block.id}` },
           block_status: 'BLOCK_SEALED',
+          proven: false,
         },
       ]);
     });
@@ -87,6 +88,32 @@ describe('ApiServer', () => {
       ]);
       const most = await get('/v1/blocks?start_height=100&end_height=149');
       expect(heightsOf(most.body)).toHaveLength(50);
+    });
+
+    it('says which blocks are proven, and with finality=proven has no others', async () => {
+      served.range = { ...served.range, sealed: HEAD, proven: { from: 102, to: 150 } };
+      const proven = async (query: string) => {
+        const { body } = await get(`/v1/blocks?${query}`);
+        return (body as { proven: boolean }[]).map((block) => block.proven);
+      };
+      expect(await proven('height=101,102,150,151')).toEqual([false, true, true, false]);
+      expect(heightsOf((await get('/v1/blocks?height=final&finality=proven')).body)).toEqual([150]);
+      expect(heightsOf((await get('/v1/blocks?height=sealed&finality=proven')).body)).toEqual([150]);
+      expect(heightsOf((await get('/v1/blocks?height=final&finality=reported')).body)).toEqual([LATEST]);
+      const above = await get('/v1/blocks?height=151&finality=proven');
+      expect(above).toMatchObject({ status: 404, body: { reason: 'not_yet_indexed', latestIndexed: 150 } });
+      const below = await get(`/v1/blocks/${firstBlock!.block.id}?finality=proven`);
+      expect(below).toMatchObject({ status: 404, body: { reason: 'unknown_id' } });
+      expect((await get('/v1/blocks?height=150&finality=maybe')).status).toBe(400);
+      // What is sealed and not proven yet may become so.
+      const cached = async (height: number) =>
+        (await get(`/v1/blocks?height=${height}`)).headers.get('cache-control');
+      expect([await cached(150), await cached(151)]).toEqual([
+        'public, max-age=31536000, immutable',
+        'no-cache',
+      ]);
+      served.range = { ...served.range, proven: { from: 0, to: -1 } };
+      expect((await get('/v1/blocks?height=final&finality=proven')).status).toBe(404);
     });
 
     it('takes final for the newest that it has, sealed for the newest of those that is sealed', async () => {

@@ -45,11 +45,45 @@ describe('/events', () => {
           { collection_id: collections[1]!.id, transaction_count: 0 },
         ],
         sealed: true,
+        proven: false,
       },
     });
     expect(events[2]!.data).toMatchObject({ height: 116, sealed: false });
     reader.close();
     while (served.feed.followers > 0) await served.get('/status');
+  });
+
+  it('says what is proven, and with finality=proven waits for it', async () => {
+    const served = await serve();
+    served.range = { ...served.range, proven: { from: 104, to: 116 } };
+    const all = await EventReader.open(`${served.url}/events?from=103`);
+    const provenOf = (events: Awaited<ReturnType<EventReader['first']>>) =>
+      events.map(({ data }) => (data as { proven: boolean }).proven);
+    expect(provenOf(await all.first(17))).toEqual([
+      false,
+      ...Array<boolean>(13).fill(true),
+      false,
+      false,
+      false,
+    ]);
+    const reader = await EventReader.open(`${served.url}/events?from=115&finality=proven`);
+    await reader.first(2);
+    served.range = { ...served.range, proven: { from: 104, to: 118 } };
+    served.feed.notify();
+    const events = await reader.first(4);
+    expect(events.map(({ id }) => id)).toEqual(idsOf(115, 4));
+    expect(provenOf(events)).toEqual([true, true, true, true]);
+    expect(await served.get('/events?from=103&finality=proven')).toMatchObject({
+      status: 404,
+      body: { reason: 'below_first_indexed', latestIndexed: 118 },
+    });
+    expect(await served.get('/events?finality=sealed')).toMatchObject({
+      status: 400,
+      body: {
+        reason: 'invalid_argument',
+        message: 'invalid finality: expected reported or proven, got "sealed"',
+      },
+    });
   });
 
   it('begins with what is indexed next where nothing else is said', async () => {

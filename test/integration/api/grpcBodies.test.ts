@@ -33,11 +33,12 @@ let feed: ChangeFeed;
 let server: GrpcApiServer;
 let client: GrpcProbe;
 let coverage: HeightRange[] | undefined;
+let proven: HeightRange | undefined;
 let failures: unknown[];
 
 const rangeNow = (): IndexedRange => ({
   ...{ firstIndexed: coverage?.at(-1)?.from ?? FIRST, latestIndexed: store.latestIndexedHeight() },
-  ...{ head: 170, sealed: null },
+  ...{ head: 170, sealed: null, proven },
   ...(coverage === undefined ? {} : { coverage }),
 });
 
@@ -73,7 +74,7 @@ async function stop(): Promise<void> {
 
 beforeEach(async () => {
   failures = [];
-  coverage = undefined;
+  coverage = proven = undefined;
   await serve(chain.slice(0, LATEST + 1 - FIRST));
 });
 
@@ -123,6 +124,19 @@ describe('SubscribeIndexedBlocks', () => {
       .transactions[0]!.script;
     expect(script.length).toBe(200_000);
     expect(2 * script.length).toBeGreaterThan(EVENT_BYTES);
+  });
+
+  it('says of every block whether it is proven', async () => {
+    proven = { from: 102, to: 104 };
+    const reader = client.follow(METHOD, { start_height: 101, end_height: 105 }, INDEX_API);
+    await reader.finished();
+    expect(blocksOf(reader.messages).map((block) => block['is_proven'])).toEqual([
+      false,
+      true,
+      true,
+      true,
+      false,
+    ]);
   });
 
   it('follows the index where no end is given', async () => {

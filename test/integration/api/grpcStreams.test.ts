@@ -270,6 +270,7 @@ describe('SubscribeIndexedHeights', () => {
           { collection_id: bytes(collections[1]!.id), transaction_count: 0 },
         ],
         is_sealed: true,
+        is_proven: false,
       },
     });
     expect(messages[2]!['indexed']).toMatchObject({ is_sealed: false });

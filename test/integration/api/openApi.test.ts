@@ -246,7 +246,7 @@ describe('/openapi.json', () => {
       expect(inPath.every(({ required }) => required)).toBe(true);
     }
     const byHeight = paths['/v1/blocks']!.get.parameters.map(({ name }) => name);
-    expect(byHeight).toEqual(['height', 'start_height', 'end_height', 'expand', 'select']);
+    expect(byHeight).toEqual(['height', 'start_height', 'end_height', 'finality', 'expand', 'select']);
   });
 
   it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(

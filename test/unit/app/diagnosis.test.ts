@@ -71,6 +71,8 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
     database: () => state.change.database?.(),
+    provenOnly: () => state.change.provenOnly?.(),
+    proofFailed: () => state.change.proofFailed?.(),
     leaderLost: () => state.change.leaderLost?.(),
     readerDown: () => state.change.readerDown?.(),
     disk: () => state.change.disk?.(),
@@ -96,6 +98,20 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
 describe('a daemon that is well', () => {
   it('has no finding at the head, however long the chain is quiet', async () => {
     expect(await healthyDaemon().codes(3_600)).toEqual([]);
+  });
+
+  it('is behind by what readers cannot read, where they read only what is proven, and says why', async () => {
+    const { after, state } = healthyDaemon();
+    state.change = { provenOnly: () => ({ to: 900, reason: undefined }) };
+    expect(await after(1_000)).toEqual([]);
+    state.change = { provenOnly: () => ({ to: 890, reason: 'no node names the committee' }) };
+    const [behind] = await after(1_000);
+    expect(behind).toMatchObject({ code: 'behind', height: 890 });
+    expect(behind?.message).toBe(
+      '110 heights behind the head 1000; ready at 100 or fewer; proof.finality is proven, and finality is proven only up to 890: no node names the committee',
+    );
+    state.change = { provenOnly: () => ({ to: -1, reason: undefined }) };
+    expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 0 }]);
   });
 
   it('does not take the quiet before for a standstill when the head moves on', async () => {
@@ -537,10 +553,16 @@ describe('findings', () => {
 
 describe('what has a code of its own', () => {
   it('is passed on, and not told twice', async () => {
-    const { codes, diagnosis, state } = healthyDaemon();
+    const { after, codes, diagnosis, state } = healthyDaemon();
     state.head = 1010;
     state.change = { parentMismatch: () => ({ height: 1001, message: 'rewind to 990' }) };
     expect(await codes(20_000)).toEqual(['parent_mismatch']);
+    state.head = 1000;
+    state.change = { proofFailed: () => ({ height: 1000, message: 'rewind to 990' }) };
+    expect(await after(1_000)).toMatchObject([
+      { code: 'proof_failed', height: 1000, message: 'rewind to 990' },
+    ]);
+    state.head = 1010;
     state.change = { missingSporkEnd: () => ({ height: 1001, message: 'name a node' }) };
     expect(await codes(20_000)).toEqual(['not_vouched']);
     state.change = { undecidedSpork: () => ({ height: 1001, message: 'say that there is one' }) };

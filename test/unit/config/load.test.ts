@@ -265,6 +265,18 @@ describe('refusals', () => {
       'configuration',
       /Remove --no-edi .* or drop --edi-only/,
     ],
+    [
+      'proven finality without proofs',
+      { flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } },
+      'configuration',
+      /Remove --proof-mode off, or set --proof-finality reported/,
+    ],
+    [
+      'proven finality in a database',
+      { flags: { 'proof.finality': ['proven'], store: ['postgres://db/x'] } },
+      'configuration',
+      /Remove --store, or set --proof-finality reported/,
+    ],
   ] as const)('%s', (_name, from, exit, message) => {
     const error = refusal(() => load(from));
     expect(error.exit).toBe(exit);

@@ -236,7 +236,9 @@ describe('FinalityProver', () => {
     expect(proving.prover.status()).toMatchObject({
       provenHeight: 277,
       reason: 'the certificate in block 280 is invalid: the signatures do not hold',
+      failed: { height: 280, rewindTo: 277, reason: 'the signatures do not hold' },
     });
+    expect(proving.prover.finalBlock()?.height).toBe(277);
     await proving.reaches(281);
     expect(proving.logger.records.filter(({ level }) => level === 'warn')).toEqual([
       {
@@ -245,9 +247,20 @@ describe('FinalityProver', () => {
         fields: { height: 280, reason: 'the signatures do not hold' },
       },
     ]);
+    let told = 0;
+    proving.prover.onProven(() => (told += 1));
     await proving.reaches(282);
-    expect(proving.prover.status()).toMatchObject({ provenHeight: 280, reason: undefined });
+    expect(proving.prover.status()).toMatchObject({
+      ...{ provenHeight: 280, reason: undefined, failed: undefined },
+    });
+    const { height, id, parentId } = headerAt(280);
+    expect(proving.prover.finalBlock()).toEqual({ height, id, parentId });
+    expect(told).toBe(1);
     expect(await proving.checks()).toEqual({ valid: 2, invalid: 2 });
+    // The store was rewound: what it held above is not final for readers.
+    await proving.reaches(279);
+    expect(proving.prover.finalBlock()?.height).toBe(277);
+    expect(told).toBe(3);
   });
 
   it('proves nothing by the certificates of another committee', async () => {

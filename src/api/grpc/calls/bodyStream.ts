@@ -1,6 +1,6 @@
 import { identifierBytes, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import type { WholeBlock } from '../../../storage/index.js';
+import type { ProvenBlock } from '../../feed/feedEvents.js';
 import { invalidArgument } from '../../view/ApiError.js';
 import { heightOf } from './calls.js';
 import type { StreamCall } from './calls.js';
@@ -30,17 +30,18 @@ export function bodyStream(feed: ChangeFeed): StreamCall {
 }
 
 /** `SubscribeIndexedBlocksResponse`, put together in one copy. */
-function encoded(blocks: readonly WholeBlock[]): Buffer {
+function encoded(blocks: readonly ProvenBlock[]): Buffer {
   return Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block))));
 }
 
 /** `IndexedBlock` in pieces: a block and its collections have their wire form already. */
-function indexedBlock({ block, collections }: WholeBlock): Uint8Array[] {
+function indexedBlock({ block, collections, isProven }: ProvenBlock): Uint8Array[] {
   const head = new WireWriter().number(1, block.height).bytes(2, identifierBytes(block.id)).finish();
   return [
     head,
     ...field(3, [block.encoded]),
     ...collections.flatMap((collection) => field(4, [collection.encoded])),
+    new WireWriter().number(5, isProven ? 1 : 0).finish(),
   ];
 }
 

@@ -45,7 +45,7 @@ function encoded(event: FeedEvent): Buffer {
   ).finish();
 }
 
-function indexedHeight({ stored, isSealed }: HeightEvent): Buffer {
+function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
   const { block, transactionCounts } = stored;
   const { timestamp } = decodeBlock(block.encoded);
   const message = new WireWriter()
@@ -59,7 +59,10 @@ function indexedHeight({ stored, isSealed }: HeightEvent): Buffer {
       .number(2, transactionCounts[index] ?? 0);
     message.element(5, collection.finish());
   });
-  return message.number(6, isSealed ? 1 : 0).finish();
+  return message
+    .number(6, isSealed ? 1 : 0)
+    .number(7, isProven ? 1 : 0)
+    .finish();
 }
 
 function rewind({ height, blockId }: RewindEvent): Buffer {

@@ -1,7 +1,16 @@
 import type { StoredBlock } from '../../../storage/index.js';
 import type { HttpResponse } from '../../http/types.js';
 import { blockSchema, payloadSchema, restBlock, restBlockPayload } from '../../json/block.js';
-import { anId, expand, heightErrors, idErrors, inPath, inQuery, select } from '../../openapi/route.js';
+import {
+  anId,
+  expand,
+  finality,
+  heightErrors,
+  idErrors,
+  inPath,
+  inQuery,
+  select,
+} from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
 import * as t from '../../schema.js';
 import type { IndexView } from '../../view/IndexView.js';
@@ -22,8 +31,8 @@ const EXECUTION_RESULT = 'execution_result';
 
 const blocks = t.named('Blocks', t.arrayOf(blockSchema, MAX_ITEMS));
 
-/** Blocks. `now`: the index at this moment. */
-export function blockRoutes(now: () => IndexView): readonly Route[] {
+/** Blocks. `now`: the index at this moment; of a query with `finality=proven`, the proven part of it. */
+export function blockRoutes(now: (query?: Query) => IndexView): readonly Route[] {
   return [
     {
       path: '/v1/blocks',
@@ -40,13 +49,14 @@ export function blockRoutes(now: () => IndexView): readonly Route[] {
         ),
         inQuery('start_height', t.note('A decimal height, final, sealed or latest.', t.text)),
         inQuery('end_height', t.note(`At most ${MAX_ITEMS} heights, both ends included.`, t.text)),
+        finality,
         expand(PAYLOAD),
         select,
       ],
       response: blocks,
       errors: ['invalid_argument', 'not_served', 'too_many', ...heightErrors],
       handle: async ({ query }) => {
-        const view = now();
+        const view = now(query);
         const requested = parseHeights(query);
         const terms = 'start' in requested ? [requested.start, requested.end] : requested;
         const heights =
@@ -63,13 +73,14 @@ export function blockRoutes(now: () => IndexView): readonly Route[] {
       summary: 'Blocks by id.',
       parameters: [
         inPath('ids', t.note(`One id, or up to ${MAX_ITEMS} comma-separated ids.`, t.text)),
+        finality,
         expand(PAYLOAD),
         select,
       ],
       response: blocks,
       errors: ['invalid_argument', 'not_served', 'too_many', ...idErrors],
       handle: async ({ params, query }) =>
-        blocksResponse(parseIds(params['ids'] ?? ''), { view: now(), query, mayBeForever: true }),
+        blocksResponse(parseIds(params['ids'] ?? ''), { view: now(query), query, mayBeForever: true }),
     },
     {
       path: '/v1/blocks/{id}/payload',
@@ -101,13 +112,25 @@ async function blocksResponse(
   const expanded = parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));
+  const areProven = stored.map(({ block }) => view.isProven(block.height));
   const areSealed = stored.map(({ block }) => view.isSealed(block.height));
   const subject = {
     ...{ what: 'blocks', query, expanded },
-    ids: stored.map(({ block }, index) => `${block.id}${areSealed[index] === true ? ' sealed' : ''}`),
-    isForever: mayBeForever && !areSealed.includes(false),
+    ids: stored.map(
+      ({ block }, index) =>
+        `${block.id}${areSealed[index] === true ? ' sealed' : ''}${areProven[index] === true ? ' proven' : ''}`,
+    ),
+    // Where finality is proven, what is not proven yet may become so.
+    isForever:
+      mayBeForever &&
+      !areSealed.includes(false) &&
+      (view.range.proven === undefined || !areProven.includes(false)),
   };
   const sealed = view.range.sealed ?? undefined;
   const payload = expanded.has(PAYLOAD);
-  return kept(subject, () => stored.map(({ block }) => restBlock(block.encoded, sealed, { payload })));
+  return kept(subject, () =>
+    stored.map(({ block }, index) =>
+      restBlock(block.encoded, sealed, { payload, proven: areProven[index] === true }),
+    ),
+  );
 }

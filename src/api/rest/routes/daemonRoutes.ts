@@ -13,7 +13,7 @@ import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../document
 import { storedLine, storedPage } from '../../documents/storedPage.js';
 import { isProvableKind, proofDocument, proofSchema, provableKinds } from '../../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
-import { heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
+import { finality, heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
 import * as t from '../../schema.js';
 import { errorSchema, invalidArgument } from '../../view/ApiError.js';
@@ -106,6 +106,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
             t.words('true', 'false'),
           ),
         ),
+        finality,
         {
           ...{ name: 'Last-Event-ID', in: 'header', required: false },
           schema: t.note('The id of the last event received. It takes precedence over from.', t.text),

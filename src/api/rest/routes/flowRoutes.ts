@@ -7,6 +7,9 @@ import {
 import type { Route } from '../../openapi/route.js';
 import { IndexView } from '../../view/IndexView.js';
 import { nodeVersion } from '../../view/nodeVersion.js';
+import { wantsProven } from '../../view/queryParameters.js';
+import type { Query } from '../../view/queryParameters.js';
+import { provenOnly } from '../../view/statusDocument.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { blockRoutes } from './blockRoutes.js';
 import { collectionRoutes } from './collectionRoutes.js';
@@ -29,11 +32,14 @@ export function flowRoutes(
   },
 ): readonly Route[] {
   const { reader, status } = dependencies;
-  const now = (): IndexView => new IndexView(status.range(), { reader });
+  const now = (query: Query = {}): IndexView => {
+    const range = status.range();
+    return new IndexView(wantsProven(query) ? provenOnly(range) : range, { reader });
+  };
   return [
     ...blockRoutes(now),
-    ...collectionRoutes(now),
-    ...transactionRoutes(now),
+    ...collectionRoutes(() => now()),
+    ...transactionRoutes(() => now()),
     {
       path: '/v1/network/parameters',
       operation: 'getNetworkParameters',

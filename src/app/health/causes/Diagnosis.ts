@@ -113,10 +113,12 @@ export class Diagnosis {
     const mismatch = this.#symptoms.parentMismatch();
     const unvouched = this.#symptoms.missingSporkEnd() ?? this.#symptoms.undecidedSpork();
     const unresolvable = this.#symptoms.unresolvable();
+    const proofFailed = this.#symptoms.proofFailed();
     return [
       this.#startHeightAhead(head),
       this.#behind(),
       mismatch && { code: 'parent_mismatch', ...mismatch },
+      proofFailed && { code: 'proof_failed', ...proofFailed },
       unvouched && { code: 'not_vouched', ...unvouched },
       this.#headStale(head),
       this.#storeStalled(),
@@ -139,13 +141,22 @@ export class Diagnosis {
 
   #behind(): Finding | undefined {
     const target = this.#symptoms.target();
-    const watermark = this.#symptoms.latestIndexedHeight();
+    const proven = this.#symptoms.provenOnly();
+    const indexed = this.#symptoms.latestIndexedHeight();
+    const watermark = Math.min(
+      indexed,
+      Math.max(proven?.to ?? indexed, (this.#symptoms.firstHeight() ?? 0) - 1),
+    );
     const lag = (target ?? watermark) - watermark;
     // While no node confirms the head, the lag is unknown.
     if (lag <= this.#options.readyMaxLag || !this.isHeadConfirmed()) return undefined;
+    const why =
+      watermark === indexed
+        ? ''
+        : `; proof.finality is proven, and finality is proven only up to ${watermark}: ${proven?.reason ?? 'the newest blocks say nothing more'}`;
     return {
       code: 'behind',
-      message: `${lag} heights behind the head ${target ?? ''}; ready at ${this.#options.readyMaxLag} or fewer`,
+      message: `${lag} heights behind the head ${target ?? ''}; ready at ${this.#options.readyMaxLag} or fewer${why}`,
       height: watermark,
     };
   }

@@ -38,6 +38,10 @@ export interface Symptoms {
   database(): { readonly trouble: string | undefined } | undefined;
   /** No process indexes the live range; `undefined` while one does, this one or another. */
   leaderLost(): { readonly message: string } | undefined;
+  /** What readers may read at most, and why not more; `undefined` where they may read what is indexed. */
+  provenOnly(): { readonly to: number; readonly reason: string | undefined } | undefined;
+  /** The nodes gave a chain that consensus nodes did not sign. */
+  proofFailed(): { readonly height: number; readonly message: string } | undefined;
   /** Readers are not served, though they should be. */
   readerDown(): { readonly message: string } | undefined;
   /** `undefined` while not known. */

@@ -45,7 +45,7 @@ export class StatusReport implements StatusSource {
 
   status(): StatusDocument {
     const { config, line, parts } = this.#state;
-    const range = this.#state.range();
+    const { proven: _proven, ...range } = this.#state.range();
     const progress = this.#meter.state();
     const readiness = this.#state.readiness();
     const waitingFor = this.#waitingFor();
@@ -118,6 +118,7 @@ export class StatusReport implements StatusSource {
     const finality = parts.prover?.status();
     return {
       mode: config.proof.mode,
+      finality: config.proof.finality,
       form,
       unprovenHeights: unproven === undefined ? null : countHeights(unproven),
       anchor: finality?.anchor ?? null,

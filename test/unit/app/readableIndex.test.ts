@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { readableIndex } from '../../../src/app/index.js';
+import type { HeightRange, SporkRecord } from '../../../src/storage/index.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { idOf, smallChain } from '../../support/smallChain.js';
+
+const chain = smallChain(
+  100,
+  Array.from({ length: 20 }, () => []),
+);
+const final = (height: number) => ({ height, id: idOf(`${height}`), parentId: idOf(`${height - 1}`) });
+
+/** A store that has the heights 50 to 60 and 100 to 119, and knows which of them are not proven. */
+class ProvenStore extends MemoryIndexStore {
+  known: readonly HeightRange[] | undefined = [];
+  spork: SporkRecord | undefined;
+
+  static async filled(): Promise<ProvenStore> {
+    const store = new ProvenStore();
+    const meta = { schemaVersion: 1, chainId: 'flow-localnet', createdBy: 'test', sporks: [] };
+    await store.initialise({ ...meta, firstHeight: 100 });
+    await store.commit({ blocks: chain, latestIndexedHeight: 119 });
+    store.switchAccountsOn();
+    return store;
+  }
+
+  override coverage(): readonly HeightRange[] {
+    return [{ from: 50, to: 60 }, ...super.coverage()];
+  }
+
+  override meta() {
+    const meta = super.meta();
+    return meta && { ...meta, sporks: this.spork === undefined ? [] : [this.spork] };
+  }
+
+  unproven = (): readonly HeightRange[] => this.known ?? [];
+}
+
+const read = (
+  store: MemoryIndexStore,
+  height: number | undefined,
+  { finality = 'proven', mode = 'auto' }: { finality?: 'proven' | 'reported'; mode?: 'auto' | 'off' } = {},
+) =>
+  readableIndex(
+    { proof: { mode, finality, checkpoint: undefined } },
+    {
+      ...{ store, replica: undefined },
+      prover: { finalBlock: () => (height === undefined ? undefined : final(height)) },
+    },
+  );
+
+describe('what can be read', () => {
+  it('ends at the proven height where finality has to be proven, the account index too', async () => {
+    const { shown } = read(await ProvenStore.filled(), 110);
+    expect(shown).toMatchObject({
+      ...{ latestIndexedHeight: 110, latestBlock: final(110) },
+      coverage: [
+        { from: 50, to: 60 },
+        { from: 100, to: 110 },
+      ],
+      accounts: { from: 100, to: 110 },
+    });
+  });
+
+  it('is nothing before a height is proven, and never more than is indexed', async () => {
+    const store = await ProvenStore.filled();
+    expect(read(store, undefined)).toMatchObject({
+      shown: { latestIndexedHeight: 99, latestBlock: undefined, coverage: [] },
+      proven: { from: 0, to: -1 },
+    });
+    expect(read(store, 130).shown.latestIndexedHeight).toBe(119);
+  });
+
+  it('is everything indexed where the nodes are believed', async () => {
+    const store = await ProvenStore.filled();
+    const { proven, shown } = read(store, 110, { finality: 'reported' });
+    expect(shown).toMatchObject({ latestIndexedHeight: 119, coverage: store.coverage() });
+    expect(proven).toEqual({ from: 100, to: 110 });
+    expect(read(store, 110, { finality: 'reported', mode: 'off' }).proven).toBeUndefined();
+  });
+});
+
+describe('what is called proven', () => {
+  it('begins above a hole, the last unproven block, and a root whose parent is not the block below', async () => {
+    const store = await ProvenStore.filled();
+    store.known = [
+      { from: 52, to: 53 },
+      { from: 102, to: 104 },
+      { from: 115, to: 119 },
+    ];
+    expect(read(store, 110).proven).toEqual({ from: 105, to: 110 });
+    expect(read(store, 60).proven).toEqual({ from: 54, to: 60 });
+    store.spork = { rootHeight: 107, sporkId: 'ab', rootParentId: idOf('another') };
+    expect(read(store, 110).proven).toEqual({ from: 107, to: 110 });
+    expect(read(store, 106).proven).toEqual({ from: 105, to: 106 });
+    store.known = [{ from: 109, to: 119 }];
+    const { from, to } = read(store, 110).proven ?? { from: 0, to: 0 };
+    expect(from).toBeGreaterThan(to);
+  });
+
+  it('is not known where the store does not count unproven blocks', async () => {
+    const store = await MemoryIndexStore.startingAt(100);
+    await store.commit({ blocks: chain, latestIndexedHeight: 119 });
+    expect(read(store, 110, { finality: 'reported' }).proven).toBeUndefined();
+  });
+});
