@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { loadPostgres } from '../../src/storage/index.js';
