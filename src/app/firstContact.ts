@@ -73,14 +73,20 @@ export async function firstContact(
     `ports    ${portsInWords(addresses, config.api.tls.certificateFile !== undefined)}`,
   ];
   const fields = {
-    ...{ network, chainId, nodes, executionDataNodes: feedNodes },
+    network,
+    chainId,
+    nodes,
+    executionDataNodes: feedNodes,
     ...(peers.length === 0 ? {} : { peers }),
     ...(proxy === undefined ? {} : { proxy }),
     ...(meta === undefined
       ? { startHeight: config.startHeight }
       : { firstHeight: meta.firstHeight, continuesAt }),
     ...(stopHeight === undefined ? {} : { stopHeight }),
-    ...{ dataDir, store: database ?? 'leveldb', freeBytes, roles: config.roles },
+    dataDir,
+    store: database ?? 'leveldb',
+    freeBytes,
+    roles: config.roles,
     ...addresses,
   };
   return { lines, fields };

@@ -103,7 +103,12 @@ export async function indexAndServe(
   const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
   lifecycle.onClose('certificates', () => certificates.close());
   const parts = openUpstream(config, {
-    ...{ ...common, store, queue, sporks, room: diskWatch, certificates },
+    ...common,
+    store,
+    queue,
+    sporks,
+    room: diskWatch,
+    certificates,
     openChannel: ports.openChannel,
     credentialsFor: (endpoint, isPeer) => secretFiles.credentialsFor(endpoint, isPeer),
   });
@@ -112,12 +117,22 @@ export async function indexAndServe(
   };
   const health = startHealth(config, {
     ...parts,
-    ...{ descriptors, diskWatch, outputs, queue, readers, replica, terminal },
+    descriptors,
+    diskWatch,
+    outputs,
+    queue,
+    readers,
+    replica,
+    terminal,
   });
   reload?.start({ descriptors, diskWatch, health, readers, secretFiles });
   const addresses = await startServers(config, {
     ...parts,
-    ...{ descriptors, readers, replica, secretFiles, health },
+    descriptors,
+    readers,
+    replica,
+    secretFiles,
+    health,
   });
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
@@ -152,14 +167,13 @@ function serveFromThread(
   const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares;
   const readers = new ReaderThread(
     {
-      ...{
-        accessNodes,
-        api: { ...api, maxConnections, forwardSockets },
-        chainId,
-        version: programVersion(),
-        userAgent: userAgent(),
-      },
-      ...{ storePath: storePathOf(dataDir), storeUrl: api.store ?? store },
+      accessNodes,
+      api: { ...api, maxConnections, forwardSockets },
+      chainId,
+      version: programVersion(),
+      userAgent: userAgent(),
+      storePath: storePathOf(dataDir),
+      storeUrl: api.store ?? store,
       maxMessageBytes: access.maxMessageBytes,
       logLevel: log.level,
       ...readerSecrets(),

@@ -39,7 +39,10 @@ export async function openOwnStore(
   const { maxOpenFiles } = descriptors.shares;
   if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
   const store = await openStoreToIndex(config, {
-    ...{ openStore, maxOpenFiles, clock, logger },
+    openStore,
+    maxOpenFiles,
+    clock,
+    logger,
     descriptors: {
       waits: (why) => descriptors.storeWaits(why),
       alone: (action) => (readers === undefined ? action() : readers.without(action)),

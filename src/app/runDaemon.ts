@@ -77,7 +77,16 @@ export async function runDaemon(
     await lifecycle.waitFor(
       'work in hand',
       indexAndServe(config, {
-        ...{ ports, lifecycle, logger, metrics, outputs, terminal, notifier, print, reloading, readerThread },
+        ports,
+        lifecycle,
+        logger,
+        metrics,
+        outputs,
+        terminal,
+        notifier,
+        print,
+        reloading,
+        readerThread,
       }),
     );
     host.signal.removeEventListener('abort', onStop);

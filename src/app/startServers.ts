@@ -42,9 +42,12 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   const record = (): void => {
     try {
       writeDaemonRecord(config.dataDir, {
-        ...{ pid: process.pid, instance: health.report.instance, ...all },
+        pid: process.pid,
+        instance: health.report.instance,
+        ...all,
         ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
-        ...{ control: control.path, store: config.store && maskedEndpoint(config.store) },
+        control: control.path,
+        store: config.store && maskedEndpoint(config.store),
       });
     } catch (error) {
       if (outOfDescriptors(error) === undefined) throw error;
@@ -67,7 +70,10 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   const server = new MetricsServer(
     { ...config.metrics, maxConnections: descriptors.shares.metrics },
     {
-      ...{ clock, logger, metrics, health: health.monitor },
+      clock,
+      logger,
+      metrics,
+      health: health.monitor,
       fail: (error) => lifecycle.fail(error),
       page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
     },

@@ -93,8 +93,13 @@ function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
     return [
       key,
       {
-        ...{ doc, default: unset, nullable: unset === null, format: format.allowed, env: environmentOf(key) },
-        ...{ arg: flagOf(key, setting), sensitive: format.isSensitive === true },
+        doc,
+        default: unset,
+        nullable: unset === null,
+        format: format.allowed,
+        env: environmentOf(key),
+        arg: flagOf(key, setting),
+        sensitive: format.isSensitive === true,
       },
     ];
   });

@@ -271,7 +271,13 @@ function grpcNodes(
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
-        ...{ clock, metrics, stubs, healthRecord, events, openChannel, sharers },
+        clock,
+        metrics,
+        stubs,
+        healthRecord,
+        events,
+        openChannel,
+        sharers,
         proveBlock: proofs?.decoderOf(endpoint.name),
         credentials: credentialsFor?.(endpoint, isPeer),
       },

@@ -10,7 +10,8 @@ import type { CallCredentials } from '../transport/ports.js';
 import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
-import { probeTls } from './probeTls.js';
+import { isIP } from 'node:net';
+import { connect } from 'node:tls';
 
 /** Blocks from the head down that are searched for one with a collection. */
 const BLOCKS_LOOKED_AT = 8;
@@ -65,7 +66,10 @@ export async function surveyNode(
   const { clock } = dependencies;
   const node = new GrpcAccessNode(
     {
-      ...{ endpoint, maxMessageBytes, timeoutMs, ratePerSecond: 0 },
+      endpoint,
+      maxMessageBytes,
+      timeoutMs,
+      ratePerSecond: 0,
       userAgent: `flow-collection-indexer/${programVersion()} doctor`,
     },
     {
@@ -117,7 +121,11 @@ class Survey {
     const sealed = head && (await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
     if (head !== undefined) await this.#askData(head.height, sealed?.height ?? head.height);
     return {
-      ...{ endpoint, isAnswering: isReached, version, head, calls: this.#calls },
+      endpoint,
+      isAnswering: isReached,
+      version,
+      head,
+      calls: this.#calls,
       speaks: isReached ? undefined : await this.#spokenInstead(),
       chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),
       headAskedAtMs: head && headAskedAtMs,
@@ -223,4 +231,23 @@ class Survey {
       .sort((left, right) => left - right);
     return times[Math.floor(times.length / 2)];
   }
+}
+
+/** True when something at this address speaks TLS, whatever its certificate; false when nothing answers in time. */
+function probeTls(
+  { host, port }: Endpoint,
+  { timeoutMs, clock }: { readonly timeoutMs: number; readonly clock: Clock },
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const names = isIP(host) === 0 ? { servername: host } : {};
+    // Only the protocol matters here: nothing is sent, and the connection ends at once.
+    const socket = connect({ host, port, ALPNProtocols: ['h2'], rejectUnauthorized: false, ...names });
+    const settle = (speaks: boolean): void => {
+      timer.cancel();
+      socket.destroy();
+      resolve(speaks);
+    };
+    const timer = clock.setTimer(timeoutMs, () => settle(false));
+    socket.once('secureConnect', () => settle(true)).once('error', () => settle(false));
+  });
 }

@@ -41,10 +41,21 @@ export async function explainDocument(
   const { history } = moment;
   const facts = { kind, stage, height, range, work, holdingUp, window: at, key, history };
   return {
-    ...{ key, kind, stage, summary: summaryOf(facts), height, blockId },
-    ...{ firstIndexed: range.firstIndexed, latestIndexed: lastReadable(range) },
-    ...{ head: range.head, sealed: range.sealed, coverage: coverageOf(range) },
-    ...{ work, holdingUp, sources: at?.sources ?? null, reasons },
+    key,
+    kind,
+    stage,
+    summary: summaryOf(facts),
+    height,
+    blockId,
+    firstIndexed: range.firstIndexed,
+    latestIndexed: lastReadable(range),
+    head: range.head,
+    sealed: range.sealed,
+    coverage: coverageOf(range),
+    work,
+    holdingUp,
+    sources: at?.sources ?? null,
+    reasons,
   };
 }
 

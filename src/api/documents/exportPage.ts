@@ -124,7 +124,8 @@ export function exportedBlock({ block, collections }: BlockEntry): ExportedBlock
     ...({ kind: 'block', height: block.height, block_id: block.id, parent_id: block.parentId } as const),
     timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
     collections: collections.map(({ id, ranges }) => ({
-      ...{ collection_id: id, transaction_count: ranges.length / 2 },
+      collection_id: id,
+      transaction_count: ranges.length / 2,
     })),
   };
 }
@@ -140,7 +141,9 @@ export function exportedTransaction(
   const { id, wire } = transactionAt(found, at.index);
   return {
     ...({ kind: 'transaction', height, block_id, timestamp } as const),
-    ...{ collection_id: found.id, collection_index: at.collection, transaction_index: at.index },
+    collection_id: found.id,
+    collection_index: at.collection,
+    transaction_index: at.index,
     transaction: transactionBody(id, wire),
   };
 }

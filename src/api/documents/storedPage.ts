@@ -31,7 +31,9 @@ export function storedPage(reader: ReadableIndex, range: ExportRange): Promise<s
 function blockLine({ block, collections }: WholeBlock): string {
   const { encoded, height } = block;
   const line: StoredLine = {
-    ...{ kind: 'stored', height, block: textOf(encoded) },
+    kind: 'stored',
+    height,
+    block: textOf(encoded),
     collections: collections.map((each) => textOf(each.encoded)),
   };
   return `${JSON.stringify(line)}\n`;

@@ -103,7 +103,11 @@ export class ChangeFeed {
       };
     };
     return this.#add({
-      ...{ kind, until, waits, read, to: Infinity },
+      kind,
+      until,
+      waits,
+      read,
+      to: Infinity,
       ...from,
       end: (reason) => sink.end(reason),
     });
@@ -130,7 +134,11 @@ export class ChangeFeed {
     };
     const kind = 'indexed_blocks';
     return this.#add({
-      ...{ kind, until: 'indexed', waits, read, to },
+      kind,
+      until: 'indexed',
+      waits,
+      read,
+      to,
       ...from,
       end: (reason) => sink.end(reason),
     });

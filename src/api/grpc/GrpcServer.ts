@@ -80,7 +80,7 @@ export class GrpcServer {
     this.#limiter = new AddressLimiter({ ratePerSecond }, { clock });
     const explain = (error: unknown): CallRefusal => this.#explain(error);
     this.#forwarding =
-      forwarder && new GrpcForwarding({ ...{ forwarder, clock, explain, metrics }, held: this.#held });
+      forwarder && new GrpcForwarding({ forwarder, clock, explain, metrics, held: this.#held });
     const forwarded = forwarder === undefined ? [] : Object.keys(calls.refused);
     this.#guard = new GrpcGuard(options, { calls, forwarded });
     const admission = new GrpcAdmission(
@@ -90,7 +90,9 @@ export class GrpcServer {
       },
       {
         requests: new ApiRequests({ interface: 'grpc' }, { clock, metrics }),
-        ...{ connections: this.#connections, limiter: this.#limiter, guard: this.#guard },
+        connections: this.#connections,
+        limiter: this.#limiter,
+        guard: this.#guard,
         isClosing: () => this.#lifecycle.isClosing,
       },
     );

@@ -23,8 +23,12 @@ export const HTML_TYPE = 'text/html; charset=UTF-8';
  */
 export function pageHeaders(allowed: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const policy = {
-    ...{ 'default-src': "'none'", 'img-src': 'data:', 'base-uri': "'none'", 'form-action': "'none'" },
-    ...{ 'frame-ancestors': "'none'", ...allowed },
+    'default-src': "'none'",
+    'img-src': 'data:',
+    'base-uri': "'none'",
+    'form-action': "'none'",
+    'frame-ancestors': "'none'",
+    ...allowed,
   };
   return {
     'content-security-policy': Object.entries(policy)

@@ -72,7 +72,10 @@ export class WebSockets implements WebSocketRoute {
     const client: WsClient = new WsClient(
       { socket, headers, restNode: this.#restNode },
       {
-        ...{ feed, clock, context, forwarded: this.#forwarded },
+        feed,
+        clock,
+        context,
+        forwarded: this.#forwarded,
         onClose: () => {
           this.#clients.delete(client);
           if (this.#clients.size === 0) this.#timer?.cancel();

@@ -149,7 +149,9 @@ export class WsClient {
     switch (action) {
       case 'list_subscriptions': {
         const subscriptions = [...this.#subscriptions].map(([id, { topic, args }]) => ({
-          ...{ subscription_id: id, topic, arguments: args },
+          subscription_id: id,
+          topic,
+          arguments: args,
         }));
         this.#send({ subscriptions, action });
         return;

@@ -9,19 +9,71 @@ import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetad
 import type { CredentialSources } from '../guard/nodeMetadata.js';
 import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
-import { checkClock } from './checks/clockCheck.js';
-import { checkConfiguration } from './checks/configuration.js';
 import { checkDatabase } from './checks/database.js';
 import { checkDisk } from './checks/disk.js';
 import { checkExposure } from './checks/exposure.js';
-import { checkLimits } from './checks/limits.js';
 import { checkMachine, thisMachine } from './checks/machine.js';
 import { checkNodes } from './checks/nodes.js';
 import { checkPeers } from './checks/peers.js';
 import { factsOfStore, heightsIn, nothingStored } from './facts/storeFacts.js';
 import type { StoredHeights } from './facts/storeFacts.js';
-import { ok, problem } from './verdicts.js';
+import { ok, problem, warning } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
+import { formatDuration } from '../../observability/index.js';
+import {
+  descriptorShares,
+  fewestDescriptors,
+  isEnough,
+  plentyOfDescriptors,
+} from '../lifecycle/descriptorShares.js';
+
+/** The clock of a block's proposer may be ahead by this much. */
+const AHEAD_MS = 3_000;
+
+/** A public network has a block every second or so; an older newest block means a wrong clock, or a halted chain. */
+const BEHIND_MS = 60_000;
+
+/**
+ * Compares our clock with the timestamps of the nodes' newest blocks. `isPublic`: the network makes blocks all the time;
+ * elsewhere an old block only means that nothing happens.
+ */
+function checkClock(surveys: readonly NodeSurvey[], { isPublic }: { readonly isPublic: boolean }): Finding[] {
+  const ages = surveys.flatMap(({ endpoint, head, headAskedAtMs }) =>
+    head?.timestampMs === undefined || headAskedAtMs === undefined
+      ? []
+      : [{ name: endpoint.name, ageMs: headAskedAtMs - head.timestampMs }],
+  );
+  const [first, ...others] = ages;
+  if (first === undefined) return [ok('No node gave the time of a block, so the clock was not checked.')];
+  // The newest block: others may come from nodes that lag.
+  const newest = others.reduce((least, age) => (age.ageMs < least.ageMs ? age : least), first);
+  const inWords = formatDuration(Math.abs(newest.ageMs) / 1000);
+  if (newest.ageMs < -AHEAD_MS) {
+    return [
+      warning(
+        `By the clock of this machine the newest block (${newest.name}) is ${inWords} in the future, so this clock is slow; ` +
+          'synchronize it with NTP (timedatectl set-ntp true).',
+      ),
+    ];
+  }
+  if (isPublic && newest.ageMs > BEHIND_MS) {
+    return [
+      warning(
+        `By the clock of this machine the newest block (${newest.name}) is ${inWords} old: either the chain has halted, or this clock ` +
+          'is fast; synchronize it with NTP (timedatectl set-ntp true).',
+      ),
+    ];
+  }
+  if (newest.ageMs > BEHIND_MS)
+    return [
+      ok(
+        `The newest block (${newest.name}) is ${inWords} old, which on this network says nothing about the clock.`,
+      ),
+    ];
+  const relation = newest.ageMs < 0 ? 'ahead of' : 'behind';
+  const shown = Math.abs(newest.ageMs) < 1_000 ? 'less than a second' : inWords;
+  return [ok(`The newest block (${newest.name}) is ${shown} ${relation} the clock of this machine.`)];
+}
 
 /** For each call to a node, and for the wait for a stream. */
 const CALL_LIMIT_MS = 4_000;
@@ -126,7 +178,9 @@ function surveyNodes(
     [...byName.values()].map((endpoint) =>
       surveyNode(
         {
-          ...{ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
+          endpoint,
+          maxMessageBytes,
+          timeoutMs: CALL_LIMIT_MS,
           asksExecutionData: feeds.has(endpoint.name),
           credentials: credentialsFor(endpoint, peerNames.has(endpoint.name), sources),
         },
@@ -147,8 +201,11 @@ function surveyPeers(
     peers.map(parseEndpoint).map((endpoint) =>
       surveyNode(
         {
-          ...{ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS },
-          ...{ asksExecutionData: false, peer: { fromHeight } },
+          endpoint,
+          maxMessageBytes,
+          timeoutMs: CALL_LIMIT_MS,
+          asksExecutionData: false,
+          peer: { fromHeight },
           credentials: credentialsFor(endpoint, true, sources),
         },
         { clock },
@@ -189,4 +246,64 @@ async function lowestOf(
   const sporks = await readShippedSporks(network);
   const named = typeof from === 'object' ? sporks.find(({ name }) => name === from.spork) : sporks[0];
   return named?.rootHeight ?? root;
+}
+
+/** Settings that expose a secret or switch off a safeguard. */
+function checkConfiguration({ config, effective, origins }: LoadedConfig): Finding[] {
+  const { disk, scrub, store } = config;
+  const found: Finding[] = [];
+  if (store !== undefined && origins['store'] === 'flag' && hasPassword(store)) {
+    found.push(
+      warning(
+        '--store contains a password, which every user of the machine can see; put it in PGPASSFILE or PGPASSWORD.',
+      ),
+    );
+  }
+  if (store === undefined && scrub.bytesPerSecond === 0) {
+    found.push(
+      warning(
+        'Old tables are never checked while the daemon runs; leave out --scrub-bytes-per-second 0, or run "verify" now and then.',
+      ),
+    );
+  }
+  if (store === undefined && disk.minFreeBytes === 0) {
+    found.push(
+      warning(
+        'A full disk will end the daemon, because --disk-min-free-bytes is 0; leave it out, so that indexing pauses in time.',
+      ),
+    );
+  }
+  const set = Object.keys(effective).filter((key) => origins[key] !== 'default').length;
+  return [
+    ...found,
+    ok(`The configuration is valid; ${set} of ${Object.keys(effective).length} keys are set.`),
+  ];
+}
+
+function hasPassword(url: string): boolean {
+  return URL.canParse(url) && new URL(url).password !== '';
+}
+
+/** Limits that the system sets for the process. `files`: how many may be open; `Infinity`: any number, or it does not say. */
+function checkLimits(config: DaemonConfig, files: number): Finding[] {
+  const [fewest, plenty] = [fewestDescriptors(config), plentyOfDescriptors(config)];
+  const advice = `raise the limit to ${plenty} (ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit).`;
+  if (files < fewest)
+    return [
+      problem(
+        'configuration',
+        `Only ${files} files may be open, but the daemon needs ${fewest} to start: ${advice}`,
+      ),
+    ];
+  const { maxConnections } = config.api;
+  if (!isEnough(config, files)) {
+    const { perPort } = descriptorShares(config, files);
+    return [
+      warning(
+        `${files} files may be open, so each port of the read API takes ${perPort} connections and not the ${maxConnections} of api.maxConnections: ${advice}`,
+      ),
+    ];
+  }
+  const many = files === Infinity ? 'Any number of' : String(files);
+  return [ok(`${many} files may be open, enough for ${maxConnections} connections to each port.`)];
 }

@@ -88,7 +88,9 @@ export class SecretFiles {
       read: () => readTokens(path),
       nameOf: (known) => known.map(({ digest }) => digest).join(),
       describe: (next, last) => ({
-        ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
+        tokens: next.length,
+        added: namesLeft(next, last),
+        removed: namesLeft(last, next),
       }),
     }));
     const peerToken = await watched<string>(peerTokenFile, (path) => ({

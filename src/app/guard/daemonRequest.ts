@@ -42,7 +42,8 @@ async function pinnedRequest(
 ): Promise<PlainResponse> {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const socket = connect({
-    ...{ host, port: port === '' ? 443 : Number(port) },
+    host,
+    port: port === '' ? 443 : Number(port),
     ...(isIP(host) === 0 ? { servername: host } : {}),
     // Checked below, before anything is sent.
     rejectUnauthorized: false,

@@ -114,7 +114,8 @@ export class DaemonState {
       latestIndexed: meta === undefined ? null : latestIndexedHeight,
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,
-      ...{ coverage, proven },
+      coverage,
+      proven,
     };
   }
 

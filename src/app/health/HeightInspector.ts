@@ -50,7 +50,10 @@ export class HeightInspector implements HeightWorkSource {
         nodes: endpoints
           .filter(({ origin }) => origin !== 'peer')
           .map(({ name, state, reason }) => ({
-            ...{ name, state, servesHeight: serving.has(name), trouble: reason },
+            name,
+            state,
+            servesHeight: serving.has(name),
+            trouble: reason,
           })),
         executionData: sources.edi,
         peer: sources.peer,
@@ -89,7 +92,10 @@ function missingOf({ id, trail }: MissingExplanation): MissingDocument {
     lastError: trail?.lastError ?? null,
     lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
     failures: [...(trail?.failures ?? [])].map(([node, { count, lastError, lastAt }]) => ({
-      ...{ node, count, lastError, lastAt: timeOf(lastAt) },
+      node,
+      count,
+      lastError,
+      lastAt: timeOf(lastAt),
     })),
   };
 }

@@ -1,7 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { DaemonConfig } from '../../config/index.js';
-import { HealthMonitor, LastHour, ProgressMeter, ProgressReporter } from '../../observability/index.js';
-import type { LiveTerminal } from '../../observability/index.js';
+import {
+  HealthMonitor,
+  LastHour,
+  ProgressMeter,
+  ProgressReporter,
+  formatCount,
+  formatDuration,
+  formatRate,
+  readinessCodes,
+} from '../../observability/index.js';
+import type { LiveTerminal, ProgressState, Readiness } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
@@ -20,8 +29,8 @@ import { Gauges } from './Gauges.js';
 import { HeightInspector } from './HeightInspector.js';
 import { LeaderWatch } from './watches/LeaderWatch.js';
 import { LineSymptoms } from './LineSymptoms.js';
-import { serviceStatus } from './serviceStatus.js';
 import { StatusReport } from './status/StatusReport.js';
+import { withoutIds } from './causes/describeTroubles.js';
 
 /** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
 export interface Health {
@@ -120,4 +129,26 @@ function showProgress(
   );
   progress.start();
   lifecycle.onClose('progress', () => progress.close());
+}
+
+/**
+ * What the daemon is doing, in one line for its service manager: first what holds it up, then its height and lag.
+ */
+function serviceStatus(progress: ProgressState, { reasons }: Readiness): string {
+  const trouble = reasons.find(({ code }) => readinessCodes[code].severity === 'trouble');
+  const waiting = trouble ?? (progress.mode === 'waiting' ? reasons[0] : undefined);
+  const where = placeOf(progress);
+  return waiting === undefined ? where : withoutIds(`${waiting.code}: ${waiting.message} (${where})`);
+}
+
+function placeOf({ etaSeconds, head, lag, latestIndexed, mode, ratePerSecond }: ProgressState): string {
+  // An empty store is at height -1.
+  const height =
+    latestIndexed === undefined || latestIndexed < 0
+      ? 'nothing indexed yet'
+      : `height ${formatCount(latestIndexed)}`;
+  if (lag === undefined || head === undefined) return `${height}, head unknown`;
+  if (mode === 'following') return `${height}, lag ${formatCount(lag)}, following the head`;
+  const eta = etaSeconds === undefined ? 'ETA unknown' : `ETA ${formatDuration(etaSeconds)}`;
+  return `${height} of ${formatCount(head)}, lag ${formatCount(lag)}, ${formatRate(ratePerSecond)}, ${eta}`;
 }

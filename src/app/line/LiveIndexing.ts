@@ -139,7 +139,8 @@ export class LiveIndexing {
     const { lifecycle, network, store } = parts;
     if (store.shared === undefined) return { ...parts, nodes: network };
     return {
-      ...{ ...parts, nodes: network },
+      ...parts,
+      nodes: network,
       lifecycle: {
         fail: (error) => {
           if (!isReplaced(error)) lifecycle.fail(error);

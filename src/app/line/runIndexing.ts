@@ -75,16 +75,14 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       proof: { mode: config.proof.mode, chainId: config.chainId },
     },
     {
-      ...{
-        clock,
-        random,
-        logger,
-        metrics,
-        openNode,
-        openChannel,
-        credentialsFor,
-        sharers: queue && (() => queue.liveWorkers()),
-      },
+      clock,
+      random,
+      logger,
+      metrics,
+      openNode,
+      openChannel,
+      credentialsFor,
+      sharers: queue && (() => queue.liveWorkers()),
       expectation: () => ({
         chainId: config.chainId,
         network: config.network,
@@ -108,7 +106,8 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   const isLiveHere = (): boolean =>
     config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);
   const pace = new HistoryPace({
-    ...{ clock, lateMs: dependencies.loopLateMs },
+    clock,
+    lateMs: dependencies.loopLateMs,
     isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
   });
   const { concurrency } = config.requester;
@@ -135,7 +134,11 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     config.proof.mode === 'off' || store.addProofs === undefined
       ? undefined
       : new ProofBackfill({
-          ...{ store, room, clock, logger, nodes: new HistoryNodes({ nodes: network }) },
+          store,
+          room,
+          clock,
+          logger,
+          nodes: new HistoryNodes({ nodes: network }),
           share: () => pace.share(),
           mayRun: () =>
             store.shared?.isLeading() !== false &&
@@ -163,7 +166,9 @@ function openProver(
   return new FinalityProver(
     { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
-      ...{ ...common, nodes: network, thread: certificates },
+      ...common,
+      nodes: network,
+      thread: certificates,
       head: () => ends.target(),
       onMoved: (listener) => ends.onMoved(listener),
       blockAt: async (at) => {
@@ -235,7 +240,9 @@ export async function runIndexing(
   lifecycle.supervise(network.run(signal));
   lifecycle.supervise(listener.run(signal));
   const witnesses = new HeadWitnesses({
-    ...{ nodes: network, clock: parts.clock, source: () => listener.source() },
+    nodes: network,
+    clock: parts.clock,
+    source: () => listener.source(),
     onHead: (head) => listener.tell(head),
   });
   lifecycle.supervise(witnesses.run(signal));
@@ -257,7 +264,9 @@ export async function runIndexing(
     lifecycle.onClose('backfill', () => filling.catch(() => undefined));
   };
   const live = new LiveIndexing(config, {
-    ...{ parts, leadership, onFollow },
+    parts,
+    leadership,
+    onFollow,
     onLine: (line) => {
       onLine(line);
       fill();

@@ -15,7 +15,9 @@ const fail = (error: unknown): void => {
 };
 const [options] = (await once(parentPort, 'message')) as [ReaderOptions];
 await serveReaders(options, {
-  ...{ port: parentPort, clock: systemClock, fail },
+  port: parentPort,
+  clock: systemClock,
+  fail,
   // The gRPC library logs for the whole thread.
   onLogger: (logger) => redirectGrpcLog({ logger }),
 });

@@ -168,8 +168,14 @@ async function openServers(
       ? undefined
       : new GrpcApiServer(
           {
-            ...{ host, port: grpcPort, maxConnections, ratePerSecondPerAddress },
-            ...{ secrets, accessNodes, chainId, version },
+            host,
+            port: grpcPort,
+            maxConnections,
+            ratePerSecondPerAddress,
+            secrets,
+            accessNodes,
+            chainId,
+            version,
           },
           { ...common, feed, forwarder, store: replica, status: link, health: link },
         );

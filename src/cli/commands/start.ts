@@ -14,12 +14,15 @@ export async function start(
   const { config } = loaded;
   const { outputs } = terminal;
   return runDaemon(config, {
-    ...{ outputs, stdout: outputs[0], readerThread },
+    outputs,
+    stdout: outputs[0],
+    readerThread,
     isLive: terminal.isLive && config.log.format === 'pretty',
     signal: terminal.signal,
     onBug: (listener) => terminal.onBug(listener),
     reloading: {
-      ...{ loaded, hasFile: invocation.configFile !== undefined },
+      loaded,
+      hasFile: invocation.configFile !== undefined,
       load: () => {
         const again = configAgain(invocation, terminal);
         checkEndpoints(again);

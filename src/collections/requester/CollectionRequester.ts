@@ -115,16 +115,26 @@ export class CollectionRequester implements CollectionRequests {
     this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
     this.#outcomes = new CallOutcomes({
       ...dependencies,
-      ...{ collectionNodes: this.#nodes, order: this.#order, pauses: this.#pauses },
+      collectionNodes: this.#nodes,
+      order: this.#order,
+      pauses: this.#pauses,
       onFailing: () => this.#watchWindow(),
     });
     this.#holdBack = new EdiPreference(options, {
-      ...{ outlook: dependencies.outlook, order: this.#order, pace: this.#pace },
-      ...{ clock: dependencies.clock, metrics: dependencies.metrics },
+      outlook: dependencies.outlook,
+      order: this.#order,
+      pace: this.#pace,
+      clock: dependencies.clock,
+      metrics: dependencies.metrics,
     });
     this.#calls = new CollectionCalls(options, {
-      ...{ mcq: this.#mcq, nodes: this.#nodes, slots, order: this.#order, pace: this.#pace },
-      ...{ clock: dependencies.clock, metrics: dependencies.metrics },
+      mcq: this.#mcq,
+      nodes: this.#nodes,
+      slots,
+      order: this.#order,
+      pace: this.#pace,
+      clock: dependencies.clock,
+      metrics: dependencies.metrics,
       onAnswer: (answer) => this.#outcomes.answered(answer),
       onRefused: (question, error) => this.#outcomes.refused(question, error),
       onFailure: (question, error, cancelled) => this.#outcomes.failed(question, error, cancelled),

@@ -31,7 +31,10 @@ export function judgeFailure(error: unknown): RequestFailure | undefined {
       fault: 'lied',
       kind: 'invalid',
       method: undefined,
-      ...{ isNodeBusy: false, isNotFound: false, isPromised: false, isSilence: false },
+      isNodeBusy: false,
+      isNotFound: false,
+      isPromised: false,
+      isSilence: false,
     };
   }
   if (error instanceof UpstreamError) {

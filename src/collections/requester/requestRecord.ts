@@ -25,7 +25,11 @@ export function remember({ wanted, node, way }: Question, failure: RequestFailur
   const before = failures.get(node.name);
   const lackedMs = isNotFound ? wanted.sentAtMs - (wanted.newSinceMs ?? wanted.sentAtMs) : 0;
   failures.set(node.name, {
-    ...{ kind, method: failure.method ?? way, lastError: text, isDenial: isNotFound, isPromised },
+    kind,
+    method: failure.method ?? way,
+    lastError: text,
+    isDenial: isNotFound,
+    isPromised,
     count: (before?.count ?? 0) + 1,
     lastAt: wanted.lastAskedAt ?? 0,
     sinceMs: before?.sinceMs ?? wanted.sentAtMs,
@@ -50,7 +54,13 @@ export function trailOf(wanted: WantedCollection): RequestTrail {
   const isUnderWay = wanted.call !== undefined;
   const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = wanted;
   return {
-    ...{ attempts, lastNode, lastError, lastAskedAt, notFound, isUnderWay, failures },
+    attempts,
+    lastNode,
+    lastError,
+    lastAskedAt,
+    notFound,
+    isUnderWay,
+    failures,
     askedAtMs: isUnderWay ? wanted.sentAtMs : undefined,
     lastMethod: wanted.lastWay,
   };

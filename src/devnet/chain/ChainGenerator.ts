@@ -244,8 +244,10 @@ export class ChainGenerator {
     const { seconds, nanos } = this.#timestamp(height);
     const { view, parentView, isSkipped } = viewsOf(height);
     const certificate = this.#certificateAt(height) ?? {
-      ...{ view: parentView, blockId: this.parentId(height) },
-      ...{ voterIndices: words.bytes(3), voterSigData: signature },
+      view: parentView,
+      blockId: this.parentId(height),
+      voterIndices: words.bytes(3),
+      voterSigData: signature,
     };
     const sealed = height - SEALS_BEHIND_HEIGHTS;
     const seals =
@@ -315,13 +317,16 @@ export class ChainGenerator {
         ProtocolStateEntries: committee.entries(),
       },
       QuorumCertificate: {
-        ...{ View: view, BlockID: id },
+        View: view,
+        BlockID: id,
         SignerIndices: Buffer.from(voterIndices).toString('base64'),
         SigData: Buffer.from(voterSigData).toString('base64'),
       },
       Params: {
-        ...{ ChainID: chainId, SporkID: sporkId },
-        ...{ SporkRootBlockHeight: rootHeight, SporkRootBlockView: viewsOf(rootHeight).view },
+        ChainID: chainId,
+        SporkID: sporkId,
+        SporkRootBlockHeight: rootHeight,
+        SporkRootBlockView: viewsOf(rootHeight).view,
       },
       SealedVersionBeacon: null,
     });
@@ -331,8 +336,11 @@ export class ChainGenerator {
     const { view, parentView } = viewsOf(height);
     return {
       Block: {
-        ...{ ChainID: this.chainId, ParentID: this.parentId(height), Height: height },
-        ...{ View: view, ParentView: parentView },
+        ChainID: this.chainId,
+        ParentID: this.parentId(height),
+        Height: height,
+        View: view,
+        ParentView: parentView,
         Payload: { ProtocolStateID: toIdentifier(protocolStateId) },
         ID: this.blockId(height),
       },

@@ -102,7 +102,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#ways = new TwoWays(
       { stream: BLOCK_STREAM, call: BLOCK_CALL, pauses },
       {
-        ...{ clock, random },
+        clock,
+        random,
         onLeft: (node, reason) =>
           edge.lost({ node, reason }, 'block streams fail, using single calls instead'),
         onBack: (node) => edge.back({ node }, 'block stream is back'),
@@ -114,8 +115,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         hasSporks: (options.sporkRoots ?? []).length > 0,
       },
       {
-        ...{ nodes, linked: this.#linked, watermark, clock, logger, ways: this.#ways, storedBlock },
-        ...{ refusals: this.#refusals, troubles: this.#troubles },
+        nodes,
+        linked: this.#linked,
+        watermark,
+        clock,
+        logger,
+        ways: this.#ways,
+        storedBlock,
+        refusals: this.#refusals,
+        troubles: this.#troubles,
       },
     );
     this.#poll = new BlockPoll({ nodes });
@@ -127,22 +135,36 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#reader = new BlockReader(
       { parallelReads: options.parallelReads ?? 8 },
       {
-        ...{ nodes, clock, logger, metrics: dependencies.metrics, upperBound: () => this.#bounds.toRead() },
-        ...{ linked: this.#linked, ways: this.#ways, resolver: this.#resolver },
-        ...{ refusals: this.#refusals, troubles: this.#troubles, onBlock: (answer) => this.#append(answer) },
+        nodes,
+        clock,
+        logger,
+        metrics: dependencies.metrics,
+        upperBound: () => this.#bounds.toRead(),
+        linked: this.#linked,
+        ways: this.#ways,
+        resolver: this.#resolver,
+        refusals: this.#refusals,
+        troubles: this.#troubles,
+        onBlock: (answer) => this.#append(answer),
         onUnserved: () => dependencies.signal.notify(),
       },
     );
     this.#tipCheck = new TipCheck({
-      ...{ nodes, clock, poll: this.#poll },
+      nodes,
+      clock,
+      poll: this.#poll,
       toldHead: dependencies.toldHead ?? (() => undefined),
       isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
       onTrue: () => dependencies.signal.notify(),
       onFalse: (lie) => this.#takeBack(lie),
     });
     this.#bounds = new BlockBounds(options, {
-      ...{ linked: this.#linked, tipCheck: this.#tipCheck, reader: this.#reader },
-      ...{ watermark: dependencies.watermark, head: dependencies.head, upperBound: dependencies.upperBound },
+      linked: this.#linked,
+      tipCheck: this.#tipCheck,
+      reader: this.#reader,
+      watermark: dependencies.watermark,
+      head: dependencies.head,
+      upperBound: dependencies.upperBound,
     });
   }
 

@@ -66,7 +66,9 @@ export class HeadSubscription {
     this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES }, { clock, random });
     this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
     this.#poll = new HeadPoll(options, {
-      ...{ nodes: dependencies.nodes, clock, troubles: this.#troubles.polls },
+      nodes: dependencies.nodes,
+      clock,
+      troubles: this.#troubles.polls,
       onAnswer: () => this.#answered(),
       onHead: dependencies.onHead,
     });

@@ -80,7 +80,8 @@ export class HeadWitnesses {
       { limitMs: SILENT_MS },
       {
         open: (signal) => node.subscribeBlockDigests({ signal, sealed: false, isHistory: true }),
-        ...{ signal: scope.signal, clock },
+        signal: scope.signal,
+        clock,
       },
     );
     this.#open.set(name, () => heads.cancel());

@@ -174,7 +174,9 @@ export class FinalityAnchor {
     const { committees, height } = this.#known ?? { height: to };
     if (committees === undefined) return;
     let answer: ProtocolStateAnswer = {
-      ...{ state: undefined, isLacking: true, reason: 'no block just before is proven' },
+      state: undefined,
+      isLacking: true,
+      reason: 'no block just before is proven',
     };
     if (provenHeight > height) {
       answer = await askProtocolState(await this.#deps.header(provenHeight), this.#deps, signal);

@@ -111,7 +111,9 @@ export class FinalityProver {
       anchor,
       provenHeight: this.#proven?.height ?? (anchor?.kind === 'spork_table' ? anchor.height : undefined),
       committee: committee && {
-        ...{ epoch: committee.epoch, members: committee.members.length, weight: weightOf(committee) },
+        epoch: committee.epoch,
+        members: committee.members.length,
+        weight: weightOf(committee),
       },
       latestCertificate: this.#proven?.certificate,
       reason: this.#reason,

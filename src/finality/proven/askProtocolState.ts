@@ -69,7 +69,8 @@ export async function askProtocolState(
   const why = said[0] ?? 'none is known to serve that height';
   const others = said.length > 1 ? ` (and ${said.length - 1} more)` : '';
   return {
-    ...{ state: undefined, isLacking: isLacking && said.length > 0 },
+    state: undefined,
+    isLacking: isLacking && said.length > 0,
     reason: `no access node gives the protocol state of block ${height}: ${why}${others}`,
   };
 }

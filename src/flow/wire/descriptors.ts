@@ -21,7 +21,14 @@ export interface DescriptorFile {
 const FILE = { name: 1, package: 2, imports: 3, messages: 4, enums: 5, services: 6, syntax: 12 } as const;
 const MESSAGE = { name: 1, fields: 2, nested: 3, enums: 4, options: 7, oneofs: 8 } as const;
 const FIELD = {
-  ...{ name: 1, number: 3, label: 4, type: 5, typeName: 6, options: 8, oneof: 9, jsonName: 10 },
+  name: 1,
+  number: 3,
+  label: 4,
+  type: 5,
+  typeName: 6,
+  options: 8,
+  oneof: 9,
+  jsonName: 10,
 } as const;
 const ENUM = { name: 1, values: 2 } as const;
 const SERVICE = { name: 1, methods: 2 } as const;
@@ -31,8 +38,21 @@ const LABEL = { optional: 1, repeated: 3 } as const;
 const MESSAGE_TYPE = 11;
 const ENUM_TYPE = 14;
 const SCALAR_TYPES: Readonly<Record<string, number>> = {
-  ...{ double: 1, float: 2, int64: 3, uint64: 4, int32: 5, fixed64: 6, fixed32: 7, bool: 8, string: 9 },
-  ...{ bytes: 12, uint32: 13, sfixed32: 15, sfixed64: 16, sint32: 17, sint64: 18 },
+  double: 1,
+  float: 2,
+  int64: 3,
+  uint64: 4,
+  int32: 5,
+  fixed64: 6,
+  fixed32: 7,
+  bool: 8,
+  string: 9,
+  bytes: 12,
+  uint32: 13,
+  sfixed32: 15,
+  sfixed64: 16,
+  sint32: 17,
+  sint64: 18,
 };
 
 /** The one well-known file that `proto/` imports. The parser includes it. */

@@ -203,7 +203,10 @@ function openStored(
 
   const voters = fields.span(FIELD.parentVoters);
   const header: FullHeader = {
-    ...{ id: block.id, parentId: block.parentId, height: block.height, timestamp: block.timestamp },
+    id: block.id,
+    parentId: block.parentId,
+    height: block.height,
+    timestamp: block.timestamp,
     payloadHash: { start: hashStart, length: IDENTIFIER_BYTES },
     view: fields.number(FIELD.view),
     parentVoterIds: form === 'H1P1' ? idsIn(voters) : [],
@@ -217,7 +220,11 @@ function openStored(
     parentView: fields.number(FIELD.parentView),
   };
   const stored: StoredHeader = {
-    ...{ form, chainId, height: header.height, view: header.view, parentView: header.parentView },
+    form,
+    chainId,
+    height: header.height,
+    view: header.view,
+    parentView: header.parentView,
     id: toIdentifier(view(header.id)),
     parentId: toIdentifier(view(header.parentId)),
     timestamp: { seconds: BigInt(header.timestamp.seconds), nanos: header.timestamp.nanos },

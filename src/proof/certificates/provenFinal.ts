@@ -31,8 +31,10 @@ type Accepted = Omit<Extract<CertificateVerdict, { valid: true }>, 'valid'>;
 export function certificateIn(header: FinalityHeader): Certificate {
   const { parentView, parentId, parentVoterIndices, parentVoterSigData } = header;
   return {
-    ...{ view: parentView, blockId: parentId },
-    ...{ voterIndices: parentVoterIndices, voterSigData: parentVoterSigData },
+    view: parentView,
+    blockId: parentId,
+    voterIndices: parentVoterIndices,
+    voterSigData: parentVoterSigData,
   };
 }
 
@@ -61,7 +63,9 @@ export async function provenFinal(
     if (!verdict.valid) return { kind: 'refused', height, reason: verdict.reason };
     const { signers, weight, threshold } = verdict;
     return {
-      ...{ kind: 'final', height: block.height, id: block.id },
+      kind: 'final',
+      height: block.height,
+      id: block.id,
       certificate: { height: child.height, view: child.view, signers, weight, threshold },
     };
   }

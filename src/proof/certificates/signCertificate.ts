@@ -37,7 +37,8 @@ export function signCertificate(
   const message = messageOf({ view, blockId }, rules);
   const secrets = signers.map((index) => keys[index]?.secret ?? 0n);
   return {
-    ...{ view, blockId },
+    view,
+    blockId,
     voterIndices: writeIndices(committee, signers),
     voterSigData: writeSigData(
       signers.length,

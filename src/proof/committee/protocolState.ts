@@ -56,7 +56,10 @@ function readEntry(entry: Readonly<Record<string, unknown>>, protocolStateId: Id
   );
   if (known[1] === undefined) throw new ShapeError('the current epoch is missing');
   return {
-    ...{ previous: known[0], current: known[1], next, isFallback },
+    previous: known[0],
+    current: known[1],
+    next,
+    isFallback,
     safetyThreshold: Number(thresholdOf(values)),
     extensionViews: Number(integerOf(values['EpochExtensionViewCount'])),
   };

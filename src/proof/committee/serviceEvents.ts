@@ -136,7 +136,11 @@ export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly set
     members.every(({ stakingKey }) => stakingKey.length === 2 * KEY_BYTES) &&
     Number.isSafeInteger(members.reduce((sum, { weight }) => sum + weight, 0));
   const setup = {
-    ...{ id: sha3Identifier(encodeRlp(rlp)), counter, firstView, finalView, isSound },
+    id: sha3Identifier(encodeRlp(rlp)),
+    counter,
+    firstView,
+    finalView,
+    isSound,
     committee: { epoch: counter, members },
     clusters: clusters.length,
   };

@@ -60,8 +60,12 @@ export class Boss {
     const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
     const jobs = new PgBoss({
       db: asServer((text, values) => database.executeSql(text, values)),
-      ...{ schema: JOBS_SCHEMA, supervise: supervises, schedule: false, registerInstance: false },
-      ...{ superviseIntervalSeconds: SUPERVISE_SECONDS, monitorIntervalSeconds: SUPERVISE_SECONDS },
+      schema: JOBS_SCHEMA,
+      supervise: supervises,
+      schedule: false,
+      registerInstance: false,
+      superviseIntervalSeconds: SUPERVISE_SECONDS,
+      monitorIntervalSeconds: SUPERVISE_SECONDS,
       flowIntervalSeconds: FLOW_SECONDS,
     });
     // Its background work fails while the database is away, and is retried.
@@ -103,7 +107,9 @@ export class Boss {
         retentionSeconds: WAITS_AT_MOST_SECONDS,
         // Never: jobs that were set aside wait for `redrive`; the others are removed with their queue.
         deleteAfterSeconds: 0,
-        ...{ retryLimit: RETRIES, retryDelay: 0, retryBackoff: false },
+        retryLimit: RETRIES,
+        retryDelay: 0,
+        retryBackoff: false,
       }),
     );
   }

@@ -50,7 +50,8 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
   const content = manifest?.content;
   const sizes = [...(content?.tables.values() ?? [])];
   const survey = {
-    ...{ damages, suspects: [...suspects] },
+    damages,
+    suspects: [...suspects],
     bytes: sizes.reduce((sum, size) => sum + size, 0),
   };
   if (content === undefined) return { ...survey, meta: undefined, coverage: [], plans: [] };
@@ -69,7 +70,9 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
   const published = read(PUBLISHED_KEY, decodeCoverage) ?? [];
   const isFilled = meta !== undefined && latest !== undefined && latest >= meta.firstHeight;
   return {
-    ...{ ...survey, meta, plans: read(PLANS_KEY, decodePlans) ?? [] },
+    ...survey,
+    meta,
+    plans: read(PLANS_KEY, decodePlans) ?? [],
     coverage: isFilled ? [...published, { from: meta.firstHeight, to: latest }] : published,
   };
 }

@@ -181,7 +181,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     const hasAccounts = this.#accounts.coverage() !== undefined;
     const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
-    const book = settled({ ...{ live, hasAccounts }, published: [], plans: [], open: [], unproven: [] });
+    const book = settled({ live, hasAccounts, published: [], plans: [], open: [], unproven: [] });
     await this.#writer.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);

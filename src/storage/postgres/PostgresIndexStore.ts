@@ -84,7 +84,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     });
     this.#known = known;
     this.#live = new LiveRange(options, {
-      ...{ ...dependencies, database, known },
+      ...dependencies,
+      database,
+      known,
       inTurn: (action) => this.#inTurn(action),
       onChanged: () => this.#changes.tell(),
       endRuns: () => this.#book.endRuns(),
@@ -108,7 +110,8 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       onChanged: (callback) => this.#changes.add(callback),
     };
     this.#book = new PostgresRangeBook(loaded, {
-      ...{ ...common, database },
+      ...common,
+      database,
       storeMeta: () => this.#known.initialised(),
       coverage: () => this.coverage(),
       readerOf: (coverage) => postgresReader(session, coverage),

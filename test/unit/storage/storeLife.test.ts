@@ -201,8 +201,8 @@ describe('batches', () => {
       async () => (await database.hasMany([key]))[0],
       async () => (await database.first({}, 1)).length > 0,
       async () => (await database.lastKey({ gte: key, lt: Buffer.from('kez') })) !== undefined,
-      async () => (await pageOf(database.pages({})))?.length > 0,
-      async () => (await pageOf(database.keyPages({})))?.length > 0,
+      async () => (await pageOf(database.pages({}))).length > 0,
+      async () => (await pageOf(database.keyPages({}))).length > 0,
     ];
     for (const read of reads) {
       using removing = database.batch();

@@ -107,8 +107,15 @@ export class GrpcConnections extends Connections<GrpcConnection> {
 
   override recordOf(connection: Connection): GrpcConnection {
     return {
-      ...{ ...connection, calls: new Set(), ending: new Set(), checks: 0, callBytes: 0 },
-      ...{ bytesReadAtLook: 0, bytesWrittenAtLook: 0, movedBytes: 0, movedAtMs: this.clock.monotonic() },
+      ...connection,
+      calls: new Set(),
+      ending: new Set(),
+      checks: 0,
+      callBytes: 0,
+      bytesReadAtLook: 0,
+      bytesWrittenAtLook: 0,
+      movedBytes: 0,
+      movedAtMs: this.clock.monotonic(),
     };
   }
 

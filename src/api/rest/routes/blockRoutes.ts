@@ -115,7 +115,9 @@ async function blocksResponse(
   const areProven = stored.map(({ block }) => view.isProven(block.height));
   const areSealed = stored.map(({ block }) => view.isSealed(block.height));
   const subject = {
-    ...{ what: 'blocks', query, expanded },
+    what: 'blocks',
+    query,
+    expanded,
     ids: stored.map(
       ({ block }, index) =>
         `${block.id}${areSealed[index] === true ? ' sealed' : ''}${areProven[index] === true ? ' proven' : ''}`,

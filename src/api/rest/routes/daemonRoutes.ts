@@ -108,7 +108,9 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
         ),
         finality,
         {
-          ...{ name: 'Last-Event-ID', in: 'header', required: false },
+          name: 'Last-Event-ID',
+          in: 'header',
+          required: false,
           schema: t.note('The id of the last event received. It takes precedence over from.', t.text),
         },
       ],

@@ -1,10 +1,10 @@
 import type { DaemonConfig } from '../../../config/index.js';
 import { formatSize } from '../../../observability/index.js';
-import type { DatabaseSurvey } from '../../../storage/index.js';
+import type { DatabaseSurvey, HeightRange } from '../../../storage/index.js';
 import type { StoreFacts } from '../facts/storeFacts.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
-import { heightsInWords, otherChain } from '../words.js';
+import { rangesInWords } from '../../../storage/index.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
 const CONNECTIONS_SHARE = 0.8;
@@ -135,4 +135,12 @@ function describe({ connections, jobsVersion, place, store, tls, user, version }
     `${place}: PostgreSQL ${version}, ${secrecy}, as ${user}, ${connections.used} of ${connections.max} connections in use; ` +
     `${has}${queue}.`
   );
+}
+
+function otherChain(what: string, chainId: string): string {
+  return `${what}, not to ${chainId}; name the --network of the store, or another place for this one.`;
+}
+
+function heightsInWords(coverage: readonly HeightRange[]): string {
+  return coverage.length === 0 ? 'no heights yet' : `heights ${rangesInWords(coverage)}`;
 }

@@ -1,15 +1,15 @@
 import { coverageOf, lastReadable } from '../../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../../api/index.js';
 import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../../collections/index.js';
-import type { LastHour, ProgressMeter } from '../../../observability/index.js';
+import type { LastHour, ProgressMeter, Stretch } from '../../../observability/index.js';
 import { countHeights } from '../../../ranges/index.js';
 import { programVersion } from '../../../runtime/index.js';
 import type { Output } from '../../../runtime/index.js';
-import { activityReport } from './activityReport.js';
 import type { DaemonState } from '../DaemonState.js';
-import { endpointReport } from './endpointReport.js';
 import { lineHeldUp } from '../causes/lineHeldUp.js';
 import { windowCells } from './windowCells.js';
+import { slowestUsual } from '../../../observability/index.js';
+import type { NodeState } from '../../../access/index.js';
 
 /** Builds the status document from the parts, on demand. */
 export class StatusReport implements StatusSource {
@@ -54,7 +54,9 @@ export class StatusReport implements StatusSource {
       chainId: config.chainId,
       version: this.#version,
       instance: this.instance,
-      ...{ ...range, latestIndexed: lastReadable(range), coverage: coverageOf(range) },
+      ...range,
+      latestIndexed: lastReadable(range),
+      coverage: coverageOf(range),
       lowestServed: parts.network.heights.lowestHeight() ?? null,
       lag: this.#state.lag() ?? null,
       headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
@@ -104,9 +106,16 @@ export class StatusReport implements StatusSource {
       leads: shared.isLeading(),
       leader: parts.leaderWatch.leader(),
       workers: (parts.backfill.state().workers ?? []).map((worker) => ({
-        ...{ id: worker.id, host: worker.host, pid: worker.pid, version: worker.version },
-        ...{ roles: [...worker.roles], state: worker.state, alive: worker.isAlive, leads: worker.leads },
-        ...{ busyWith: [...worker.busyWith], ageSeconds: worker.beatAgeMs / 1_000 },
+        id: worker.id,
+        host: worker.host,
+        pid: worker.pid,
+        version: worker.version,
+        roles: [...worker.roles],
+        state: worker.state,
+        alive: worker.isAlive,
+        leads: worker.leads,
+        busyWith: [...worker.busyWith],
+        ageSeconds: worker.beatAgeMs / 1_000,
       })),
     };
   }
@@ -211,4 +220,81 @@ export class StatusReport implements StatusSource {
 
 function seconds(milliseconds: number | undefined): number | null {
   return milliseconds === undefined ? null : milliseconds / 1000;
+}
+
+/** Current throughput, and the last hour by minute. */
+function activityReport(history: LastHour): Pick<StatusDocument, 'throughput' | 'lastHour'> {
+  const now = history.now();
+  return {
+    throughput: now === undefined ? null : throughputOf(now),
+    lastHour: history.minutes().map(({ ageSeconds, requester, edi, peer, commits }) => ({
+      ageSeconds,
+      requester,
+      edi,
+      peer,
+      heights: commits.heights,
+      bytes: commits.bytes,
+      commits: commits.count,
+      commitSeconds: commits.seconds,
+    })),
+  };
+}
+
+function throughputOf({
+  seconds,
+  work: { requester, edi, peer, commits },
+}: NonNullable<ReturnType<LastHour['now']>>): StatusDocument['throughput'] {
+  const mean = (total: number): number | null => (commits.count === 0 ? null : total / commits.count);
+  return {
+    heightsPerSecond: commits.heights / seconds,
+    collectionsPerSecond: (requester.first + edi.first + peer.first) / seconds,
+    bytesPerSecond: commits.bytes / seconds,
+    commits: {
+      perSecond: commits.count / seconds,
+      heights: mean(commits.heights),
+      bytes: mean(commits.bytes),
+      seconds: mean(commits.seconds),
+      usualSeconds: slowestUsual(commits) ?? null,
+    },
+  };
+}
+
+/** The status of one node: its state now, and its last hour. */
+function endpointReport(
+  { endpoint, state, foreign, trouble, record, calls, limits, ...node }: NodeState,
+  { nowMs, now, hour }: { readonly nowMs: number; readonly now?: Stretch; readonly hour?: Stretch },
+): EndpointStatus {
+  const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
+  const since = (atMs: number): number => (nowMs - atMs) / 1_000;
+  const until = (atMs: number): number => Math.max(0, (atMs - nowMs) / 1_000);
+  const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
+  return {
+    name: endpoint,
+    state,
+    reason: because ?? null,
+    sinceSeconds: record === undefined ? null : since(record.sinceMs),
+    endsInSeconds: record === undefined ? null : until(record.untilMs),
+    origin: node.origin,
+    version: node.semver === '' ? null : node.semver,
+    lowestHeight: node.lowestHeight ?? null,
+    latencySeconds: node.latencyMs === undefined ? null : node.latencyMs / 1_000,
+    inFlight: node.callsInFlight,
+    callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
+    lastHour: { calls: sent, errors, kinds: [...kinds].map(([kind, count]) => ({ kind, count })) },
+    limits: limits.map(({ method, ratePerSecond = null, isLearned, pauseMs, waiting }) => ({
+      method,
+      ratePerSecond,
+      isLearned,
+      pauseSeconds: pauseMs / 1_000,
+      waiting,
+    })),
+    calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
+      method,
+      state: itsState,
+      reason: said,
+      count,
+      sinceSeconds: since(sinceMs),
+      endsInSeconds: until(untilMs),
+    })),
+  };
 }

@@ -223,9 +223,15 @@ export function documentOf(
   return {
     missingHeights: state.missingHeights,
     rate: 0,
-    ...{ eta: state.missingHeights === 0 ? 0 : null, heldBack: null },
+    eta: state.missingHeights === 0 ? 0 : null,
+    heldBack: null,
     plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights, untakenVersion = null }) => ({
-      ...{ id, from, to, order, missingHeights, untakenVersion },
+      id,
+      from,
+      to,
+      order,
+      missingHeights,
+      untakenVersion,
       state: isPaused ? 'paused' : 'active',
     })),
     ranges: state.ranges.map(ofRange),

@@ -71,7 +71,8 @@ export async function startRangeLine(
   const ends = new WindowEnds(
     { windowHeights: config.backfill.window, stopHeight: range.to },
     {
-      ...{ watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+      watermark: store,
+      finalizedHeight: () => listener.finalizedHeight(),
       share: () => parts.pace.share(),
     },
   );
@@ -84,7 +85,8 @@ export async function startRangeLine(
       ...parts,
       store,
       nodes,
-      ...{ listener, ends },
+      listener,
+      ends,
       lifecycle: {
         fail,
         supervise: (running) => {

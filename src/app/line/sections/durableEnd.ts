@@ -22,7 +22,11 @@ export function buildDurableEnd(
   const rootParents = rootParentsOf(parts.sporks);
   const heights = new HeightTable({ watermark: store });
   const indexer = new BlockCollectionIndexer(indexerOptions(config, { isHistory }), {
-    ...{ ...commonOf(parts), store, ends, heights, room },
+    ...commonOf(parts),
+    store,
+    ends,
+    heights,
+    room,
     sporkFor: (height) => network.heights.sporkAt(height),
     rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
   });

@@ -21,11 +21,15 @@ export function buildFront(
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
     {
-      ...{ ...blocksOptions(config, parts), reachedHeight, asksFor },
+      ...blocksOptions(config, parts),
+      reachedHeight,
+      asksFor,
       sporkRoots: [...rootParentsOf(parts.sporks), ...rootParents],
     },
     {
-      ...{ ...common, heights, signal: workSignal },
+      ...common,
+      heights,
+      signal: workSignal,
       watermark: store,
       // The chain's head, which may be above the stop height.
       head: () => listener.finalizedHeight() ?? 0,
@@ -38,7 +42,9 @@ export function buildFront(
   const consumer = new ComponentConsumer(
     { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
     {
-      ...{ jobs: blocks, worker: processor, wakeUp: workSignal },
+      jobs: blocks,
+      worker: processor,
+      wakeUp: workSignal,
       progress: { processedIndex: () => store.latestIndexedHeight() },
     },
   );

@@ -53,10 +53,18 @@ export function buildMiddle(
         { ...common, slots, mcq, window, sink, outlook, onFatal },
       );
   const processor = new JobProcessor(config, {
-    ...{ ...common, mcq, indexer, window, requests: requester, onFatal },
+    ...common,
+    mcq,
+    indexer,
+    window,
+    requests: requester,
+    onFatal,
   });
   const explainer = new HeightExplainer({
-    ...{ ...common, mcq, window, requests: requester },
+    ...common,
+    mcq,
+    window,
+    requests: requester,
     executionDataReason: () => edi?.trouble(),
     peerReason: () => peer?.trouble(),
   });

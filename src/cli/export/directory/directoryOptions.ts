@@ -6,8 +6,10 @@ import { DEFAULT_PARTITION } from '../../arguments/flags.js';
 import type { Compression, FileFormat } from '../../arguments/flags.js';
 import { checkCompression } from '../formats/compression.js';
 import type { Wanted } from '../formats/TableForm.js';
-import { chooseColumns } from '../tables/chooseColumns.js';
 import type { DirectoryOptions } from './exportToDirectory.js';
+import { suggestion } from '../../../config/index.js';
+import { scriptColumns, tableColumns, tableNames } from '../tables/tableColumns.js';
+import type { TableColumns, TableName } from '../tables/tableColumns.js';
 
 /** The flags that describe the files; null where not given. */
 export interface FileFlags {
@@ -43,7 +45,11 @@ export function directoryOptions(flags: FileFlags): DirectoryOptions | undefined
   checkCompression(compression);
   const isTable = format !== 'ndjson' || columns !== null;
   return {
-    ...{ format, compression, scripts, account, role },
+    format,
+    compression,
+    scripts,
+    account,
+    role,
     partition: partition ?? DEFAULT_PARTITION,
     columns: isTable ? chooseColumns({ columns, scripts, isFiltered: account !== null }) : undefined,
     wanted: account === null ? undefined : wantedOf(account, role === null ? undefined : roleOf(role)),
@@ -70,4 +76,50 @@ function wantedOf(address: Address, role: AccountRole | undefined): Wanted {
 
 function usage(message: string): OperatorError {
   return new OperatorError('usage', message);
+}
+
+interface ColumnSelection {
+  /** As written after `--columns`. */
+  readonly columns: string | null;
+  readonly scripts: boolean;
+  /** Only some transactions are exported: then the other tables are written only when they are named. */
+  readonly isFiltered: boolean;
+}
+
+/** The columns to write; none for a table that is not written. Expected errors: OperatorError `usage`. */
+function chooseColumns({ columns, scripts, isFiltered }: ColumnSelection): TableColumns {
+  const known = tableNames.flatMap((table) => tableColumns[table].map(({ name }) => `${table}.${name}`));
+  const words = columns?.split(',').map((word) => word.trim());
+  const named = words && new Set(words.flatMap((word) => namesOf(word, known)));
+  const chosen = (table: TableName, name: string): boolean => {
+    if (named !== undefined) return named.has(`${table}.${name}`);
+    return !isFiltered || table === 'transactions';
+  };
+  const isKept = (table: TableName, name: string): boolean =>
+    scripts || table !== 'transactions' || !scriptColumns.includes(name);
+  const of = <C extends { readonly name: string }>(table: TableName, all: readonly C[]): C[] =>
+    all.filter(({ name }) => chosen(table, name) && isKept(table, name));
+  const kept = {
+    blocks: of('blocks', tableColumns.blocks),
+    collections: of('collections', tableColumns.collections),
+    transactions: of('transactions', tableColumns.transactions),
+  };
+  if (tableNames.every((table) => kept[table].length === 0)) {
+    throw new OperatorError('usage', '--no-scripts leaves none of the --columns. Remove one of the two.');
+  }
+  return kept;
+}
+
+/** `id` is a column of transactions, `blocks.id` one of another table, `blocks.*` all of that table. */
+function namesOf(word: string, known: readonly string[]): string[] {
+  const name = word.includes('.') ? word : `transactions.${word}`;
+  const found = name.endsWith('.*')
+    ? known.filter((each) => each.startsWith(name.slice(0, -1)))
+    : known.filter((each) => each === name);
+  if (found.length > 0) return found;
+  const short = known.map((each) => each.replace(/^transactions\./, ''));
+  throw new OperatorError(
+    'usage',
+    `Unknown column ${quoted(word)} in --columns.${suggestion(word, short)} docs/export.md lists them. Remove it.`,
+  );
 }

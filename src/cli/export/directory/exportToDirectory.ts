@@ -63,7 +63,8 @@ export async function exportToDirectory(
       const at: ExportProgress['at'] = (height, _, some) =>
         progress.at(height, range.to, transactions + some);
       const partition = await writePartition(heights, {
-        ...{ options: partitionOptions, parts: { source, makeForm, progress: { at } } },
+        options: partitionOptions,
+        parts: { source, makeForm, progress: { at } },
         before: last && { height: last.to, id: last.last_block_id },
       });
       await directory.add(partition, shape, program);
@@ -87,7 +88,14 @@ function shapeOf(
 ): ExportShape {
   const chosen = tableNames.filter((table) => (columns?.[table].length ?? 0) > 0);
   return {
-    ...{ chain_id: chainId, from, file_format: format, compression, partition, account, role, scripts },
+    chain_id: chainId,
+    from,
+    file_format: format,
+    compression,
+    partition,
+    account,
+    role,
+    scripts,
     columns:
       columns === undefined
         ? null

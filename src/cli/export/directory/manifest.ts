@@ -60,8 +60,13 @@ export function manifestOf(shape: ExportShape, program: string, partitions: read
   for (const file of files) rows[file.table] = (rows[file.table] ?? 0) + file.rows;
   const sums = files.map(({ sha256, path }) => `${sha256}  ${path}\n`).join('');
   return {
-    ...{ format: FORMAT, program, ...shape, to: partitions.at(-1)?.to ?? shape.from - 1 },
-    ...{ files: files.length, rows, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) },
+    format: FORMAT,
+    program,
+    ...shape,
+    to: partitions.at(-1)?.to ?? shape.from - 1,
+    files: files.length,
+    rows,
+    bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
     sha256: createHash('sha256').update(sums).digest('hex'),
     partitions,
   };

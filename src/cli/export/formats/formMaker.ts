@@ -1,14 +1,34 @@
 import { loadParquet } from './parquet/index.js';
 import { tableNames } from '../tables/tableColumns.js';
-import type { TableColumns } from '../tables/tableColumns.js';
+import type { TableColumns, TableName } from '../tables/tableColumns.js';
 import type { Compression, FileFormat } from '../../arguments/flags.js';
 import { CsvFile } from './CsvFile.js';
-import { flatSink } from './flatLines.js';
 import { LineForm, LINES } from './LineForm.js';
 import type { GrowingFile, PartitionForm } from './PartitionForm.js';
 import { TableForm } from './TableForm.js';
 import type { TableSink, Wanted } from './TableForm.js';
 import { TextFile } from './TextFile.js';
+import type { ColumnShape } from '../tables/column.js';
+import { plainOf } from './plainOf.js';
+
+const kinds = { blocks: 'block', collections: 'collection', transactions: 'transaction' } as const;
+
+/** A line of JSON for a row: its kind, then its columns. */
+function flatSink(file: TextFile, table: TableName, columns: readonly ColumnShape[]): TableSink {
+  const members = columns.map(({ name, type }) => ({
+    key: `,${JSON.stringify(name)}:`,
+    plain: plainOf({ type }),
+  }));
+  return {
+    add: (cells) => {
+      let line = `{"kind":"${kinds[table]}"`;
+      for (const [index, { key, plain }] of members.entries()) {
+        line += key + JSON.stringify(plain(cells[index] ?? null));
+      }
+      file.addText(`${line}}\n`);
+    },
+  };
+}
 
 export interface FormOptions {
   readonly format: FileFormat;

@@ -33,7 +33,9 @@ function plainItem(item: string | Buffer | SignatureCell): string | PlainSignatu
   if (Buffer.isBuffer(item)) return base64(item);
   const { address, key_index, signature, extension_data } = item;
   return {
-    ...{ address, key_index, signature: base64(signature) },
+    address,
+    key_index,
+    signature: base64(signature),
     extension_data: extension_data === null ? null : base64(extension_data),
   };
 }

@@ -83,9 +83,17 @@ export class ExportTally {
   closingLine({ program, chainId, from }: ExportOrigin): string {
     const { first, last, blocks, collections, transactions, bytes } = this.#whole;
     const line = {
-      ...{ kind: 'end', format: FORMAT, program, chain_id: chainId },
-      ...{ from: first?.height ?? from, to: last?.height ?? from - 1 },
-      ...{ blocks, collections, transactions, bytes, sha256: this.#sha256.copy().digest('hex') },
+      kind: 'end',
+      format: FORMAT,
+      program,
+      chain_id: chainId,
+      from: first?.height ?? from,
+      to: last?.height ?? from - 1,
+      blocks,
+      collections,
+      transactions,
+      bytes,
+      sha256: this.#sha256.copy().digest('hex'),
     };
     return `${JSON.stringify(line)}\n`;
   }
@@ -132,7 +140,9 @@ export class ExportTally {
     for (const line of lines) this.#sha256.update(line);
     const { first = block, blocks, collections, transactions, bytes } = this.#whole;
     this.#whole = {
-      ...{ first, last: block, blocks: blocks + 1 },
+      first,
+      last: block,
+      blocks: blocks + 1,
       collections: collections + block.collections,
       transactions: transactions + block.transactions,
       bytes: bytes + sizeOf(lines),

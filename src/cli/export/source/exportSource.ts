@@ -1,8 +1,8 @@
 import { exportPage, MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../../api/index.js';
-import type { ExportRange } from '../../../api/index.js';
+import type { ExportRange, StoredLine } from '../../../api/index.js';
 import { openStoreReadOnly, placeOfStore } from '../../../app/index.js';
 import type { LoadedConfig } from '../../../config/index.js';
-import { VerificationMemory } from '../../../flow/index.js';
+import { VerificationMemory, decodeBlockMessage, WireError } from '../../../flow/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../../runtime/index.js';
 import { verifiedBlock } from '../../../storage/index.js';
 import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../../storage/index.js';
@@ -11,8 +11,37 @@ import { findDaemon, noDaemon } from '../../client/findDaemon.js';
 import { refusalOf } from '../../client/refusals.js';
 import type { FoundDaemon } from '../../client/findDaemon.js';
 import { PROGRAM } from '../../arguments/parse.js';
-import { OLDER_DAEMON, storedPageOf } from '../../client/storedPage.js';
 import type { ExportProgress } from './exportProgress.js';
+import type { FinalizedBlock } from '../../../flow/index.js';
+
+/** An older daemon ignores the query parameter `form`. */
+const OLDER_DAEMON = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
+
+/** A block as a daemon sent it; its bodies are not verified. */
+interface GivenBlock {
+  readonly block: FinalizedBlock;
+  /** Full collections, in guarantee order. */
+  readonly bodies: readonly Buffer[];
+}
+
+/** Parses a daemon's answer to `/export` with `form=stored`; `undefined` when it is something else. */
+function storedPageOf(bytes: Buffer): readonly GivenBlock[] | undefined {
+  try {
+    return bytes.toString('utf8').trimEnd().split('\n').map(givenBlock);
+  } catch (error) {
+    if (error instanceof WireError || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function givenBlock(text: string): GivenBlock {
+  const line = JSON.parse(text) as StoredLine;
+  if ((line.kind as string) !== 'stored') throw new SyntaxError('not a line of stored');
+  return {
+    block: decodeBlockMessage(Buffer.from(line.block, 'base64')),
+    bodies: line.collections.map((each) => Buffer.from(each, 'base64')),
+  };
+}
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;

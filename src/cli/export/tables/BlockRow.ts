@@ -31,7 +31,11 @@ export class BlockRow {
     this.parentId = block.parentId;
     this.time = timeOf(decodeBlock(block.encoded).timestamp);
     this.collections = entry.collections.map((verified, index) => ({
-      ...{ block: this, index, id: verified.id, transactions: verified.ranges.length / 2, verified },
+      block: this,
+      index,
+      id: verified.id,
+      transactions: verified.ranges.length / 2,
+      verified,
     }));
     this.transactions = this.collections.reduce((sum, { transactions }) => sum + transactions, 0);
   }

@@ -82,7 +82,9 @@ export function signatureCell({
   extensionData,
 }: TransactionSignature): SignatureCell {
   return {
-    ...{ address: toAddress(address), key_index: keyId, signature: Buffer.from(signature) },
+    address: toAddress(address),
+    key_index: keyId,
+    signature: Buffer.from(signature),
     extension_data: extensionData.length === 0 ? null : Buffer.from(extensionData),
   };
 }

@@ -142,7 +142,9 @@ export class PlanQueues {
   ): Promise<void> {
     const name = this.nameOf(id);
     const jobs = ranges.map(({ from, to }) => ({
-      ...{ ref: `${from}`, name, data: { kind: 'range', from, to } satisfies PlanJob },
+      ref: `${from}`,
+      name,
+      data: { kind: 'range', from, to } satisfies PlanJob,
       options: { priority: priorityOf(from, order) },
     }));
     const part: PlanJob = {

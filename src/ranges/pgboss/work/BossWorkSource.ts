@@ -212,7 +212,11 @@ export class BossWorkSource implements WorkSource {
     if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
     this.#maintainedAtMs = clock.monotonic();
     await maintainQueues({
-      ...{ boss, book, registry, logger, queues: this.#queues },
+      boss,
+      book,
+      registry,
+      logger,
+      queues: this.#queues,
       workVersion: this.#workVersion,
     });
   }

@@ -64,7 +64,8 @@ export class JobTaker {
     const { from, to, kind } = job.data;
     if (kind === 'range') this.#turns.took({ from, to }, chain.borders());
     const claim = new Claim<PlanJob>(job, {
-      ...{ boss, clock },
+      boss,
+      clock,
       onRenewed: (key) => registry.renew({ ...key, from, to }),
     });
     return { plan, claim };

@@ -65,8 +65,14 @@ export function heightsOf({ from, to }: Held): readonly HeightRange[] {
 export function stateOf(row: Row): WorkerState {
   const held = heldOf(row);
   return {
-    ...{ id: row.id, host: row.host, pid: row.pid, version: row.version, workVersion: row.work_version },
-    ...{ roles: row.roles.split(','), state: row.state, startedAt: row.started_at },
+    id: row.id,
+    host: row.host,
+    pid: row.pid,
+    version: row.version,
+    workVersion: row.work_version,
+    roles: row.roles.split(','),
+    state: row.state,
+    startedAt: row.started_at,
     isAlive: row.state !== 'stopped' && row.age_ms < DEAD_AFTER_MS,
     busyWith: held.flatMap(heightsOf),
     leads: held.some(({ queue }) => queue === LIVE_QUEUE),

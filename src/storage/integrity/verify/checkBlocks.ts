@@ -52,7 +52,12 @@ export interface BlockPass {
 export async function checkBlocks(pass: BlockPass): Promise<BlockCounts> {
   const { database, extent, range, whole, damages } = pass;
   const counts: BlockCounts = {
-    ...{ heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, waiting: undefined },
+    heights: 0,
+    collections: 0,
+    transactions: 0,
+    bytes: 0,
+    proven: 0,
+    waiting: undefined,
     ranges: rangesIn(range, extent),
   };
   let previous = contains(extent.allowed, range.from - 1) ? await headBelow(database, range.from) : undefined;

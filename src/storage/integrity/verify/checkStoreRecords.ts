@@ -112,7 +112,10 @@ export async function checkStoreRecords(
   const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
   const entered = open.filter(({ hasAccounts }) => hasAccounts);
   return {
-    ...{ firstHeight, latestIndexedHeight, published, open },
+    firstHeight,
+    latestIndexedHeight,
+    published,
+    open,
     required: joined([...published, ...below, live]),
     allowed: joined([...published, ...open, live, { from: latestIndexedHeight + 1, to: highest }]),
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],

@@ -261,7 +261,7 @@ export class LevelDatabase implements Database {
         try {
           resolve(begin());
         } catch (error) {
-          reject(error as Error);
+          reject(error);
         }
       });
     });

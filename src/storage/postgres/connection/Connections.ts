@@ -113,7 +113,9 @@ export class Connections {
   #newPool(): Pool {
     const pool = new pg.Pool({
       ...this.#options.config,
-      ...{ Client: QuietClient, max: MAX_CONNECTIONS, connectionTimeoutMillis: CONNECT_TIMEOUT_MS },
+      Client: QuietClient,
+      max: MAX_CONNECTIONS,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       allowExitOnIdle: true,
     });
     // The next use of a broken connection gets its error.

@@ -54,7 +54,10 @@ export class PostgresDatabase implements Session {
     const onSilent = (): void => [this.#reads, this.#writes].forEach((each) => each.renew());
     const connections = (doing: string, statementMs: number, lockMs: number): Connections =>
       new Connections({
-        ...{ config, doing, onSilent, place: shown },
+        config,
+        doing,
+        onSilent,
+        place: shown,
         settings: {
           statement_timeout: String(statementMs),
           lock_timeout: String(lockMs),

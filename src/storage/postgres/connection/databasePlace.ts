@@ -56,7 +56,9 @@ export function databasePlace(
   return {
     shown,
     config: {
-      ...{ host, port, database },
+      host,
+      port,
+      database,
       ...(user === undefined ? {} : { user }),
       password: password ?? passwordFrom({ host, port, database, user }),
       ssl: tls(parameters, host, refusal),

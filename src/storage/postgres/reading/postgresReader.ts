@@ -12,7 +12,9 @@ import type { Session } from '../connection/Session.js';
 /** Reads a store in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
 export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {
   return new RecordReader({
-    ...{ values: postgresValues(session), pointers: postgresPointers(session), coverage },
+    values: postgresValues(session),
+    pointers: postgresPointers(session),
+    coverage,
     isCovered: async (height) =>
       (await session.query({ name: 'is_covered', text: IS_COVERED, values: [height] })).rowCount > 0,
   });

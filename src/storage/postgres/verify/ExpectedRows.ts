@@ -46,7 +46,10 @@ export class ExpectedRows {
         const start = ranges[2 * transactionIndex] as number;
         const length = ranges[2 * transactionIndex + 1] as number;
         this.#addTransaction(collection.encoded.subarray(start, start + length), {
-          ...{ height, collectionIndex, transactionIndex, bodyOffset: bodyOffset + start },
+          height,
+          collectionIndex,
+          transactionIndex,
+          bodyOffset: bodyOffset + start,
           id: transactionIds.subarray(transactionIndex * ID_BYTES, (transactionIndex + 1) * ID_BYTES),
         });
       }

@@ -71,7 +71,14 @@ export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | un
   if (typeof hasAccounts !== 'boolean' || typeof isDropped !== 'boolean') return undefined;
   if (keep !== undefined && !isHeight(keep)) return undefined;
   return {
-    ...{ from, to, next, failures, reason, sporks, hasAccounts, isDropped },
+    from,
+    to,
+    next,
+    failures,
+    reason,
+    sporks,
+    hasAccounts,
+    isDropped,
     keep: keep === undefined ? undefined : keep - 1,
   };
 }

@@ -41,7 +41,10 @@ export class ParquetFile implements GrowingFile, TableSink {
     this.#physical = columns.map(physicalOf);
     this.#cells = columns.map(() => []);
     this.#writer = new ParquetWriter({
-      ...{ writer: this.#bytes, schema: parquetSchema(columns), codec, createdBy: program },
+      writer: this.#bytes,
+      schema: parquetSchema(columns),
+      codec,
+      createdBy: program,
       compressors: compress === undefined ? {} : { [codec]: compress },
     });
   }

@@ -22,7 +22,10 @@ function elementsOf({ name, type, isNullable }: ColumnShape): SchemaElement[] {
     case 'time':
       return [
         {
-          ...{ name, type: 'INT64', converted_type: 'TIMESTAMP_MICROS', repetition_type: repetition },
+          name,
+          type: 'INT64',
+          converted_type: 'TIMESTAMP_MICROS',
+          repetition_type: repetition,
           logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
         },
       ];
@@ -45,7 +48,10 @@ function elementsOf({ name, type, isNullable }: ColumnShape): SchemaElement[] {
 
 function text(name: string, repetition: Repetition): SchemaElement {
   return {
-    ...{ name, type: 'BYTE_ARRAY', converted_type: 'UTF8', repetition_type: repetition },
+    name,
+    type: 'BYTE_ARRAY',
+    converted_type: 'UTF8',
+    repetition_type: repetition,
     logical_type: { type: 'STRING' },
   };
 }

@@ -43,7 +43,10 @@ function signatures(): (cell: Cell) => unknown {
   return (cell) =>
     Array.isArray(cell)
       ? (cell as readonly SignatureCell[]).map(({ address, key_index, signature, extension_data }) => ({
-          ...{ address: bytesOf(address), key_index: BigInt(key_index), signature, extension_data },
+          address: bytesOf(address),
+          key_index: BigInt(key_index),
+          signature,
+          extension_data,
         }))
       : cell;
 }
