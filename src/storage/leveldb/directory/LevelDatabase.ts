@@ -255,16 +255,12 @@ export class LevelDatabase implements Database {
    * write keeps it while it creates its next log: on a disk that hangs, the calling thread would hang as well, for good.
    */
   async #betweenWrites<T>(begin: () => T | Promise<T>): Promise<T> {
-    if (this.#writes === 0) return begin();
-    return new Promise<T>((resolve, reject) => {
-      this.#waitingReads.push(() => {
-        try {
-          resolve(begin());
-        } catch (error) {
-          reject(error);
-        }
+    if (this.#writes > 0) {
+      return new Promise<T>((resolve) => {
+        this.#waitingReads.push(() => resolve((async () => begin())()));
       });
-    });
+    }
+    return begin();
   }
 
   /** Waits where no file can be opened: nothing of the action has been done then, so it is repeated. */
