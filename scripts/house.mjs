@@ -111,9 +111,9 @@ const subFloors = {
   'api/page': [['client']],
   'api/page/client': [['panels'], ['parts'], ['daemon'], ['format.ts', 'sentence.ts', 'types.ts']],
   'api/rest': [['routes'], ['EventStreams.ts']],
-  'app/doctor': [['checks'], ['facts'], ['verdicts.ts', 'words.ts']],
+  'app/doctor': [['checks'], ['facts'], ['verdicts.ts']],
   'app/health': [['status'], ['DaemonState.ts'], ['watches'], ['causes']],
-  'app/line': [['history'], ['indexingLine.ts', 'OutdatedLine.ts'], ['rootAbove.ts'], ['sections']],
+  'app/line': [['history'], ['indexingLine.ts'], ['sections']],
   'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],

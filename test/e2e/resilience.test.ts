@@ -20,7 +20,7 @@ const chain = {
  * Makes a node the last one that is asked: nodes are asked in the order of their latency. So long that no machine is busy
  * enough to make the others slower; `onceFoundOut` takes it away.
  */
-const slow: FaultRule = { method: 'Get*', fault: 'latency', delayMs: 300 };
+const slow: FaultRule = { method: 'Get*', fault: 'latency', delayMs: 1_500 };
 
 /** On a busy machine the honest node's stream may be chosen first: it is given up for a liar's. */
 const silent = (method: FaultRule['method']): FaultRule => ({ method, fault: 'latency', delayMs: 60_000 });

@@ -536,7 +536,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'heights of history that are being filled in are handed out again',
-    file: 'ranges/local/chooseRange.ts',
+    file: 'ranges/local/LocalWorkSource.ts',
     of: 'const there = [...coverage, ...open];',
     instead: 'const there = coverage;',
   },

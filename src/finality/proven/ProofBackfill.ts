@@ -52,6 +52,8 @@ export class ProofBackfill {
   /** Heights that cannot be proven now, until when. */
   #leftAlone: HeightRange[] = [];
   #leftUntilMs = 0;
+  /** Heights above were tried as they came. */
+  #highest = -1;
   /** How many heights to leave alone where the next ones cannot be proven either. */
   #skipped = BATCH_HEIGHTS;
   #reason: string | undefined;
@@ -72,6 +74,7 @@ export class ProofBackfill {
    */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, room, share } = this.#deps;
+    this.#tryAll();
     for (;;) {
       const range = this.#next();
       let pauseMs = LOOK_EVERY_MS;
@@ -83,18 +86,23 @@ export class ProofBackfill {
     }
   }
 
+  #tryAll(): void {
+    const { clock, store } = this.#deps;
+    this.#leftAlone = [];
+    this.#leftUntilMs = clock.monotonic() + LEFT_ALONE_MS;
+    this.#skipped = BATCH_HEIGHTS;
+    this.#highest = store.unproven?.().at(-1)?.to ?? -1;
+  }
+
   /** The highest heights to prove. */
   #next(): HeightRange | undefined {
     const { clock, mayRun, store } = this.#deps;
     const unproven = store.unproven?.() ?? [];
     if (unproven.length === 0) this.#reason = undefined;
     if (unproven.length === 0 || !mayRun()) return undefined;
-    if (clock.monotonic() >= this.#leftUntilMs || this.#leftAlone.length > MAX_LEFT_ALONE) {
-      this.#leftAlone = [];
-      this.#leftUntilMs = clock.monotonic() + LEFT_ALONE_MS;
-      this.#skipped = BATCH_HEIGHTS;
-    }
-    const highest = without(unproven, this.#leftAlone).at(-1);
+    if (clock.monotonic() >= this.#leftUntilMs || this.#leftAlone.length > MAX_LEFT_ALONE) this.#tryAll();
+    const newer = { from: this.#highest + 1, to: Number.MAX_SAFE_INTEGER };
+    const highest = without(unproven, joined([...this.#leftAlone, newer])).at(-1);
     return highest && { from: Math.max(highest.from, highest.to - BATCH_HEIGHTS + 1), to: highest.to };
   }
 
