@@ -238,7 +238,14 @@ describe('the requester alone, at the head', () => {
       expect(block_status).toBe(block.height <= HEAD - SEALED_LAG ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED');
       const byId = await daemon.api(`/v1/blocks/${block.id}?expand=payload`);
       expect(byId.body).toEqual([
-        { header, payload, block_status, proven: false, _expandable: {}, _links: expect.anything() as unknown },
+        {
+          header,
+          payload,
+          block_status,
+          proven: false,
+          _expandable: {},
+          _links: expect.anything() as unknown,
+        },
       ]);
     }
     const last = async (word: string): Promise<string | undefined> =>
