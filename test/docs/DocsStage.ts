@@ -34,7 +34,10 @@ export class DocsStage {
   }
 
   static async set(): Promise<DocsStage> {
-    const node = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: LAST, paused: true });
+    const node = await devnetForTest({
+      ...{ seed: 3, rootHeight: ROOT, startHead: LAST },
+      ...{ paused: true, hashedIds: true, certificatesEvery: 0 },
+    });
     const dataDir = scratchDirectory();
     const flags = ['--start-height', String(FIRST), '--index-accounts'];
     const daemon = await startDaemon(startArguments(node, dataDir, ...flags));
