@@ -3,8 +3,8 @@ import type { DaemonConfig } from '../config/index.js';
 import type { createLogger, LiveTerminal, Metrics, ProgramLogger } from '../observability/index.js';
 import type { KillMode } from '../ranges/index.js';
 import { CertificateThread } from '../proof/index.js';
-import { programVersion, startReaderThread, systemClock, systemRandom } from '../runtime/index.js';
-import type { Output, PreparedThread } from '../runtime/index.js';
+import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
+import type { Output } from '../runtime/index.js';
 import { TableScrubber } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { ConfigReload } from './ConfigReload.js';
@@ -25,7 +25,7 @@ import type { Common } from './ownStores.js';
 import { startServers } from './startServers.js';
 import type { OpenStore } from './stores/openStore.js';
 import { ReaderThread } from './threads/ReaderThread.js';
-import { runReader, startCertificates } from './threads/startWorker.js';
+import { startCertificates, startWorker } from './threads/startWorker.js';
 import type { StartReader } from './threads/startWorker.js';
 
 /** How the daemon reaches the outside. Default: the disk, gRPC, standard output, threads for readers and for certificates. */
@@ -48,24 +48,12 @@ interface RunDependencies {
   /** Writes to standard output, above the live line. */
   readonly print: (text: string) => void;
   readonly reloading: Reloading | undefined;
-  readonly readerThread: PreparedThread | undefined;
 }
 
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
-  {
-    ports,
-    lifecycle,
-    logger,
-    metrics,
-    notifier,
-    outputs,
-    print,
-    readerThread,
-    reloading,
-    terminal,
-  }: RunDependencies,
+  { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal }: RunDependencies,
 ): Promise<void> {
   const reload = reloading && new ConfigReload(reloading, { logger });
   const version = programVersion();
@@ -83,12 +71,10 @@ export async function indexAndServe(
     const seeded = await seedStore(config, fromSnapshot, { ...common, signal: lifecycle.signal });
     if (seeded === 'stopped') return;
   }
-  const startReader: StartReader =
-    ports.startReader ?? ((options) => runReader(readerThread?.take() ?? startReaderThread(), options));
+  // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
-    ? serveFromThread(config, { ...common, descriptors, startReader, secretFiles })
+    ? startReaderThread(config, { ...common, descriptors, ports, secretFiles })
     : undefined;
-  if (readers === undefined) readerThread?.dismiss();
   const store = await openOwnStore(config, { ...common, descriptors, openStore: ports.openStore, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
@@ -144,18 +130,18 @@ export async function indexAndServe(
   });
 }
 
-function serveFromThread(
+function startReaderThread(
   config: DaemonConfig,
   {
     descriptors,
     lifecycle,
+    ports,
     secretFiles,
-    startReader,
     ...common
   }: Common & {
     readonly descriptors: Descriptors;
+    readonly ports: DaemonPorts;
     readonly secretFiles: SecretFiles;
-    readonly startReader: StartReader;
   },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
@@ -178,7 +164,7 @@ function serveFromThread(
       logLevel: log.level,
       ...readerSecrets(),
     },
-    { ...common, start: startReader },
+    { ...common, start: ports.startReader ?? startWorker },
   );
   secretFiles.onChange(() => readers.secure(readerSecrets()));
   descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares.perPort }));

@@ -10,7 +10,7 @@ import {
   programVersion,
   systemClock,
 } from '../runtime/index.js';
-import type { ExitReason, Loss, Output, PreparedThread } from '../runtime/index.js';
+import type { ExitReason, Loss, Output } from '../runtime/index.js';
 import type { Reloading } from './ConfigReload.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
@@ -31,8 +31,6 @@ export interface Host {
   readonly onBug?: (listener: (error: unknown) => void) => void;
   /** Absent: the configuration stays as it is. */
   readonly reloading?: Reloading;
-  /** Absent: the thread is started when it is needed. */
-  readonly readerThread?: PreparedThread;
 }
 
 /**
@@ -73,7 +71,7 @@ export async function runDaemon(
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
   try {
-    const { readerThread, reloading } = host;
+    const { reloading } = host;
     await lifecycle.waitFor(
       'work in hand',
       indexAndServe(config, {
@@ -86,7 +84,6 @@ export async function runDaemon(
         notifier,
         print,
         reloading,
-        readerThread,
       }),
     );
     host.signal.removeEventListener('abort', onStop);

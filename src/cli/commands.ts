@@ -1,5 +1,4 @@
 import { daemonSettings, devnetSettings } from '../config/index.js';
-import { prepareReaderThread } from '../runtime/index.js';
 import type { Command } from './command.js';
 import {
   backfillActions,
@@ -37,11 +36,7 @@ export const commands: readonly Command[] = [
     name: 'start',
     summary: 'Run the daemon.',
     settings: daemonSettings,
-    load: async () => {
-      const readerThread = prepareReaderThread();
-      const { start } = await import('./commands/start.js');
-      return (invocation, terminal) => start(invocation, terminal, readerThread);
-    },
+    load: async () => (await import('./commands/start.js')).start,
   },
   {
     ...none,

@@ -25,8 +25,6 @@ export { seededRandom, systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { descriptorLimit, openDescriptors, outOfDescriptors } from './descriptors.js';
 export { packageRoot, programVersion } from './version.js';
-export { prepareReaderThread, startReaderThread } from './readerThread.js';
-export type { PreparedThread } from './readerThread.js';
 export { hasSoundHttp2 } from './hasSoundHttp2.js';
 export { MAX_WAITING_BYTES, Output } from './output/Output.js';
 export type { Loss, OutputTrouble } from './output/Output.js';

@@ -1,6 +1,5 @@
 // A reader thread that loops for ever at the first request for block 100.
-import { once } from 'node:events';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { serveReaders } from '../../src/app/index.js';
 import type { ReaderOptions } from '../../src/app/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -15,6 +14,5 @@ JSON.stringify = ((value: unknown) => {
   while (block?.header?.height === '100');
   return stringify(value);
 }) as typeof JSON.stringify;
-const [options] = (await once(parentPort, 'message')) as [ReaderOptions];
-await serveReaders(options, { port: parentPort, clock: systemClock, fail });
+await serveReaders(workerData as ReaderOptions, { port: parentPort, clock: systemClock, fail });
 process.exit();

@@ -38,10 +38,10 @@ export function readersOfSources(entry?: URL): StartReader {
   return (options) => {
     const program = entry ?? new URL('../../src/app/threads/readerEntry.ts', import.meta.url);
     const worker = new Worker(new URL('sourceWorker.mjs', import.meta.url), {
+      workerData: options,
       argv: [program.href],
       execArgv: [],
     });
-    worker.postMessage(options);
     return handleOf(worker);
   };
 }

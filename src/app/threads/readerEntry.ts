@@ -1,6 +1,5 @@
 // The main module of a reader thread.
-import { once } from 'node:events';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { redirectGrpcLog } from '../../access/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { ReaderOptions } from './messages.js';
@@ -13,8 +12,7 @@ const fail = (error: unknown): void => {
     throw error;
   });
 };
-const [options] = (await once(parentPort, 'message')) as [ReaderOptions];
-await serveReaders(options, {
+await serveReaders(workerData as ReaderOptions, {
   port: parentPort,
   clock: systemClock,
   fail,

@@ -1,14 +1,10 @@
 import { runDaemon } from '../../app/index.js';
-import type { ExitReason, PreparedThread } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
 /** `start`: runs the daemon until it is stopped or reaches its stop height. */
-export async function start(
-  invocation: Invocation,
-  terminal: Terminal,
-  readerThread: PreparedThread,
-): Promise<ExitReason> {
+export async function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const { config } = loaded;
@@ -16,7 +12,6 @@ export async function start(
   return runDaemon(config, {
     outputs,
     stdout: outputs[0],
-    readerThread,
     isLive: terminal.isLive && config.log.format === 'pretty',
     signal: terminal.signal,
     onBug: (listener) => terminal.onBug(listener),
