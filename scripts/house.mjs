@@ -113,7 +113,7 @@ const subFloors = {
   'api/rest': [['routes'], ['EventStreams.ts']],
   'app/doctor': [['checks'], ['facts'], ['verdicts.ts']],
   'app/health': [['status'], ['DaemonState.ts'], ['watches'], ['causes']],
-  'app/line': [['history'], ['indexingLine.ts'], ['sections']],
+  'app/line': [['history'], ['indexingLine.ts'], ['rootAbove.ts'], ['sections']],
   'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
   'collections/requester': [
     ['calls'],
