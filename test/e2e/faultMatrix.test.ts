@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { demandOf, everyCell } from '../matrix/cells.js';
-import { play } from '../matrix/play.js';
+import { isDisturbed, play, PLAYED_MAX } from '../matrix/play.js';
 import type { CellResult } from '../matrix/play.js';
 
 /** One cell of each demand at least; `npm run test:matrix` plays all of them (docs/fault-matrix.md). */
@@ -47,15 +47,20 @@ describe('the fault matrix', () => {
   it('goes on another way, or tells the right cause, and is well again after the fault', async () => {
     const queue = [...sample];
     const results: CellResult[] = [];
+    const played = new Map<string, number>();
     const work = async (): Promise<void> => {
       for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
         const cell = cells.find((each) => each.name === name);
         if (cell === undefined) throw new Error(`there is no cell ${name}`);
-        results.push(await play(cell, { patience: PATIENCE }));
+        const result = await play(cell, { patience: PATIENCE });
+        const times = (played.get(name) ?? 0) + 1;
+        played.set(name, times);
+        if (isDisturbed(result) && times < PLAYED_MAX) queue.push(name);
+        else results.push(result);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     expect(results.filter(({ failures }) => failures.length > 0)).toEqual([]);
     expect(results).toHaveLength(sample.length);
-  });
+  }, 420_000);
 });

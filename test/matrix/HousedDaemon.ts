@@ -75,7 +75,11 @@ export class HousedDaemon {
   }
 
   async readyz(): Promise<Readiness> {
-    return (await getJson(`http://127.0.0.1:${this.#addresses?.metrics.port ?? 0}/readyz`)).body as Readiness;
+    const { body } = await getJson(`http://127.0.0.1:${this.#addresses?.metrics.port ?? 0}/readyz`);
+    // A server that ends refuses in other words.
+    if (!Array.isArray((body as Partial<Readiness>).reasons))
+      throw new Error(`/readyz: ${JSON.stringify(body)}`);
+    return body as Readiness;
   }
 
   async status(): Promise<StatusDocument> {

@@ -78,6 +78,15 @@ export interface CellResult {
   readonly seconds: number;
 }
 
+const HELD_UP_MS = 750;
+/** How often a cell is played until its process was not kept waiting. */
+export const PLAYED_MAX = 4;
+
+/** True for a failure of a cell whose process the machine kept waiting: it is played again. */
+export function isDisturbed({ failures, heldUpMs }: CellResult): boolean {
+  return failures.length > 0 && heldUpMs >= HELD_UP_MS;
+}
+
 /** What is found out about a cell while it is played. */
 interface Notes {
   outcome: CellResult['outcome'];

@@ -14,7 +14,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
-import { play } from './play.js';
+import { isDisturbed, play, PLAYED_MAX } from './play.js';
 import type { CellResult } from './play.js';
 import { print, reportOf } from './report.js';
 import { scriptOptions } from '../support/scriptOptions.js';
@@ -23,9 +23,6 @@ import { scriptOptions } from '../support/scriptOptions.js';
 const CELLS_PER_LANE = 150;
 /** Two cells do not start in the same moment: the start is what costs. */
 const BETWEEN_STARTS_MS = 150;
-/** A cell whose process was kept waiting by the machine for so long is played again. */
-const HELD_UP_MS = 750;
-const PLAYED_MAX = 4;
 
 const { values } = scriptOptions({
   options: {
@@ -78,7 +75,7 @@ async function command(): Promise<void> {
   const onResult = (result: CellResult, cell: Cell): void => {
     const times = (played.get(cell.name) ?? 0) + 1;
     played.set(cell.name, times);
-    if (result.failures.length > 0 && result.heldUpMs >= HELD_UP_MS && times < PLAYED_MAX) {
+    if (isDisturbed(result) && times < PLAYED_MAX) {
       again += 1;
       queue.push(cell);
       return;
