@@ -454,7 +454,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'cancelled request not released',
-    file: 'collections/requester/calls/CollectionCalls.ts',
+    file: 'collections/requester/CollectionCalls.ts',
     of: '    this.#over(wanted, release);\n    try {',
     instead: '    this.#over(wanted, options.signal.aborted ? () => undefined : release);\n    try {',
     heldBy: {
@@ -464,7 +464,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a collection is given up after five failures',
-    file: 'collections/requester/order/RetryPauses.ts',
+    file: 'collections/requester/RetryPauses.ts',
     of: '    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
     instead: '    if (wanted.attempts < 5) due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
@@ -579,7 +579,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the slots of answers that wait at a stop',
-    file: 'collections/requester/calls/CollectionCalls.ts',
+    file: 'collections/requester/CollectionCalls.ts',
     of: '    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);',
     instead: '    this.#answers.splice(0);',
     heldBy: {
@@ -589,7 +589,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the slot of an answer that comes after the stop',
-    file: 'collections/requester/calls/CollectionCalls.ts',
+    file: 'collections/requester/CollectionCalls.ts',
     of: '    this.#over(wanted, release);\n    try {',
     instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted, release);\n    try {",
     heldBy: {
@@ -749,7 +749,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'at rest: a slot that is released twice is counted twice',
-    file: 'collections/requester/nodes/EndpointSlots.ts',
+    file: 'collections/requester/EndpointSlots.ts',
     of: '      isHeld = false;\n',
     instead: '',
   },
