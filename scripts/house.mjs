@@ -154,7 +154,7 @@ export const maxLines = {
   'src/api': 12_296,
   'src/app': 9_944,
   'src/cli': 5_457,
-  'src/collections': 5_421,
+  'src/collections': 5_373,
   'src/config': 1_088,
   'src/devnet': 4_719,
   'src/finality': 3_449,

@@ -426,7 +426,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'execution data that does not match the guarantees is held against its node at once',
-    file: 'collections/executionData/StreamFault.ts',
+    file: 'collections/executionData/StreamEndings.ts',
     of: '    return { ...refusal, fault: undefined, contradicts };',
     instead: "    return { ...refusal, fault: 'lied' };",
     heldBy: {
