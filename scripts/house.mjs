@@ -159,7 +159,7 @@ export const maxLines = {
   'src/devnet': 4_719,
   'src/finality': 3_449,
   'src/flow': 3_295,
-  'src/jobqueue': 923,
+  'src/jobqueue': 809,
   'src/observability': 1_874,
   'src/proof': 2_407,
   'src/ranges': 2_964,
