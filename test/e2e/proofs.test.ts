@@ -201,6 +201,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect(await heightOf(daemon, `height=${PROVEN + 1}`)).toBe(404);
     const { id } = node.chain.block(PROVEN + 1);
     expect((await daemon.api(`/v1/blocks/${id}`)).status).toBe(404);
+    expect((await daemon.api(`/explain/${PROVEN + 1}`)).body).toMatchObject({ stage: 'awaiting_proof' });
     expect((await daemon.api(`/v1/blocks?height=${PROVEN}`)).body).toMatchObject([{ proven: true }]);
     const grpc = new GrpcProbe(daemon.grpcAddress);
     const latest = await grpc.call('GetLatestBlock', {});

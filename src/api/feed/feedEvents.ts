@@ -58,8 +58,8 @@ export interface FeedSink<E = FeedEvent> {
   end(reason?: unknown): void;
 }
 
-/** The block of an event of a stream that follows no earlier one, and so never rewinds. */
-export function storedOf(event: FeedEvent): StoredBlock {
-  if (event.kind === 'height') return event.stored;
+/** An event of a stream that follows no earlier one, and so never rewinds. */
+export function heightEventOf(event: FeedEvent): HeightEvent {
+  if (event.kind === 'height') return event;
   throw new Error('a rewind for a stream that continues no earlier one');
 }

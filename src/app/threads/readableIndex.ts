@@ -14,7 +14,7 @@ interface ReadableParts {
 export function readableIndex(
   { proof }: Pick<DaemonConfig, 'proof'>,
   { prover, replica, store }: ReadableParts,
-): Pick<IndexMoment, 'proven' | 'shown'> {
+): Pick<IndexMoment, 'awaitsProof' | 'proven' | 'shown'> {
   const from = replica ?? store;
   const shown: ShownIndex = {
     meta: from.meta(),
@@ -31,13 +31,15 @@ export function readableIndex(
   const to = Math.min(latestIndexedHeight, final?.height ?? -1);
   return {
     proven,
+    awaitsProof: coverage.filter((range) => range.to > to),
     shown: {
       ...shown,
       latestIndexedHeight: Math.max(to, meta.firstHeight - 1),
       coverage: coverage
         .filter((range) => range.from <= to)
         .map((range) => ({ from: range.from, to: Math.min(range.to, to) })),
-      latestBlock: final,
+      // A database that is read may not have it yet.
+      latestBlock: final && final.height > latestIndexedHeight ? shown.latestBlock : final,
       accounts: accounts && { ...accounts, to: Math.min(accounts.to, to) },
     },
   };

@@ -51,7 +51,8 @@ const read = (
 
 describe('what can be read', () => {
   it('ends at the proven height where finality has to be proven, the account index too', async () => {
-    const { shown } = read(await ProvenStore.filled(), 110);
+    const { awaitsProof, shown } = read(await ProvenStore.filled(), 110);
+    expect(awaitsProof).toEqual([{ from: 100, to: 119 }]);
     expect(shown).toMatchObject({
       ...{ latestIndexedHeight: 110, latestBlock: final(110) },
       coverage: [
@@ -67,6 +68,7 @@ describe('what can be read', () => {
     expect(read(store, undefined)).toMatchObject({
       shown: { latestIndexedHeight: 99, latestBlock: undefined, coverage: [] },
       proven: { from: 0, to: -1 },
+      awaitsProof: store.coverage(),
     });
     expect(read(store, 130).shown.latestIndexedHeight).toBe(119);
   });

@@ -2,7 +2,7 @@ import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js
 import type { RequestFields } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
 import type { Following } from '../../feed/following.js';
-import { storedOf } from '../../feed/feedEvents.js';
+import { heightEventOf } from '../../feed/feedEvents.js';
 import type { FeedEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { invalidArgument } from '../../view/ApiError.js';
@@ -60,12 +60,12 @@ function headOf(status: bigint): Following['until'] {
 
 /** `SubscribeBlocksResponse`. */
 function blockMessage(event: FeedEvent): Buffer {
-  return new WireWriter().element(1, storedOf(event).block.encoded).finish();
+  return new WireWriter().element(1, heightEventOf(event).stored.block.encoded).finish();
 }
 
 /** `SubscribeBlockDigestsResponse`. */
 function digestMessage(event: FeedEvent): Buffer {
-  const { block } = storedOf(event);
+  const { block } = heightEventOf(event).stored;
   const { timestamp } = decodeBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
   if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));

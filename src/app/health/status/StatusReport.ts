@@ -45,7 +45,7 @@ export class StatusReport implements StatusSource {
 
   status(): StatusDocument {
     const { config, line, parts } = this.#state;
-    const { proven: _proven, ...range } = this.#state.range();
+    const { awaitsProof: _awaitsProof, proven: _proven, ...range } = this.#state.range();
     const progress = this.#meter.state();
     const readiness = this.#state.readiness();
     const waitingFor = this.#waitingFor();
