@@ -1,6 +1,6 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver } from '../../finality/index.js';
-import type { HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
+import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
 import type { IndexMoment } from './messages.js';
 
 interface ReadableParts {
@@ -8,6 +8,16 @@ interface ReadableParts {
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
+}
+
+/** The block up to which the chain is proven final, by this process or by the one that leads. */
+export function finalBlock({
+  prover,
+  store,
+}: Pick<ReadableParts, 'prover' | 'store'>): BlockHead | undefined {
+  const kept = store.provenBlock?.();
+  const own = store.shared?.isLeading() === false ? undefined : prover?.finalBlock();
+  return own !== undefined && own.height >= (kept?.height ?? 0) ? own : kept;
 }
 
 /** What can be read now: everything indexed, or with `proof.finality: proven` nothing above what is proven final. */
@@ -24,8 +34,9 @@ export function readableIndex(
     rewinds: from.rewinds(),
     accounts: from.accounts.coverage(),
   };
-  const final = prover?.finalBlock();
-  const proven = prover && proof.mode !== 'off' ? provenHeights(store, final?.height) : undefined;
+  const final = finalBlock({ prover, store });
+  const isProving = (prover ?? store.provenBlock) !== undefined && proof.mode !== 'off';
+  const proven = isProving ? provenHeights(store, final?.height) : undefined;
   const { accounts, coverage, latestIndexedHeight, meta } = shown;
   if (proof.finality === 'reported' || meta === undefined) return { shown, proven };
   const to = Math.min(latestIndexedHeight, final?.height ?? -1);
