@@ -152,7 +152,7 @@ async function openDocuments(): Promise<FuzzSession> {
     const text =
       changed === undefined || choices.once(2)
         ? mutated(choices, Buffer.from(sample.text), Buffer.from(other)).toString()
-        : (JSON.stringify(changed.value) ?? '');
+        : JSON.stringify(changed.value);
     try {
       const follows = checkProof(text, sample.trusted);
       insist(
@@ -215,8 +215,9 @@ function changeSomewhere(choices: Choices, root: Record<string, unknown>): void 
       parent = value as Record<string, unknown>;
       continue;
     }
-    if (choices.once(6)) delete parent[key];
-    else if (choices.once(6)) parent[choices.of(keys)] = value;
+    const what = choices.below(6);
+    if (what === 0) Reflect.deleteProperty(parent, key);
+    else if (what === 1) parent[choices.of(keys)] = value;
     else parent[key] = changedValue(choices, value);
     return;
   }
