@@ -165,8 +165,7 @@ async function openDocuments(): Promise<FuzzSession> {
       if (error instanceof SyntaxError) return 'not JSON';
       if (!(error instanceof Misfit)) throw error;
       insistReadable(error.message, () => text);
-      const message = error.message.replaceAll(/[0-9a-f]{64}|\d+/g, 'N');
-      return message.endsWith(' is not known') ? 'a field is not known' : message.slice(0, 60);
+      return error.message.replaceAll(/[0-9a-f]{64}|\d+/g, 'N').slice(0, 60);
     }
   };
   return { ...nothingToClose, run };
@@ -199,9 +198,10 @@ function changedJson(choices: Choices, text: string, other: string): { readonly 
       throw error;
     }
   }
-  const root = { value: JSON.parse(text) as unknown };
+  const root: Record<string, unknown> = { value: JSON.parse(text) };
   for (let left = choices.few(4); left > 0; left -= 1) changeSomewhere(choices, root);
-  return root;
+  // As it comes out of JSON: without holes in lists.
+  return JSON.parse(JSON.stringify(root)) as { readonly value: unknown };
 }
 
 function changeSomewhere(choices: Choices, root: Record<string, unknown>): void {
@@ -217,7 +217,7 @@ function changeSomewhere(choices: Choices, root: Record<string, unknown>): void 
     }
     const what = choices.below(6);
     if (what === 0) Reflect.deleteProperty(parent, key);
-    else if (what === 1) parent[choices.of(keys)] = value;
+    else if (what === 1) parent[choices.of(keys)] = structuredClone(value);
     else parent[key] = changedValue(choices, value);
     return;
   }
@@ -226,7 +226,7 @@ function changeSomewhere(choices: Choices, root: Record<string, unknown>): void 
 function changedValue(choices: Choices, value: unknown): unknown {
   switch (choices.below(4)) {
     case 0:
-      return choices.of(ODD_VALUES);
+      return structuredClone(choices.of(ODD_VALUES));
     case 1:
       return choices.once(2) ? oddText(choices) : noise(choices, choices.below(40)).toString('hex');
     default:

@@ -3,7 +3,7 @@ import type { StoredBlock, WholeBlock } from '../../storage/index.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
-  ...(['blocks', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
+  ...(['blocks', 'headers', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
   ...(['ws_blocks', 'ws_digests'] as const),
 ] as const;
 export type FollowerKind = (typeof followerKinds)[number];

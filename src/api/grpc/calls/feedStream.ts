@@ -13,13 +13,16 @@ const finalities = ['indexed', 'proven'] as const;
 export interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
   readonly start: StartPoint;
   readonly encode: (event: FeedEvent) => Buffer;
+  /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
+  readonly check?: ((from: Cursor) => Promise<void>) | undefined;
 }
 
 /** A call that follows the change feed, one message per event. */
 export function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
   return async (request, sink) => {
-    const { kind, until, waits = false, start, encode } = parse(request);
+    const { check, kind, until, waits = false, start, encode } = parse(request);
     const from = await streamStart(feed, start, { until, waits });
+    await check?.(from);
     return feed.follow(
       { kind, from, until, waits },
       {
