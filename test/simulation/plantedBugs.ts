@@ -471,15 +471,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'proof/blocks/BlockProver.ts',
     of: 'this.#root(this.#hasher.guaranteeIds(form, block.guarantees), 0) &&',
     instead: 'this.#root(this.#hasher.guaranteeIds(form, []), 0) &&',
-  },
-  {
-    name: 'proofs: a proof that came later is written to whatever block stands at its height',
-    file: 'storage/records/blocks/provenRecord.ts',
-    of: '  if (block.id !== id) return undefined;\n',
-    instead: '  if (id.length === 0) return undefined;\n',
     heldBy: {
-      file: 'unit/finality/proofBackfill.test.ts',
-      test: 'names a block that the nodes give another id, and proves all others',
+      file: 'unit/proof/ids.test.ts',
+      test: 'of a network is proven, and gives the light form that its nodes give',
     },
   },
   {
