@@ -996,6 +996,7 @@ export interface components {
         | 'fetching'
         | 'committing'
         | 'waiting_for_gap'
+        | 'awaiting_proof'
         | 'starting'
         | 'not_indexed'
         | 'unknown_id';

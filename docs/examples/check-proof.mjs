@@ -133,7 +133,8 @@ export function checkProof(text, trusted) {
   const document = JSON.parse(text);
   ensure(document !== null && typeof document === 'object', 'this is no document');
   const known = ['version', 'headers', 'guarantees', 'otherRoots', 'collection', 'transaction'];
-  for (const key of Object.keys(document)) ensure(known.includes(key), `${key} is not known`);
+  for (const key of Object.keys(document))
+    ensure(known.includes(key), 'the document has a field that is not known');
   ensure(document.version === 1, 'the version is not known');
   const { headers, guarantees, collection, transaction } = document;
   ensure(

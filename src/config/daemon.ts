@@ -80,8 +80,6 @@ function contradictionIn(config: DaemonConfig, givenRoles: readonly Role[] | nul
     return 'api.store names a replica of the database that holds the index, but no such database is given. Add --store postgres://host/database, or leave --api-store out.';
   if (config.proof.finality === 'proven' && config.proof.mode === 'off')
     return 'proof.finality is proven, but proof.mode is off, so nothing would ever be proven, and nothing could be read. Remove --proof-mode off, or set --proof-finality reported.';
-  if (config.proof.finality === 'proven' && store !== undefined)
-    return 'proof.finality is proven, but the index is in a database (store), where it is not known which blocks are proven. Remove --store, or set --proof-finality reported.';
   if (isPlain && keyFile !== undefined)
     return 'api.tls.keyFile is given but api.tls.certificateFile is not, so the ports would speak plain text. Add --api-tls-certificate-file FILE, or leave --api-tls-key-file out.';
   if (isPlain && clientCaFile !== undefined)

@@ -112,7 +112,7 @@ export const daemonSettings = {
     doc: 'Whether blocks are proven: their ids and guarantees are recomputed from what nodes send. auto: where the data of the network allow it, and it is said where not. required: a block that cannot be proven is not indexed. off: nodes are asked for less, and believed (SECURITY.md).',
   }),
   'proof.finality': setting(choice(['reported', 'proven']), 'reported', {
-    doc: 'Which blocks can be read. reported: those that nodes call finalized. proven: none above the height up to which certificates of the consensus nodes prove the chain final (`proof.provenHeight` of /status); nothing after a start until that height is found again. Not with a database, nor with proof.mode off.',
+    doc: 'Which blocks can be read. reported: those that nodes call finalized. proven: none above the height up to which certificates of the consensus nodes prove the chain final (`proof.provenHeight` of /status); after a start nothing until that height is found again, except with a database, which keeps it. Not with proof.mode off.',
   }),
   'proof.checkpoint': optional(block, {
     doc: 'A block that is known to be final, from a source that you trust: finality is proven from there on by the certificates of the consensus nodes, so that no access node has to be believed. Ends with exit code 76 where the stored block of this height has another id. One of the current spork is needed, at or above the first height.',

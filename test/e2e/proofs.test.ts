@@ -157,6 +157,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
 });
 
 describe('a daemon whose readers see only what is proven final', () => {
+  const postgres = usePostgres();
   const MINORITY_FROM = 111;
   /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
@@ -201,6 +202,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect(await heightOf(daemon, `height=${PROVEN + 1}`)).toBe(404);
     const { id } = node.chain.block(PROVEN + 1);
     expect((await daemon.api(`/v1/blocks/${id}`)).status).toBe(404);
+    expect((await daemon.api(`/explain/${PROVEN + 1}`)).body).toMatchObject({ stage: 'awaiting_proof' });
     expect((await daemon.api(`/v1/blocks?height=${PROVEN}`)).body).toMatchObject([{ proven: true }]);
     const grpc = new GrpcProbe(daemon.grpcAddress);
     const latest = await grpc.call('GetLatestBlock', {});
@@ -238,5 +240,32 @@ describe('a daemon whose readers see only what is proven final', () => {
       expect(await heightOf(daemon, 'height=final')).toBe(HEAD - 2);
       expect(await daemon.program.stop()).toBe(0);
     }
+  });
+
+  it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
+    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+    const url = await postgres.server().database();
+    const start = (roles: string) =>
+      startDaemon(startArguments(node, scratchDirectory(), ...flags, '--store', url, '--roles', roles));
+    const serving = await start('api');
+    expect(await heightOf(serving, 'height=final')).toBe(404);
+    const leading = await start('live,backfill');
+    await proven(leading, HEAD - 2);
+    await proven(serving, HEAD - 2);
+    await eventually(async () => ((await heightOf(serving, 'height=final')) === HEAD - 2 ? true : undefined));
+    expect(await heightOf(serving, `height=${HEAD - 1}`)).toBe(404);
+    expect((await serving.api(`/v1/blocks?height=${HEAD - 2}`)).body).toMatchObject([{ proven: true }]);
+    expect((await serving.api(`/explain/${HEAD}`)).body).toMatchObject({ stage: 'awaiting_proof' });
+    expect(await proofOf(serving)).toMatchObject({ finality: 'proven', provenHeight: HEAD - 2 });
+    node.node.head.set(HEAD + 5);
+    await proven(serving, HEAD + 3);
+    expect(await leading.program.stop()).toBe(0);
+    expect(await serving.program.stop()).toBe(0);
+
+    // Nobody proves anything now, and what was proven before can be read at once.
+    const alone = await start('api');
+    await proven(alone, HEAD + 3);
+    expect(await heightOf(alone, 'height=final')).toBe(HEAD + 3);
+    expect(await alone.program.stop()).toBe(0);
   });
 });

@@ -412,6 +412,82 @@ export const plantedBugs: readonly PlantedBug[] = [
     heldBy: { file: 'unit/proof/ids.test.ts', test: 'holds for its block alone' },
   },
   {
+    name: 'finality: the signatures of a certificate are not verified',
+    file: 'proof/certificates/verifyCertificate.ts',
+    of: "  if (!bls.verifySignatures(message, expected, signatures, context))\n    return invalid('the signatures do not hold');\n",
+    instead: '  bls.verifySignatures(message, expected, signatures, context);\n',
+    heldBy: {
+      file: 'unit/proof/certificates.test.ts',
+      test: 'is invalid once a bit of it, or of a signer’s key, is flipped',
+    },
+  },
+  {
+    name: 'finality: an invalid certificate proves as much as a valid one',
+    file: 'finality/proven/FinalityProver.ts',
+    of: "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return thread.verify(certificate, signers, CURRENT_RULES);",
+    instead:
+      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return { valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers, CURRENT_RULES)), ...{ valid: true as const } };",
+    heldBy: {
+      file: 'unit/finality/finalityProver.test.ts',
+      test: 'proves nothing by the certificates of another committee',
+    },
+  },
+  {
+    name: 'finality: a minority of the committee is enough',
+    file: 'proof/certificates/verifyCertificate.ts',
+    of: 'if (weight < threshold)',
+    instead: 'if (weight < threshold / 3)',
+    heldBy: {
+      file: 'unit/proof/certificates.test.ts',
+      test: 'of a committee whose secrets are known is valid with more than two thirds of the weight only',
+    },
+  },
+  {
+    name: 'finality: the view of the child is not compared with that of the block',
+    file: 'proof/certificates/provenFinal.ts',
+    of: '    if (child.view !== block.view + 1) continue;\n',
+    instead: '',
+    heldBy: { file: 'unit/proof/certificates.test.ts', test: 'passes over a view that was skipped' },
+  },
+  {
+    name: 'finality: a certificate for another view of the parent is taken',
+    file: 'proof/certificates/provenFinal.ts',
+    of: 'if (grandchild.parentView !== child.view) {',
+    instead: 'if (grandchild.parentView < 0) {',
+    heldBy: {
+      file: 'unit/proof/certificates.test.ts',
+      test: 'refuses an invalid certificate, one of another view, and blocks that are no chain',
+    },
+  },
+  {
+    name: 'finality: a snapshot is taken that does not hash to the protocol state',
+    file: 'proof/committee/protocolState.ts',
+    of: "  check(epochStateId, bytesOf(values['EpochStateID']).toString('hex'), 'the epoch state');\n",
+    instead: '',
+    heldBy: { file: 'unit/proof/committee.test.ts', test: 'is refused when anything of it was changed' },
+  },
+  {
+    name: 'proofs: the Merkle root of the guarantees is not compared with the one that is stored',
+    file: 'proof/blocks/BlockProver.ts',
+    of: 'this.#root(this.#hasher.guaranteeIds(form, block.guarantees), 0) &&',
+    instead: 'this.#root(this.#hasher.guaranteeIds(form, []), 0) &&',
+    heldBy: {
+      file: 'unit/proof/ids.test.ts',
+      test: 'of a network is proven, and gives the light form that its nodes give',
+    },
+  },
+  {
+    name: 'proofs: the proof of one height is added at another',
+    file: 'finality/proven/ProofBackfill.ts',
+    of: "        else if (block.proof !== undefined) return { kind: 'proven', block };",
+    instead:
+      "        else if (block.proof !== undefined) return { kind: 'proven', block: { ...block, height: height + 1 } };",
+    heldBy: {
+      file: 'unit/finality/proofBackfill.test.ts',
+      test: 'proves the newest first, few at once, until none is left',
+    },
+  },
+  {
     name: 'proofs: a block is stored without its proof',
     file: 'storage/records/blocks/BlockEntryWriter.ts',
     of: '      proof: block.proof,\n',

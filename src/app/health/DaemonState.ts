@@ -107,7 +107,7 @@ export class DaemonState {
   /** The range that readers see. */
   range(): IndexedRange {
     const { listener } = this.parts;
-    const { proven, shown } = readableIndex(this.config, this.parts);
+    const { awaitsProof, proven, shown } = readableIndex(this.config, this.parts);
     const { coverage, latestIndexedHeight, meta } = shown;
     return {
       firstIndexed: meta?.firstHeight ?? null,
@@ -116,6 +116,7 @@ export class DaemonState {
       sealed: listener.sealedHeight() ?? null,
       coverage,
       proven,
+      awaitsProof,
     };
   }
 

@@ -169,6 +169,7 @@ function openProver(
       ...common,
       nodes: network,
       thread: certificates,
+      keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => ends.target(),
       onMoved: (listener) => ends.onMoved(listener),
       blockAt: async (at) => {

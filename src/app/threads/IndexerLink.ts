@@ -92,7 +92,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
   }
 
   range(): IndexedRange {
-    const { shown, head, sealed, proven } = this.#moment;
+    const { shown, head, sealed, proven, awaitsProof } = this.#moment;
     const firstIndexed = shown.meta?.firstHeight ?? null;
     return {
       firstIndexed,
@@ -101,6 +101,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
       sealed,
       coverage: shown.coverage,
       proven,
+      awaitsProof,
     };
   }
 

@@ -46,6 +46,8 @@ export interface FinalityProverDependencies {
   readonly head: () => number | undefined;
   /** Calls back when the range or the head has moved. Returns a function that unsubscribes. */
   readonly onMoved: (listener: () => void) => () => void;
+  /** Keeps the height of a block that was proven final, for other processes. Expected errors: `StorageError`. */
+  readonly keep?: ((height: number) => Promise<void>) | undefined;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;
@@ -233,9 +235,10 @@ export class FinalityProver {
       this.#proven = verdict;
       this.#failed = undefined;
       const parentId = headers.find(({ id }) => id === verdict.id)?.parentId;
-      if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
       this.#signers = signers;
       this.#hasWarned = false;
+      if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
+      await this.#deps.keep?.(verdict.height);
       return undefined;
     }
     return undefined;

@@ -104,6 +104,13 @@ export interface IndexStore extends IndexReader, RangeStore {
    * parent or other guarantees).
    */
   readonly addProofs?: (proven: readonly FinalizedBlock[]) => Promise<void>;
+  /**
+   * The block up to which the chain was proven final by whichever process leads, as far as is known here. Absent: other
+   * processes are not told.
+   */
+  readonly provenBlock?: () => BlockHead | undefined;
+  /** Keeps the height of that block, unless another process leads by now. Durable on return. Expected errors: `StorageError`. */
+  readonly keepProven?: (height: number) => Promise<void>;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

@@ -63,6 +63,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   #mark: StoreMark | undefined;
   /** Heights whose blocks may have no proof; `undefined`: none has one. */
   #unproven: readonly HeightRange[] | undefined;
+  #proven: BlockHead | undefined;
+  /** Its height, as the database had it last. */
+  #provenMark: number | null = null;
   readonly #watching: Promise<undefined> | undefined;
   /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -211,6 +214,21 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     );
   }
 
+  provenBlock(): BlockHead | undefined {
+    return this.#proven;
+  }
+
+  async keepProven(height: number): Promise<void> {
+    if (!this.#live.isLeading) return;
+    const database = this.#database;
+    const { epoch } = this.#live.fence();
+    // The lock lets nobody take over, and rewind, between the comparison and the write.
+    const text = `WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)
+      UPDATE flow_store.proven SET height = greatest(height, $1)
+      WHERE EXISTS (SELECT FROM leader)`;
+    await database.persist(() => database.query({ text, values: [height, epoch] }));
+  }
+
   initialise(meta: StoreMeta): Promise<void> {
     return this.#live.initialise(meta);
   }
@@ -238,7 +256,17 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     this.#live.noticeEpoch(mark.epoch);
     this.#unproven = parseHeights(mark.unproven);
     const { isLeading } = this.#live;
-    if (mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live)) return;
+    const isSame = mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live);
+    if (isSame && mark.proven === this.#provenMark) return;
+    if (!isSame) await this.#join(mark);
+    const proven = mark.proven === null ? undefined : await this.blockByHeight(mark.proven);
+    this.#proven = proven?.block;
+    this.#provenMark = mark.proven;
+    this.#changes.tell();
+  }
+
+  /** Takes over what other processes have written. */
+  async #join(mark: StoreMark): Promise<void> {
     await this.#inTurn(async () => {
       const options = { isTolerant: true, before: this.#known.latestBlock };
       const loaded = await this.#database.snapshot((session) => loadStore(session, options));
@@ -248,7 +276,6 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       // What another leader has written is not known before this process has stopped leading.
       this.#mark = leadsNow ? { ...mark, live: '' } : mark;
     });
-    this.#changes.tell();
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {

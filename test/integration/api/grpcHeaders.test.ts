@@ -66,6 +66,32 @@ describe('headers of stored blocks', () => {
     expect(Buffer.from(answer).subarray(0, expected.length)).toEqual(expected);
   });
 
+  it('streams the headers that the node has, and refuses at once where the first is not proven', async () => {
+    const service = '/flow.access.AccessAPI/SubscribeBlockHeaders';
+    const answers: Buffer[] = [];
+    const request = new WireWriter()
+      .number(1, FIRST + 1)
+      .number(2, 1)
+      .finish();
+    const raw = (bytes: Buffer): Buffer => bytes;
+    const stream = probe.client.makeServerStreamRequest(`${service}FromStartHeight`, raw, raw, request);
+    await new Promise<void>((resolve, reject) => {
+      stream.on('error', reject).on('data', (bytes: Buffer) => {
+        answers.push(bytes);
+        if (answers.length === LATEST - FIRST) resolve();
+      });
+    });
+    stream.removeAllListeners('error').on('error', () => undefined);
+    stream.cancel();
+    const expected = Array.from({ length: LATEST - FIRST }, (_, index) =>
+      new WireWriter().element(1, chain.block(FIRST + 1 + index).hashed?.header ?? Buffer.alloc(0)).finish(),
+    );
+    expect(answers).toEqual(expected);
+    const first = { start_block_id: identifierBytes(chain.blockId(FIRST)), block_status: 'BLOCK_SEALED' };
+    const refused = probe.follow('SubscribeBlockHeadersFromStartBlockID', first);
+    expect(await refusalOf(refused.ended())).toMatchObject({ metadata: { reason: 'not_served' } });
+  });
+
   it('says of a block without a proof that there is no more than its light form', async () => {
     expect(await refusalOf(probe.call('GetBlockHeaderByHeight', { height: FIRST }))).toMatchObject({
       code: 'UNIMPLEMENTED',

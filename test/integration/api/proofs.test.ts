@@ -121,7 +121,7 @@ describe('proofs for other programs', () => {
     );
     expect(check({ transaction: 'ab'.repeat(32) })).toThrow('the transaction is not in the collection');
     expect(check({ collection: undefined })).toThrow('the transaction has no collection');
-    expect(check({ more: 1 })).toThrow('more is not known');
+    expect(check({ more: 1 })).toThrow('a field that is not known');
     for (const text of ['null', '1', '[]', '{}', '{"version":1,"headers":[1],"guarantees":[]}'])
       expect(() => checkProof(text, trusted(height)), text).toThrow(Misfit);
   });

@@ -271,12 +271,6 @@ describe('refusals', () => {
       'configuration',
       /Remove --proof-mode off, or set --proof-finality reported/,
     ],
-    [
-      'proven finality in a database',
-      { flags: { 'proof.finality': ['proven'], store: ['postgres://db/x'] } },
-      'configuration',
-      /Remove --store, or set --proof-finality reported/,
-    ],
   ] as const)('%s', (_name, from, exit, message) => {
     const error = refusal(() => load(from));
     expect(error.exit).toBe(exit);

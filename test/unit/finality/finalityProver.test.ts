@@ -58,6 +58,7 @@ class Proving {
   readonly prover: FinalityProver;
   readonly ended: Promise<unknown>;
   readonly range: { from: number; to: number };
+  readonly kept: number[] = [];
   isFollowing = true;
   /** The newest stored block, unless told. */
   head: number | undefined;
@@ -94,6 +95,10 @@ class Proving {
           const stored = height > this.range.to ? undefined : this.store.get(height);
           const header = this.unproven.has(height) ? undefined : stored;
           return Promise.resolve(stored && { id: stored.id, header });
+        },
+        keep: (height) => {
+          this.kept.push(height);
+          return Promise.resolve();
         },
         head: () => this.head ?? this.range.to,
         range: () => (this.isFollowing ? this.range : undefined),
@@ -168,6 +173,7 @@ describe('FinalityProver', () => {
     }
     // Block 50 has view 51, its parent view 49.
     expect(proven).toEqual([42, 43, 44, 45, 46, 47, 48, 48, 50]);
+    expect(proving.kept).toEqual([42, 43, 44, 45, 46, 47, 48, 50]);
     expect(await proving.checks()).toEqual({ valid: 8, invalid: 0 });
     expect(proving.node.count(METHOD)).toBe(1);
   });

@@ -6,7 +6,7 @@ import type { StartPoint } from '../../feed/feedStart.js';
 import { fieldsOf, heightOf, idOf, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
 import { bodyStream } from './bodyStream.js';
-import { feedStream } from './feedStream.js';
+import { feedStream, finalityOf } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const LAST_SEEN = 2;
@@ -17,7 +17,7 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
   return {
     SubscribeIndexedHeights: feedStream(feed, (request) => ({
       kind: 'indexed_heights',
-      until: 'indexed',
+      until: finalityOf(request),
       start: startOf(request),
       waits: request.flag(WAIT),
       encode: encoded,

@@ -3,7 +3,7 @@ import { checkMeta } from '../../records/book/checkStore.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, UNPROVEN_STATEMENTS } from './schema.js';
+import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, PROOF_STATEMENTS, SCHEMA_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
 const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
@@ -52,9 +52,9 @@ export async function prepareDatabase(
     { path: database.place, chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' },
   );
   // A store of an earlier version.
-  if (!isReadOnly && !(await hasTable(database, 'unproven'))) {
-    await make(database, 'unproven', async (session) => {
-      for (const text of UNPROVEN_STATEMENTS) await session.query({ text });
+  if (!isReadOnly && !(await hasTable(database, 'proven'))) {
+    await make(database, 'proven', async (session) => {
+      for (const text of PROOF_STATEMENTS) await session.query({ text });
     });
   }
 }
@@ -80,7 +80,7 @@ async function hasTable(session: Session, table: string): Promise<boolean> {
 
 function makeTables(database: PostgresDatabase, chainId: string): Promise<void> {
   return make(database, 'store', async (session) => {
-    await session.query({ text: [...SCHEMA_STATEMENTS, ...UNPROVEN_STATEMENTS].join(';\n') });
+    await session.query({ text: [...SCHEMA_STATEMENTS, ...PROOF_STATEMENTS].join(';\n') });
     await session.query({
       text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
       values: [1, chainId],
