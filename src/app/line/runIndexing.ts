@@ -66,7 +66,8 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       accessNodes: config.accessNodes,
       executionDataNodes: config.edi.enabled ? config.edi.nodes : config.accessNodes,
       peers: config.peers,
-      sporks,
+      // A mirror asks nobody but its peers, not even for the sporks before theirs.
+      sporks: config.accessNodes.length > 0 ? sporks : sporks.map((spork) => ({ ...spork, accessNodes: [] })),
       sporkRoot: config.access.sporkRoot,
       ratePerSecond: config.access.ratePerSecond,
       maxMessageBytes: config.access.maxMessageBytes,
