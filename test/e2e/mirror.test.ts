@@ -104,6 +104,44 @@ describe('a mirror', () => {
   });
 });
 
+describe('a copy from anywhere', () => {
+  it('is restored with every block proven, unless a block is not the one that the checkpoint names', async () => {
+    const node = await devnetForTest(chain);
+    const [first, second] = [scratchDirectory(), scratchDirectory()];
+    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
+    await source.reaches(HEAD);
+    await stopAll(source);
+    const restore = (id: string) =>
+      runProgram([
+        ...['restore', '--from', first, ...storeFlags(second), '--proof-mode', 'required'],
+        ...['--proof-checkpoint', `7:${id}`],
+      ]);
+    const false7 = node.chain.block(8).id;
+    const refused = await restore(false7);
+    expect(refused.code).toBe(74);
+    expect(refused.stderr).toMatch(
+      new RegExp(`nothing of it was taken: block of height 7: its id is .* proof.checkpoint names ${false7}`),
+    );
+    const restored = await restore(node.chain.block(7).id);
+    expect(restored).toMatchObject({ code: 0 });
+    expect(restored.stdout).toContain(`${HEAD + 1} blocks proven, 0 on the word of nodes`);
+    await expectSameStores(first, second);
+  });
+
+  it('is refused where a block is not proven and has to be', async () => {
+    const node = await devnetForTest({ ...chain, hashedIds: false });
+    const [first, second] = [scratchDirectory(), scratchDirectory()];
+    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
+    await source.reaches(HEAD);
+    await stopAll(source);
+    const flags = ['--from', first, ...storeFlags(second), '--proof-mode'];
+    const refused = await runProgram(['restore', ...flags, 'required']);
+    expect(refused.code).toBe(74);
+    expect(refused.stderr).toContain('block of height 0: nothing in it proves its id');
+    expect((await runProgram(['restore', ...flags, 'auto'])).code).toBe(0);
+  });
+});
+
 describe('a peer that changes what it mirrors', () => {
   const FROM = 20;
   const generator = new ChainGenerator({ seed: chain.seed, hashedIds: true });
