@@ -169,10 +169,14 @@ export const commands: readonly Command[] = [
     name: 'restore',
     summary: 'Create a store from a backup, where there is no store yet.',
     details:
-      'Every block is read, hashed and checked again before the copy becomes the store. An existing store is never ' +
-      'replaced. Progress goes to standard error.\n' +
-      'Exit code 0: restored. 74: the backup is damaged, as the message says, or a store is there already. 76: another chain.',
-    settings: storeSettings,
+      'Every block is read, hashed and checked again before the copy becomes the store: its id and guarantees are proven, and ' +
+      'compared with proof.checkpoint and the spork table. An existing store is never replaced. Progress goes to standard error.\n' +
+      'Exit code 0: restored. 74: the backup is damaged or of a false chain, as the message says, or a store is there already. 76: another chain.',
+    settings: {
+      ...storeSettings,
+      'proof.mode': daemonSettings['proof.mode'],
+      'proof.checkpoint': daemonSettings['proof.checkpoint'],
+    },
     ownFlags: restoreFlags,
     load: async () => (await import('./commands/restore.js')).restore,
   },

@@ -69,7 +69,7 @@ export const daemonSettings = {
     doc: 'The Flow network. Nodes and store must have its chain id.',
   }),
   accessNodes: setting(list(endpoint, MAX_NODES), [], {
-    doc: 'Access nodes to index from; repeat the flag for several. The best one is asked first.',
+    doc: 'Access nodes to index from; repeat the flag for several. The best one is asked first. `none`: a mirror, which takes everything from `peers` (docs/mirrors.md).',
     defaultDoc: "the network's public node",
     flag: 'access-node',
   }),
@@ -131,7 +131,7 @@ export const daemonSettings = {
     doc: 'Index from the execution-data stream only: never request a collection.',
   }),
   peers: setting(list(endpoint, MAX_NODES), [], {
-    doc: 'Other indexers (their gRPC ports) to take collections from, so that the access nodes are asked for few; repeat the flag for several. Blocks and finality still come from the access nodes, and what a peer sends is verified like everything else (docs/copies.md, An indexer feeds indexers).',
+    doc: 'Other indexers (their gRPC ports) to take collections from, so that the access nodes are asked for few; repeat the flag for several. Blocks and the head still come from the access nodes, unless those are `none`; what a peer sends is verified like everything else (docs/copies.md, An indexer feeds indexers).',
     defaultDoc: 'none',
     flag: 'peer',
   }),

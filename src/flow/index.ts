@@ -56,6 +56,7 @@ export {
   decodeBlockMessage,
   type BlockDecoder,
   decodeBlockResponse,
+  decodeProvableBlock,
   decodeSubscribeBlocksResponse,
 } from './responses/blockResponses.js';
 export {

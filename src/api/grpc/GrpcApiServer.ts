@@ -73,8 +73,10 @@ export class GrpcApiServer extends GrpcServer {
     const { feed, store } = dependencies;
     const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
     const accounts = byPath(INDEX_API, accountCalls(dependencies));
+    const calls = accessCalls(options, dependencies);
     const unary = {
-      ...byPath(ACCESS_API, accessCalls(options, dependencies)),
+      ...byPath(ACCESS_API, calls.access),
+      ...byPath(INDEX_API, calls.index),
       ...accounts,
       ...health.unary(),
     };

@@ -1,10 +1,8 @@
 import { AccessNetwork, HistoryNodes } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel, OpenNode, SporkTable } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
-import type { NamedBlock } from '../../finality/index.js';
-import { parseIdentifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
@@ -16,6 +14,7 @@ import { HistoryPace } from './history/HistoryPace.js';
 import type { IndexingLine } from './indexingLine.js';
 import type { IndexingParts } from './indexingParts.js';
 import { LiveIndexing } from './LiveIndexing.js';
+import { namedBlocks } from './namedBlocks.js';
 import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
@@ -66,7 +65,8 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       accessNodes: config.accessNodes,
       executionDataNodes: config.edi.enabled ? config.edi.nodes : config.accessNodes,
       peers: config.peers,
-      sporks,
+      // A mirror asks nobody but its peers, not even for the sporks before theirs.
+      sporks: config.accessNodes.length > 0 ? sporks : sporks.map((spork) => ({ ...spork, accessNodes: [] })),
       sporkRoot: config.access.sporkRoot,
       ratePerSecond: config.access.ratePerSecond,
       maxMessageBytes: config.access.maxMessageBytes,
@@ -190,22 +190,6 @@ function openProver(
       },
     },
   );
-}
-
-/** The blocks whose ids the configuration knows, best first. */
-function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
-  const named = (kind: NamedBlock['kind'], height: number, text: string | undefined): NamedBlock[] => {
-    const id = text === undefined ? undefined : parseIdentifier(text);
-    return id === undefined ? [] : [{ kind, height, id }];
-  };
-  const [height = '', id = ''] = checkpoint?.split(':') ?? [];
-  return [
-    ...named('checkpoint', Number(height), id),
-    ...sporks.flatMap(({ rootHeight, rootId }) => named('spork_root', rootHeight, rootId)),
-    ...sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) =>
-      rootParentIsBelow ? named('spork_table', rootHeight - 1, rootParentId) : [],
-    ),
-  ];
 }
 
 /** Callbacks about the live line. */

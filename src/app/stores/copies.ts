@@ -1,3 +1,4 @@
+import type { SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -5,7 +6,11 @@ import { systemClock, wasAborted, withoutUrlPaths } from '../../runtime/index.js
 import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
+import { NAMED_BY } from '../../finality/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
+import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
+import { namedBlocks } from '../line/namedBlocks.js';
 import { refuseDatabase } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
@@ -36,10 +41,24 @@ export async function restoreStoreOf(
   refuseDatabase(config, 'restore it as a directory, then "migrate" that to the database');
   const { restoreStore } = await loadRestore();
   const { chainId, dataDir } = config;
+  const sporks = await readShippedSporks(config.network);
   return restoreStore(
-    { from, path: storePathOf(dataDir), chainId },
+    { from, path: storePathOf(dataDir), chainId, objectionTo: objections(config, sporks) },
     { logger: silentLogger, clock: systemClock, ...dependencies },
   );
+}
+
+/** What the configuration knows of the chain, against a copy that may be of another one. */
+function objections({ proof }: DaemonConfig, sporks: SporkTable) {
+  const ids = new Map(namedBlocks(proof.checkpoint, sporks).map((block) => [block.height, block]));
+  return ({ height, id, proof: stored }: FinalizedBlock): string | undefined => {
+    const named = ids.get(height);
+    if (named !== undefined && named.id !== id)
+      return `its id is ${id}, but ${NAMED_BY[named.kind]} names ${named.id}`;
+    return stored === undefined && proof.mode === 'required'
+      ? 'nothing in it proves its id, and proof.mode is required'
+      : undefined;
+  };
 }
 
 /**
@@ -64,8 +83,8 @@ export async function seedStore(
     logger.info({ progress: restoreInWords(progress) }, 'restoring a snapshot');
   };
   try {
-    const { heights, transactions } = await restoreStoreOf(config, from, { signal, onProgress });
-    logger.info({ heights, transactions }, 'the snapshot is restored, every id recomputed');
+    const { heights, proven, transactions } = await restoreStoreOf(config, from, { signal, onProgress });
+    logger.info({ heights, proven, transactions }, 'the snapshot is restored, every id recomputed');
     return 'ready';
   } catch (error) {
     if (!wasAborted(error, signal)) throw error;

@@ -39,7 +39,8 @@ export interface Anchor {
 /** What the configuration says of a block. */
 export type NamedBlock = Anchor & { readonly kind: Exclude<Anchor['kind'], 'first_use'> };
 
-const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
+/** In messages. */
+export const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
   checkpoint: 'proof.checkpoint',
   spork_root: 'the spork table, as the root of a spork,',
   spork_table: 'the spork table, as the last block before a spork,',

@@ -6,7 +6,7 @@ import {
   toIdentifier,
   WireError,
   WireWriter,
-  type FullGuarantee,
+  type FullBlock,
   type FullHeader,
   type Identifier,
   type Span,
@@ -35,6 +35,9 @@ const FIELD = {
   lastViewTC: 6,
   roots: 7,
 } as const;
+
+/** A later version of the program made the proof. */
+export class UnknownProofError extends WireError {}
 
 const ABSENT: Span = { start: 0, length: 0 };
 
@@ -128,12 +131,12 @@ export function preimagesOf(
   chainId: string,
   hasher: BlockHasher,
 ): BlockPreimages {
-  const { header, stored, guarantees, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
+  const { header, stored, block, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
   hasher.headerId(headerFormOf(stored.form), header);
   const form = payloadFormOf(stored.form);
   return {
     header: hasher.preimage(),
-    guarantees: guarantees.map((guarantee) => {
+    guarantees: block.guarantees.map((guarantee) => {
       const [id = ''] = hasher.guaranteeIds(form, [guarantee]);
       return form === 'P8' ? hasher.preimage() : Buffer.from(id, 'latin1');
     }),
@@ -165,7 +168,7 @@ function encodeTimeout(timeout: TimeoutCertificate, view: (span: Span) => Buffer
 }
 
 /** The header as the hasher, which has it loaded, wants it, and as readers do. */
-function openStored(
+export function openStored(
   light: Uint8Array,
   proof: Uint8Array,
   chainId: string,
@@ -173,10 +176,12 @@ function openStored(
 ): {
   readonly header: FullHeader;
   readonly stored: StoredHeader;
-  readonly guarantees: readonly FullGuarantee[];
+  readonly block: FullBlock;
   readonly roots: Buffer;
+  /** What the spans are in. */
+  readonly bytes: Buffer;
 } {
-  if (proof[0] !== VERSION) throw new WireError('a proof has an unknown version');
+  if (proof[0] !== VERSION) throw new UnknownProofError('a proof has an unknown version');
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
   const chainStart = light.length + proof.length;
@@ -189,7 +194,7 @@ function openStored(
   const form = (Object.keys(FORM_NUMBERS) as BlockForm[]).find(
     (each) => FORM_NUMBERS[each] === fields.number(FIELD.form),
   );
-  if (form === undefined) throw new WireError('a proof has an unknown form');
+  if (form === undefined) throw new UnknownProofError('a proof has an unknown form');
   const otherRoots = view(fields.span(FIELD.roots));
   const roots = Buffer.alloc(rootsBytes(form));
   if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');
@@ -236,7 +241,7 @@ function openStored(
     lastViewTC: header.lastViewTC && view(fields.span(FIELD.lastViewTC)),
     protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES),
   };
-  return { header, stored, guarantees: block.guarantees, roots };
+  return { header, stored, block, roots, bytes };
 }
 
 /** Ids that stand one after the other. */

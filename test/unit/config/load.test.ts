@@ -605,3 +605,24 @@ describe('roles', () => {
     );
   });
 });
+
+describe('a mirror', () => {
+  const peer = { peers: ['indexer:7181'] };
+
+  it('has no access node and no execution data, and says so in the configuration that is printed', () => {
+    const { config, effective } = load({ flags: { accessNodes: ['none'], ...peer } });
+    expect(config).toMatchObject({ accessNodes: [], ...peer, edi: { enabled: false, nodes: [] } });
+    expect(effective['accessNodes']).toEqual(['none']);
+  });
+
+  it.each([
+    [{ accessNodes: ['none'] }, /Add --peer HOST:PORT/],
+    [{ accessNodes: ['none', 'node:9000'], ...peer }, /names none and 1 more/],
+    [{ accessNodes: ['none'], 'edi.nodes': ['node:9000'], ...peer }, /Drop --edi-only and --edi-node/],
+    [{ accessNodes: ['none'], ediOnly: ['true'], ...peer }, /Drop --edi-only and --edi-node/],
+  ])('is refused with %o, which contradicts it', (flags, message) => {
+    const exit = 'configuration';
+    const refused = { exit, message: expect.stringMatching(message) as string };
+    expect(() => load({ flags })).toThrow(expect.objectContaining(refused));
+  });
+});

@@ -1,9 +1,10 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js';
 import type { RequestFields } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
+import { storedOf } from '../../feed/feedEvents.js';
 import type { FeedEvent, HeightEvent, RewindEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
-import { fieldsOf, heightOf, idOf, timestampMessage } from './calls.js';
+import { fieldsOf, heightOf, idOf, provableBlock, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
 import { bodyStream } from './bodyStream.js';
 import { feedStream, finalityOf } from './feedStream.js';
@@ -23,6 +24,12 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
       encode: encoded,
     })),
     SubscribeIndexedBlocks: bodyStream(feed),
+    SubscribeProvableBlocks: feedStream(feed, (request) => ({
+      kind: 'blocks',
+      until: 'indexed',
+      start: { height: heightOf(request.number(START_HEIGHT)) },
+      encode: (event) => new WireWriter().element(1, provableBlock(storedOf(event).block)).finish(),
+    })),
   };
 }
 
