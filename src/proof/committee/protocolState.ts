@@ -18,7 +18,7 @@ const MAX_DEPTH = 16;
 type Packed = null | bigint | string | Buffer | { readonly [key: string]: Packed };
 
 /** What a protocol state's id is made of, each as RLP: from one hash to the next. */
-export interface StateParts {
+interface StateParts {
   /** Its hash is the id; it names the epoch state. */
   readonly protocolState: Uint8Array;
   /** It names the events. */

@@ -19,7 +19,7 @@ const FIELDS = ['version', 'headers', 'guarantees', 'otherRoots', 'collection', 
 const STEP_FIELDS = ['headers', 'roots', 'protocolState', 'epochState', 'events'];
 
 /** What follows from a document, a line each, and the trusted block that it follows from; or what does not fit. */
-export type DocumentVerdict =
+type DocumentVerdict =
   | { readonly ok: true; readonly from: string; readonly proven: readonly string[] }
   | { readonly ok: false; readonly reason: string };
 
