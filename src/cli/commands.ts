@@ -4,6 +4,7 @@ import {
   backfillActions,
   backfillFlags,
   backupFlags,
+  checkProofFlags,
   completionFlags,
   configActions,
   daemonAddressSettings,
@@ -64,12 +65,23 @@ export const commands: readonly Command[] = [
     name: 'prove',
     summary: 'Print what proves a block, collection or transaction to somebody who trusts one block ID.',
     details:
-      'One JSON document, which docs/examples/check-proof.mjs checks without this program (docs/proofs.md).\n' +
+      'One JSON document, which check-proof checks, or docs/examples/check-proof.mjs without this program (docs/proofs.md).\n' +
       'Exit code 66: it is not indexed, or a block on the way to --to is stored without a proof.',
     positionals: [proveKinds, '<id or height>'],
     settings: daemonAddressSettings,
     ownFlags: proveFlags,
     load: async () => (await import('./commands/prove.js')).prove,
+  },
+  {
+    ...none,
+    name: 'check-proof',
+    summary: 'Check a proof document, without a store, a daemon or a network.',
+    details:
+      'Says what follows from which block. /dev/stdin reads what prove prints.\n' +
+      'Exit code 0: it holds. Exit code 65: it does not; what does not fit is named.',
+    positionals: ['<file>'],
+    ownFlags: checkProofFlags,
+    load: async () => (await import('./commands/checkProof.js')).checkProof,
   },
   {
     ...none,

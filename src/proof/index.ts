@@ -14,6 +14,8 @@ export { EpochCommittees } from './committee/EpochCommittees.js';
 export type { EpochState } from './committee/EpochCommittees.js';
 export { readProtocolState } from './committee/protocolState.js';
 export { readCommit, readSetup } from './committee/serviceEvents.js';
+export { checkDocument } from './documents/checkDocument.js';
+export type { VerifyCertificate } from './documents/checkDocument.js';
 export { BlockHasher, payloadHash } from './ids/BlockHasher.js';
 export type { BlockForm } from './ids/forms.js';
 

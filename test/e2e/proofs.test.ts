@@ -151,6 +151,19 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     });
     expect(proven).toContain(`block ${filled.height}:${filled.id}`);
     expect(proven).toContain(`transaction ${id}`);
+    const checked = (...args: string[]) => runProgram(['check-proof', file, ...args]);
+    const held = await checked('--checkpoint', anchor);
+    expect(held).toMatchObject({ code: 0, stderr: '' });
+    expect(held.stdout).toBe(proven.replace('From ', 'From block '));
+    expect(await checked()).toMatchObject({
+      ...{ code: 0, stdout: held.stdout, stderr: expect.stringContaining('Compare the ID') as string },
+    });
+    const other = `${HEAD}:${node.chain.block(HEAD - 1).id}`;
+    expect(await checked('--checkpoint', other)).toMatchObject({
+      ...{ code: 65, stdout: '', stderr: expect.stringContaining(`all follows from ${anchor}`) as string },
+    });
+    expect(await checked('--checkpoint', '12')).toMatchObject({ code: 64, stdout: '' });
+    expect(await runProgram(['check-proof', join(dataDir, 'none.json')])).toMatchObject({ code: 64 });
     const beyond = await runProgram(['prove', 'block', '1', '--to', '900', ...storeFlags(dataDir)]);
     expect(beyond).toMatchObject({ code: 66, stdout: '' });
   });

@@ -1,4 +1,4 @@
-import { identifyTransactions } from '../../flow/index.js';
+import { IDENTIFIER_BYTES, identifyTransactions } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { BlockHasher, preimagesOf } from '../../proof/index.js';
 import type { BlockPreimages } from '../../proof/index.js';
@@ -82,7 +82,7 @@ export async function proofDocument(
     version: VERSION,
     ...subject,
     guarantees: first.guarantees.map(hex),
-    otherRoots: hex(first.otherRoots),
+    otherRoots: hex(first.roots.subarray(IDENTIFIER_BYTES)),
     headers: headers.map(hex),
   };
 }

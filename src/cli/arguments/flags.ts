@@ -1,5 +1,6 @@
 import type { LookupKind } from '../../api/index.js';
 import {
+  block,
   boolean,
   choice,
   daemonSettings,
@@ -74,6 +75,13 @@ export const proveFlags = {
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
     'that of the block in question',
   ),
+} as const;
+
+export const checkProofFlags = {
+  checkpoint: optional(block, {
+    doc: 'The block that you trust, from which all must follow.',
+    defaultDoc: 'none: the block is printed, to be compared',
+  }),
 } as const;
 
 /** What `export` writes. */

@@ -120,8 +120,8 @@ export interface BlockPreimages {
   readonly header: Buffer;
   /** For each guarantee RLP whose SHA3-256 is its id; before P8 the id itself, which is that of the collection. */
   readonly guarantees: readonly Buffer[];
-  /** The payload hash is SHA3-256 of the guarantees' Merkle root and these bytes. */
-  readonly otherRoots: Buffer;
+  /** SHA3-256 of these is the payload hash: the first 32 bytes are the guarantees' Merkle root. */
+  readonly roots: Buffer;
 }
 
 /** The preimages of a stored block, for those who hash it themselves. Expected errors: `WireError`. */
@@ -140,7 +140,7 @@ export function preimagesOf(
       const [id = ''] = hasher.guaranteeIds(form, [guarantee]);
       return form === 'P8' ? hasher.preimage() : Buffer.from(id, 'latin1');
     }),
-    otherRoots: roots.subarray(IDENTIFIER_BYTES),
+    roots,
   };
 }
 

@@ -11,7 +11,7 @@ import { runInProcess } from '../../support/terminal.js';
 const run = (...args: string[]) => runInProcess(args);
 
 const commands = [
-  ...['start', 'devnet', 'status', 'get', 'prove', 'export', 'explain'],
+  ...['start', 'devnet', 'status', 'get', 'prove', 'check-proof', 'export', 'explain'],
   ...['verify', 'repair', 'rewind', 'forget', 'config', 'completion'],
 ];
 

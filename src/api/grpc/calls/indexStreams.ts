@@ -1,7 +1,7 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js';
 import type { RequestFields } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import { storedOf } from '../../feed/feedEvents.js';
+import { heightEventOf } from '../../feed/feedEvents.js';
 import type { FeedEvent, HeightEvent, RewindEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { fieldsOf, heightOf, idOf, provableBlock, timestampMessage } from './calls.js';
@@ -28,7 +28,7 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
       kind: 'blocks',
       until: 'indexed',
       start: { height: heightOf(request.number(START_HEIGHT)) },
-      encode: (event) => new WireWriter().element(1, provableBlock(storedOf(event).block)).finish(),
+      encode: (event) => new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
     })),
   };
 }
