@@ -28,7 +28,8 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
       kind: 'blocks',
       until: 'indexed',
       start: { height: heightOf(request.number(START_HEIGHT)) },
-      encode: (event) => new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
+      encode: (event) =>
+        new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
     })),
   };
 }
