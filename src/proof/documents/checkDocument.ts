@@ -223,7 +223,7 @@ function hex(value: unknown, what: string): Buffer {
 }
 
 function knowOnly(object: Readonly<Record<string, unknown>>, known: readonly string[]): void {
-  for (const key of Object.keys(object)) ensure(known.includes(key), 'a field is not known');
+  for (const key of Object.keys(object)) ensure(known.includes(key), 'there is a field that is not known');
 }
 
 function ensure(holds: boolean, misfit: string): asserts holds {
