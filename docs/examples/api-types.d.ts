@@ -2378,7 +2378,7 @@ export interface operations {
       };
       header?: never;
       path: {
-        kind: 'blocks' | 'collections' | 'transactions';
+        kind: 'block' | 'collection' | 'transaction';
         /** @description An id; for a block also a height, final, sealed or latest. */
         key: string;
       };

@@ -17,7 +17,6 @@ import {
   INSTALL,
   migrateFlags,
   proveFlags,
-  proveKinds,
   repairFlags,
   restoreFlags,
   rewindFlags,
@@ -67,7 +66,7 @@ export const commands: readonly Command[] = [
     details:
       'One JSON document, which check-proof checks, or docs/examples/check-proof.mjs without this program (docs/proofs.md).\n' +
       'Exit code 66: it is not indexed, or a block on the way to --to is stored without a proof.',
-    positionals: [proveKinds, '<id or height>'],
+    positionals: ['<height|id>'],
     settings: daemonAddressSettings,
     ownFlags: proveFlags,
     load: async () => (await import('./commands/prove.js')).prove,

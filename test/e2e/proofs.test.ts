@@ -133,9 +133,9 @@ describe('a daemon on a chain whose blocks can be proven', () => {
       readonly collection: { readonly transactions: readonly { readonly id: string }[] };
     };
     const { id } = looked.collection.transactions.at(-1)!;
-    const served = await daemon.api(`/proof/transactions/${id}?to=${HEAD}`);
+    const served = await daemon.api(`/proof/transaction/${id}?to=${HEAD}`);
     expect(served.status).toBe(200);
-    const ask = () => runProgram(['prove', 'transaction', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
+    const ask = () => runProgram(['prove', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
     const running = await ask();
     await stopAndProve(daemon, dataDir, whole(node));
     const stopped = await ask();
@@ -164,7 +164,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     });
     expect(await checked('--checkpoint', '12')).toMatchObject({ code: 64, stdout: '' });
     expect(await runProgram(['check-proof', join(dataDir, 'none.json')])).toMatchObject({ code: 64 });
-    const beyond = await runProgram(['prove', 'block', '1', '--to', '900', ...storeFlags(dataDir)]);
+    const beyond = await runProgram(['prove', '1', '--to', '900', ...storeFlags(dataDir)]);
     expect(beyond).toMatchObject({ code: 66, stdout: '' });
   });
 });

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { proofDocument } from '../../src/api/index.js';
+import type { LookupKind } from '../../src/api/index.js';
 import { WireError } from '../../src/flow/index.js';
 import { BlockProver, checkStoredProof, readProtocolState } from '../../src/proof/index.js';
 import { HashedChain } from '../support/hashedChain.js';
@@ -127,7 +128,7 @@ async function openDocuments(): Promise<FuzzSession> {
   const store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks: entries, latestIndexedHeight: LATEST });
   const range = { firstIndexed: FIRST, latestIndexed: LATEST, head: LATEST, sealed: LATEST };
-  const ask = async (kind: 'blocks' | 'collections' | 'transactions', key: string, to: string) =>
+  const ask = async (kind: LookupKind, key: string, to: string) =>
     JSON.stringify(await proofDocument(store, { kind, key, to }, range));
   const samples: { readonly text: string; readonly trusted: string; readonly true: ReadonlySet<string> }[] =
     [];
@@ -135,11 +136,11 @@ async function openDocuments(): Promise<FuzzSession> {
     const { height } = entry.block;
     const last = entries[height + 2 - FIRST];
     const trusted = `${height + 2}:${last?.block.id}`;
-    const texts = [await ask('blocks', entry.block.id, String(height + 2))];
+    const texts = [await ask('block', entry.block.id, String(height + 2))];
     for (const [index, { id }] of entry.collections.entries()) {
-      texts.push(await ask('collections', id, String(height + 2)));
+      texts.push(await ask('collection', id, String(height + 2)));
       for (const one of transactionIds(entry, index))
-        texts.push(await ask('transactions', one, String(height + 2)));
+        texts.push(await ask('transaction', one, String(height + 2)));
     }
     // All that can follow for this block.
     const all = new Set(texts.flatMap((text) => checkProof(text, trusted)));

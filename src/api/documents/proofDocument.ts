@@ -9,10 +9,7 @@ import { IndexView } from '../view/IndexView.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseHeight, parseId } from '../view/queryParameters.js';
 import type { IndexedRange } from '../view/statusDocument.js';
-
-/** What can be proven, as paths name it. */
-export const provableKinds = ['blocks', 'collections', 'transactions'] as const;
-export type ProvableKind = (typeof provableKinds)[number];
+import type { LookupKind } from './lookupDocument.js';
 
 /** Maximum headers of a document: some 700 kB. */
 export const MAX_PROOF_HEADERS = 1_000;
@@ -47,11 +44,6 @@ export const proofSchema = t.named(
 );
 export type ProofDocument = t.Described<typeof proofSchema>;
 
-/** True for a kind that can be proven. */
-export function isProvableKind(word: string): word is ProvableKind {
-  return (provableKinds as readonly string[]).includes(word);
-}
-
 /**
  * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest
  * place) from the id of the block at height `to`, or where it is empty of its own block. Expected errors: ApiError (400
@@ -59,7 +51,7 @@ export function isProvableKind(word: string): word is ProvableKind {
  */
 export async function proofDocument(
   reader: ReadableIndex,
-  asked: { readonly kind: ProvableKind; readonly key: string; readonly to: string },
+  asked: { readonly kind: LookupKind; readonly key: string; readonly to: string },
   range: IndexedRange,
 ): Promise<ProofDocument> {
   const view = new IndexView(range, { reader });
@@ -90,16 +82,16 @@ export async function proofDocument(
 /** The height of the block that the proof begins at, and what is proven in it. */
 async function subjectOf(
   view: IndexView,
-  { kind, key }: { readonly kind: ProvableKind; readonly key: string },
+  { kind, key }: { readonly kind: LookupKind; readonly key: string },
 ): Promise<{ readonly from: number } & Pick<ProofDocument, 'collection' | 'transaction'>> {
-  if (kind === 'blocks') {
+  if (kind === 'block') {
     const head = headTerm(key);
     return {
       from: (await view.block(head === undefined ? parseBlockKey(key) : view.head(head))).block.height,
     };
   }
   const id = parseId(key);
-  if (kind === 'collections') return collectionProof(await view.collection(id));
+  if (kind === 'collection') return collectionProof(await view.collection(id));
   const { collectionId } = await view.transaction(id);
   return { ...collectionProof(await view.collection(collectionId)), transaction: id };
 }

@@ -67,10 +67,11 @@ export const getFlags = {
   cursor: word('For an account: next_cursor of the previous page.', 'cursor', 'the newest'),
 } as const;
 
-/** What `prove` proves. */
-export const proveKinds = ['block', 'collection', 'transaction'] as const satisfies readonly LookupKind[];
-
 export const proveFlags = {
+  output: optional(text('a file', 'file'), {
+    doc: 'Where to write the document.',
+    defaultDoc: 'standard output',
+  }),
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
     'that of the block in question',

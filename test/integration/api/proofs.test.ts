@@ -77,7 +77,7 @@ describe('proofs for other programs', () => {
   });
 
   it('prove a transaction, its collection and its block from the id of a block above', async () => {
-    const text = await proofOf(`transactions/${transaction}?to=${height + 5}`);
+    const text = await proofOf(`transaction/${transaction}?to=${height + 5}`);
     expect(checkProof(text, trusted(height + 5))).toEqual([
       `block ${trusted(height)} of flow-localnet, with ${place + 1} collections`,
       `collection ${collection.id}, number ${place} of the block, with ${inCollection.length} transactions`,
@@ -91,20 +91,20 @@ describe('proofs for other programs', () => {
 
   it('prove every block, and each of its collections, from its own id', async () => {
     for (const { block, collections } of entries.filter((each) => each.block.height !== UNPROVEN)) {
-      const proven = checkProof(await proofOf(`blocks/${block.id}`), trusted(block.height));
+      const proven = checkProof(await proofOf(`block/${block.id}`), trusted(block.height));
       expect(proven).toEqual([
         `block ${trusted(block.height)} of flow-localnet, with ${collections.length} collections`,
       ]);
     }
-    expect(checkProof(await proofOf('blocks/latest'), trusted(LATEST))).toHaveLength(1);
+    expect(checkProof(await proofOf('block/latest'), trusted(LATEST))).toHaveLength(1);
     for (const { id } of whole.collections) {
-      const proven = checkProof(await proofOf(`collections/${id}`), trusted(height));
+      const proven = checkProof(await proofOf(`collection/${id}`), trusted(height));
       expect(proven[1]).toContain(`collection ${id}`);
     }
   });
 
   it('are refused with any bit flipped, and from another id', async () => {
-    const text = await proofOf(`transactions/${transaction}?to=${height + 2}`);
+    const text = await proofOf(`transaction/${transaction}?to=${height + 2}`);
     const anchor = trusted(height + 2);
     const random = seededRandom(7);
     for (let position = 0; position < text.length; position++) {
@@ -118,8 +118,8 @@ describe('proofs for other programs', () => {
 
   it('are refused with parts of other proofs', async () => {
     const of = async (path: string) => JSON.parse(await proofOf(path)) as ProofDocument;
-    const proof = await of(`transactions/${transaction}?to=${height + 2}`);
-    const other = await of(`blocks/${height + 1}`);
+    const proof = await of(`transaction/${transaction}?to=${height + 2}`);
+    const other = await of(`block/${height + 1}`);
     const check = (changes: object) => () =>
       checkProof(JSON.stringify({ ...proof, ...changes }), trusted(height + 2));
     expect(check({})()).toHaveLength(3);
@@ -138,23 +138,23 @@ describe('proofs for other programs', () => {
   });
 
   it.each([
-    ['blocks/131', 404, 'not_yet_indexed'],
-    ['blocks/99', 404, 'below_first_indexed'],
-    [`collections/${'ab'.repeat(32)}`, 404, 'unknown_id'],
-    ['transactions/1', 400, 'malformed_id'],
+    ['block/131', 404, 'not_yet_indexed'],
+    ['block/99', 404, 'below_first_indexed'],
+    [`collection/${'ab'.repeat(32)}`, 404, 'unknown_id'],
+    ['transaction/1', 400, 'malformed_id'],
     ['results/1', 400, 'invalid_argument'],
-    ['blocks/103?to=102', 400, 'invalid_argument'],
-    ['blocks/103?to=1103', 400, 'invalid_argument'],
-    ['blocks/103?to=1102', 404, 'not_yet_indexed'],
-    [`blocks/${UNPROVEN}`, 409, 'unproven'],
-    [`blocks/${FIRST}?to=${UNPROVEN + 1}`, 409, 'unproven'],
+    ['block/103?to=102', 400, 'invalid_argument'],
+    ['block/103?to=1103', 400, 'invalid_argument'],
+    ['block/103?to=1102', 404, 'not_yet_indexed'],
+    [`block/${UNPROVEN}`, 409, 'unproven'],
+    [`block/${FIRST}?to=${UNPROVEN + 1}`, 409, 'unproven'],
   ])('%s is answered with %i, %s', async (path, status, reason) => {
     expect(await ask(path)).toMatchObject({ status, body: { reason } });
   });
 
   it('are checked by a program of its own, which says what follows or what does not fit', async () => {
     const file = join(scratchDirectory(), 'proof.json');
-    writeFileSync(file, await proofOf(`blocks/${height}`));
+    writeFileSync(file, await proofOf(`block/${height}`));
     const run = (...args: string[]) =>
       new Promise<{ code: unknown; out: string }>((resolve) => {
         execFile(process.execPath, [checker, ...args], (error, stdout, stderr) => {
