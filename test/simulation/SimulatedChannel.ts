@@ -49,11 +49,16 @@ export class RequestReader {
         decode: (request) => known.requestDeserialize(request),
       });
     }
-    // A peer that has no proofs. Its request has the height at the same place, and its answer the block one level deeper.
-    this.#methods.set('/flow_collection_indexer.v1.IndexAPI/GetProvableBlock', {
-      ...this.#of('/flow.access.AccessAPI/GetBlockByHeight'),
-      encode: (answer) => new WireWriter().bytes(1, answer).finish(),
-    });
+    // A peer that has no proofs. Its requests have the height at the same place, and its answers the block one level deeper.
+    for (const [provable, plain] of [
+      ['GetProvableBlock', 'GetBlockByHeight'],
+      ['SubscribeProvableBlocks', 'SubscribeBlocksFromStartHeight'],
+    ]) {
+      this.#methods.set(`/flow_collection_indexer.v1.IndexAPI/${provable}`, {
+        ...this.#of(`/flow.access.AccessAPI/${plain}`),
+        encode: (answer) => new WireWriter().bytes(1, answer).finish(),
+      });
+    }
   }
 
   read(path: string, request: Buffer) {
@@ -170,7 +175,7 @@ export class SimulatedChannel implements Channel {
 
   stream(path: string, bytes: Buffer, sink: StreamSink): StreamCall {
     const { endpoint, observer, process, reader, worldClock } = this.#deps;
-    const { method, request } = reader.read(path, bytes);
+    const { method, request, encode } = reader.read(path, bytes);
     const ended = observer.onCall(endpoint.name, method, request);
     const server = new AbortController();
     const arrived: Buffer[] = [];
@@ -239,7 +244,8 @@ export class SimulatedChannel implements Channel {
         reset: () => endpoint.reset(),
         write: (message: Buffer) => {
           const { isCorrupt } = endpoint.fate(method);
-          const sent = isCorrupt ? endpoint.corrupted(message) : message;
+          const encoded = encode(message);
+          const sent = isCorrupt ? endpoint.corrupted(encoded) : encoded;
           unread += 1;
           later(() => arrived.push(sent));
           return unread < STREAM_WINDOW_MESSAGES;

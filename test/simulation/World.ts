@@ -301,7 +301,8 @@ export class World {
         if (!lacksAccounts && !lacksHistory && !lacksProofs) return;
         process.provesOnly = !lacksAccounts && !lacksHistory;
         // At its stop height a daemon ends, whatever is proven.
-        if (process.provesOnly) config = { ...config, roles: ['api'], stopHeight: this.#stretch.stopHeight + 1 };
+        if (process.provesOnly)
+          config = { ...config, roles: ['api'], stopHeight: this.#stretch.stopHeight + 1 };
       }
       const parts = openUpstream(config, {
         ...{

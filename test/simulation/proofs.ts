@@ -31,7 +31,8 @@ export function withProofs(scenario: Scenario, stretch: Stretch): Scenario {
   const dice = new Dice(seed, 'proofs');
   const mode = isKnown(seed) ? 'off' : modeOf(dice, stretch.isProvable);
   const proving = { ...scenario, config: { ...config, proof: { ...config.proof, mode } } };
-  const late = mode === 'auto' && stretch.isProvable ? { ...proving, provenFrom: provenFromOf(scenario) } : proving;
+  const late =
+    mode === 'auto' && stretch.isProvable ? { ...proving, provenFrom: provenFromOf(scenario) } : proving;
   return mode === 'off' || !dice.chance(LIARS_SHARE) ? late : withLiars(late, stretch, dice);
 }
 
