@@ -28,9 +28,9 @@ export interface CallObserver {
 
 interface MethodOfPath {
   readonly method: DevnetMethod;
-  decode(request: Buffer): DevnetRequest;
+  readonly decode: (request: Buffer) => DevnetRequest;
   /** What the client is to see of a node's answer. Default: all of it. */
-  encode?(answer: Buffer): Buffer;
+  readonly encode?: (answer: Buffer) => Buffer;
 }
 
 /** Reads a request's path and bytes as the server does. */
