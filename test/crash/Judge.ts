@@ -18,6 +18,11 @@ export class Verdict extends Error {
   override readonly name = 'Verdict';
 }
 
+export interface Doubts {
+  readonly mayLie?: boolean;
+  readonly mayBeUnproven?: boolean;
+}
+
 /** What was found durable. */
 export interface Found {
   readonly watermark: number | undefined;
@@ -59,10 +64,12 @@ export class Judge {
    * Looks at a copy of the store that a crash left, before anybody repairs it: what is there is sound, nothing in it
    * differs from the run without faults, and nothing that was reported is lost. Expected errors: `Verdict`.
    *
-   * `mayLie`: blocks of a liar may stand above the watermark, and be taken back.
+   * `mayLie`: blocks of a liar may stand above the watermark, and be taken back. `mayBeUnproven`: blocks may lack their
+   * proofs, as far as the store says so.
    */
-  async examine(dataDir: string, witness: Witness, { mayLie = false } = {}): Promise<Found> {
-    const found = await this.#look(dataDir, mayLie);
+  async examine(dataDir: string, witness: Witness, doubts: Doubts = {}): Promise<Found> {
+    const { mayLie = false } = doubts;
+    const found = await this.#look(dataDir, doubts);
     if (witness.watermark === undefined) return found;
     const { watermark } = found;
     demand(watermark !== undefined, `watermark ${witness.watermark} was reported, and there is no store`);
@@ -89,7 +96,7 @@ export class Judge {
     demand(!existsSync(join(dataDir, 'daemon.json')), 'the daemon record was left behind');
   }
 
-  async #look(dataDir: string, mayLie: boolean): Promise<Found> {
+  async #look(dataDir: string, { mayLie = false, mayBeUnproven = false }: Doubts): Promise<Found> {
     if (!existsSync(join(storePath(dataDir), 'CURRENT'))) return NOTHING;
     const copies = mkdtempSync(join(tmpdir(), 'fci-crashed-'));
     try {
@@ -99,7 +106,8 @@ export class Judge {
       try {
         if (store.meta() === undefined) return NOTHING;
         await verify(verified);
-        if (!mayLie) await this.#compare(store);
+        if (mayBeUnproven) await this.#compareUnproven(store);
+        else if (!mayLie) await this.#compare(store);
         const watermark = store.latestIndexedHeight();
         const above = new Set(store.blocksAboveWatermark().map(({ height }) => height));
         return { watermark, isDurable: (height) => height <= watermark || above.has(height) };
@@ -108,6 +116,18 @@ export class Judge {
       }
     } finally {
       rmSync(copies, { recursive: true, force: true });
+    }
+  }
+
+  /** Proven is every height, or unproven by the store's own word: where it is neither, a record was lost. */
+  async #compareUnproven(store: LevelIndexStore): Promise<void> {
+    for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
+      const isUnproven = store.unproven().some(({ from, to }) => from <= height && height <= to);
+      const isProven = (await store.blockByHeight(height))?.block.proof !== undefined;
+      demand(
+        isProven !== isUnproven,
+        `block ${height} has ${isProven ? 'a' : 'no'} proof, and says otherwise`,
+      );
     }
   }
 

@@ -1,5 +1,5 @@
-import type { Identifier } from '../../src/flow/index.js';
-import type { BlockEntry, CommitBatch, IndexStore, StoreMeta } from '../../src/storage/index.js';
+import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
+import type { BlockEntry, CommitBatch, HeightRange, IndexStore, StoreMeta } from '../../src/storage/index.js';
 import { testify } from './Steps.js';
 import type { Operation, Steps } from './Steps.js';
 
@@ -76,6 +76,16 @@ export class SteppedStore implements IndexStore {
     this.#steps.take(`${this.#rewindName}.called`);
     await this.#during('rewind', () => this.#inner.rewind(height));
     this.#steps.take(`${this.#rewindName}.told`);
+  }
+
+  unproven(): readonly HeightRange[] {
+    return this.#inner.unproven?.() ?? [];
+  }
+
+  async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
+    this.#steps.take('prove.called');
+    await this.#during('prove', async () => this.#inner.addProofs?.(proven));
+    this.#steps.take('prove.told');
   }
 
   close(): Promise<void> {

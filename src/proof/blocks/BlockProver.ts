@@ -24,7 +24,8 @@ import {
   type HeaderForm,
   type PayloadForm,
 } from '../ids/forms.js';
-import { encodeProof, openStored, UnknownProofError } from './storedProof.js';
+import { encodeProof, openStored } from './storedProof.js';
+import { UnknownProofError } from './UnknownProofError.js';
 
 /**
  * Which results a payload holds is tried from its receipts until this many ids were hashed, of some 3 µs each: all

@@ -15,6 +15,7 @@ import {
 } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
+import { UnknownProofError } from './UnknownProofError.js';
 
 const VERSION = 1;
 /** How forms are stored. Numbers are never used again. */
@@ -35,9 +36,6 @@ const FIELD = {
   lastViewTC: 6,
   roots: 7,
 } as const;
-
-/** A later version of the program made the proof. */
-export class UnknownProofError extends WireError {}
 
 const ABSENT: Span = { start: 0, length: 0 };
 
