@@ -73,7 +73,7 @@ export const proveKinds = ['block', 'collection', 'transaction'] as const satisf
 export const proveFlags = {
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
-    'that of the block in question',
+    'none: the proof ends by a certificate, or if that cannot be, at the block itself',
   ),
 } as const;
 
