@@ -264,7 +264,7 @@ describe('a daemon whose readers see only what is proven final', () => {
       const start = () => startDaemon(startArguments(node, dataDir, ...flags, ...store));
       const snapshots = async (daemon: RunningDaemon) => {
         // A database has the proven height at once.
-        await eventually(async () => (await proofOf(daemon))?.latestCertificate ?? undefined);
+        await eventually(async () => (await proofOf(daemon)).latestCertificate ?? undefined);
         const metrics = await proven(daemon, HEAD - 2);
         return metrics.sum('upstream_requests_total', { method: 'GetProtocolStateSnapshotByHeight' });
       };
@@ -282,8 +282,7 @@ describe('a daemon whose readers see only what is proven final', () => {
       expect((await daemon.api(`/proof/blocks/${HEAD - 2}`)).body).not.toHaveProperty('way');
       expect((await daemon.api('/proof/blocks/0')).body).not.toHaveProperty('way');
       expect(await daemon.program.stop()).toBe(0);
-      const flagsOfStore = kind === 'postgres' ? store : storeFlags(dataDir);
-      const { code, stdout } = await runProgram(['prove', 'block', '40', ...flagsOfStore]);
+      const { code, stdout } = await runProgram(['prove', 'block', '40', ...storeFlags(dataDir), ...store]);
       expect(code).toBe(0);
       expect(JSON.parse(stdout)).toEqual(served.body);
 
