@@ -952,6 +952,14 @@ export interface components {
       collection?: string[];
       /** @description For a transaction: its id, one of those of the collection. */
       transaction?: string;
+      /** @description Where it ends by a certificate: from the anchor, the first, to who signed it. */
+      way?: {
+        headers: string[];
+        roots: string;
+        protocolState: string;
+        epochState: string;
+        events: string[];
+      }[];
     };
     IndexedHeight: {
       height: number;
@@ -2373,7 +2381,7 @@ export interface operations {
   getProof: {
     parameters: {
       query?: {
-        /** @description The height of the block whose id is trusted. Default: that of the block in question. */
+        /** @description The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question. */
         to?: string;
       };
       header?: never;

@@ -124,6 +124,14 @@ export class SteppedStore implements IndexStore {
     return this.#inner.transactionPlaces(id, limit);
   }
 
+  evidence(): ReturnType<IndexStore['evidence']> {
+    return this.#inner.evidence();
+  }
+
+  keepEvidence(...args: Parameters<IndexStore['keepEvidence']>): Promise<void> {
+    return this.#inner.keepEvidence(...args);
+  }
+
   async #during(operation: Operation, action: () => Promise<void>): Promise<void> {
     this.#steps.operation = operation;
     await action();

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -254,6 +254,57 @@ describe('a daemon whose readers see only what is proven final', () => {
       expect(await daemon.program.stop()).toBe(0);
     }
   });
+
+  it.each(['leveldb', 'postgres'] as const)(
+    'prove themselves final from the anchor on, after a restart without a snapshot (%s)',
+    async (kind) => {
+      const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+      const dataDir = scratchDirectory();
+      const store = kind === 'postgres' ? ['--store', await postgres.server().database()] : [];
+      const start = () => startDaemon(startArguments(node, dataDir, ...flags, ...store));
+      const snapshots = async (daemon: RunningDaemon) => {
+        // A database has the proven height at once.
+        await eventually(async () => (await proofOf(daemon)).latestCertificate ?? undefined);
+        const metrics = await proven(daemon, HEAD - 2);
+        return metrics.sum('upstream_requests_total', { method: 'GetProtocolStateSnapshotByHeight' });
+      };
+      const first = await start();
+      expect(await snapshots(first)).toBe(1);
+      expect(await first.program.stop()).toBe(0);
+      const daemon = await start();
+      expect(await snapshots(daemon)).toBe(0);
+
+      const { anchor } = await proofOf(daemon);
+      expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
+      const served = await daemon.api('/proof/blocks/40');
+      expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
+      // Certificates prove only what has two blocks above.
+      expect((await daemon.api(`/proof/blocks/${HEAD - 2}`)).body).not.toHaveProperty('way');
+      expect((await daemon.api('/proof/blocks/0')).body).not.toHaveProperty('way');
+      expect(await daemon.program.stop()).toBe(0);
+      const { code, stdout } = await runProgram(['prove', 'block', '40', ...storeFlags(dataDir), ...store]);
+      expect(code).toBe(0);
+      expect(JSON.parse(stdout)).toEqual(served.body);
+
+      const file = join(dataDir, 'proof.json');
+      const trusted = `0:${node.chain.block(0).id}`;
+      const checks = async () => {
+        const checked = await runProgram(['check-proof', file, '--checkpoint', trusted]);
+        const example = spawnSync(process.execPath, ['docs/examples/check-proof.mjs', file, trusted]);
+        return [checked.code, example.status, checked.stdout + example.stdout.toString()];
+      };
+      writeFileSync(file, stdout);
+      const line = `block 40:${node.chain.block(40).id} of flow-localnet`;
+      const [own, other, said] = await checks();
+      expect([own, other]).toEqual([0, 0]);
+      expect(String(said).split(line)).toHaveLength(3);
+      expect(said).toContain('is final');
+      const middle = stdout.indexOf('"protocolState":"') + 40;
+      const digit = stdout[middle] === '0' ? '1' : '0';
+      writeFileSync(file, stdout.slice(0, middle) + digit + stdout.slice(middle + 1));
+      expect(await checks()).toEqual([65, 65, '']);
+    },
+  );
 
   it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
     const node = await devnetForTest({ ...chain, certificatesEvery: 1 });

@@ -10,9 +10,8 @@ import type { ReadableIndex } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseHeight, parseId } from '../view/queryParameters.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 import type { LookupKind } from './lookupDocument.js';
+import { certifiedEnd, MAX_PROOF_HEADERS } from './certifiedEnd.js';
 
-/** Maximum headers of a document: some 700 kB. */
-export const MAX_PROOF_HEADERS = 1_000;
 const VERSION = 1;
 
 const ids = t.arrayOf(t.identifier);
@@ -39,6 +38,18 @@ export const proofSchema = t.named(
     {
       collection: t.note('For a collection or transaction: the transaction ids of its collection.', ids),
       transaction: t.note('For a transaction: its id, one of those of the collection.', t.identifier),
+      way: t.note(
+        'Where it ends by a certificate: from the anchor, the first, to who signed it.',
+        t.arrayOf(
+          t.object({
+            headers: t.arrayOf(t.hexDigits, MAX_PROOF_HEADERS),
+            roots: t.hexDigits,
+            protocolState: t.hexDigits,
+            epochState: t.hexDigits,
+            events: t.arrayOf(t.hexDigits),
+          }),
+        ),
+      ),
     },
   ),
 );
@@ -46,7 +57,8 @@ export type ProofDocument = t.Described<typeof proofSchema>;
 
 /**
  * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest
- * place) from the id of the block at height `to`, or where it is empty of its own block. Expected errors: ApiError (400
+ * place) from the id of the block at height `to`; where it is empty, from that of the anchor by a certificate, or if that
+ * cannot be, from that of its own block. Expected errors: ApiError (400
  * malformed key or `to`, 404 not within `range`, 409 no proof is stored), StorageError.
  */
 export async function proofDocument(
@@ -67,6 +79,7 @@ export async function proofDocument(
   // The last one first: it is the one that may not be there.
   const last = await read(to);
   const first = to === from ? last : await read(from);
+  const end = asked.to === '' ? await certifiedEnd(from, { hasher, reader, view }) : undefined;
   const headers = [first.header];
   for (let height = from + 1; height < to; height++) headers.push((await read(height)).header);
   if (to > from) headers.push(last.header);
@@ -75,7 +88,8 @@ export async function proofDocument(
     ...subject,
     guarantees: first.guarantees.map(hex),
     otherRoots: hex(first.roots.subarray(IDENTIFIER_BYTES)),
-    headers: headers.map(hex),
+    headers: (end?.headers ?? headers).map(hex),
+    ...(end && { way: end.way }),
   };
 }
 

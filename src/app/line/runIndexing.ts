@@ -167,6 +167,7 @@ function openProver(
     { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
       ...common,
+      store,
       nodes: network,
       thread: certificates,
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),

@@ -74,7 +74,7 @@ export const proveFlags = {
   }),
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
-    'that of the block in question',
+    'none: the proof ends by a certificate, or if that cannot be, at the block itself',
   ),
 } as const;
 

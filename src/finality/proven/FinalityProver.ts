@@ -15,7 +15,7 @@ import type {
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
-import type { BlockHead } from '../../storage/index.js';
+import type { BlockHead, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
 import type { Anchor, FinalityAnchorOptions, LinkedHeights } from './FinalityAnchor.js';
 
@@ -48,6 +48,7 @@ export interface FinalityProverDependencies {
   readonly onMoved: (listener: () => void) => () => void;
   /** Keeps the height of a block that was proven final, for other processes. Expected errors: `StorageError`. */
   readonly keep?: ((height: number) => Promise<void>) | undefined;
+  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence'>;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;

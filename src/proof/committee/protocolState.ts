@@ -1,4 +1,4 @@
-import { decodeRlp, encodeRlp, sha3Identifier, ZERO_ID } from '../../flow/index.js';
+import { decodeRlp, encodeRlp, sha3Identifier, WireError, ZERO_ID } from '../../flow/index.js';
 import type { Identifier, RlpItem, RlpTree } from '../../flow/index.js';
 import { knownEpoch } from './EpochCommittees.js';
 import type { EpochState } from './EpochCommittees.js';
@@ -18,7 +18,7 @@ const MAX_DEPTH = 16;
 type Packed = null | bigint | string | Buffer | { readonly [key: string]: Packed };
 
 /** What a protocol state's id is made of, each as RLP: from one hash to the next. */
-interface StateParts {
+export interface StateParts {
   /** Its hash is the id; it names the epoch state. */
   readonly protocolState: Uint8Array;
   /** It names the events. */
@@ -45,6 +45,16 @@ export function readProtocolState(
     return { ok: true, state: epochsOf(parts, protocolStateId), parts };
   } catch (error) {
     if (error instanceof ShapeError) return { ok: false, reason: error.message };
+    throw error;
+  }
+}
+
+/** The epochs of a protocol state; `undefined` where the parts do not hash to the id, or are of a form that is not known. */
+export function readParts(parts: StateParts, id: Identifier): EpochState | undefined {
+  try {
+    return epochsOf(parts, id);
+  } catch (error) {
+    if (error instanceof ShapeError || error instanceof WireError) return undefined;
     throw error;
   }
 }

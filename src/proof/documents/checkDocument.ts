@@ -4,7 +4,7 @@ import { certificateIn } from '../certificates/provenFinal.js';
 import type { FinalityHeader } from '../certificates/provenFinal.js';
 import type { Certificate, CertificateVerdict } from '../certificates/verifyCertificate.js';
 import type { Committee } from '../committee/committee.js';
-import { knownEpoch } from '../committee/EpochCommittees.js';
+import { committeesIn } from '../committee/EpochCommittees.js';
 import { epochsOf } from '../committee/protocolState.js';
 import { items, list, number, record, ShapeError, string, text } from '../committee/ShapeError.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
@@ -154,7 +154,7 @@ function committeesOf(step: Readonly<Record<string, unknown>>, block: Header, wh
     roots.length === ROOTS * IDENTIFIER_BYTES && payloadHash(roots) === block.payloadHash,
     `the roots of ${what} do not fit its header`,
   );
-  const { previous, current, next } = epochsOf(
+  const state = epochsOf(
     {
       protocolState: hex(step['protocolState'], `protocolState of ${what}`),
       epochState: hex(step['epochState'], `epochState of ${what}`),
@@ -162,11 +162,7 @@ function committeesOf(step: Readonly<Record<string, unknown>>, block: Header, wh
     },
     roots.toString('hex', roots.length - IDENTIFIER_BYTES) as Identifier,
   );
-  const later = next?.commit && knownEpoch(next.setup, next.commit);
-  return (view: number): Committee | undefined =>
-    [later, current, previous].find(
-      (epoch) => epoch !== undefined && view >= epoch.firstView && view <= epoch.finalView,
-    )?.committee;
+  return committeesIn(state);
 }
 
 function readChain(headers: unknown, what: string): Header[] {

@@ -6,9 +6,10 @@ import type { AccountIndex } from '../port/AccountIndex.js';
 import type { IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
@@ -213,6 +214,14 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
         for (const [key, record] of records) put(key, record);
       };
       return { after: withProofs(book, book, entries), putAlso };
+    });
+  }
+
+  async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
+    await this.#writer.beside(async () => {
+      using batch = this.#database.batch();
+      batch.put(...sealEvidence(evidence));
+      await batch.write();
     });
   }
 

@@ -5,6 +5,7 @@ import type { RangeStore } from './RangeStore.js';
 import type {
   BlockHead,
   CollectionPlace,
+  CommitteeEvidence,
   HeightRange,
   StoredBlock,
   StoredCollection,
@@ -39,6 +40,8 @@ export interface IndexReader {
   collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;
   transaction(id: Identifier): Promise<StoredTransaction | undefined>;
   transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
+  /** Who signs, as far as it was learned; ascending. */
+  evidence(): Promise<readonly CommitteeEvidence[]>;
 }
 
 /** What may be read from a store at one moment, and what its answers say about themselves. */
@@ -111,6 +114,11 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly provenBlock?: () => BlockHead | undefined;
   /** Keeps the height of that block, unless another process leads by now. Durable on return. Expected errors: `StorageError`. */
   readonly keepProven?: (height: number) => Promise<void>;
+  /**
+   * Keeps who signs from a stored block on, unless another process leads by now. Durable on return. Expected errors:
+   * `StorageError`.
+   */
+  keepEvidence(evidence: CommitteeEvidence): Promise<void>;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

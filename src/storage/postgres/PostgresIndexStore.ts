@@ -4,7 +4,8 @@ import type { AccountIndex } from '../port/AccountIndex.js';
 import type { IndexStore, SharedStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import { within } from '../records/heightRanges.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
@@ -219,14 +220,20 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   async keepProven(height: number): Promise<void> {
-    if (!this.#live.isLeading) return;
-    const database = this.#database;
-    const { epoch } = this.#live.fence();
-    // The lock lets nobody take over, and rewind, between the comparison and the write.
-    const text = `WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)
-      UPDATE flow_store.proven SET height = greatest(height, $1)
-      WHERE EXISTS (SELECT FROM leader)`;
-    await database.persist(() => database.query({ text, values: [height, epoch] }));
+    await this.#asLeader(
+      'UPDATE flow_store.proven SET height = greatest(height, $1) WHERE EXISTS (SELECT FROM leader)',
+      height,
+    );
+  }
+
+  async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
+    const [, record] = sealEvidence(evidence);
+    await this.#asLeader(
+      `INSERT INTO flow_store.evidence SELECT $1::bigint, $3::bytea FROM leader
+        ON CONFLICT (height) DO UPDATE SET record = excluded.record`,
+      evidence.height,
+      record,
+    );
   }
 
   initialise(meta: StoreMeta): Promise<void> {
@@ -248,6 +255,17 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  /** Runs a statement over `leader`, which has a row while this process leads. */
+  async #asLeader(text: string, ...[height, ...more]: readonly [number, ...Buffer[]]): Promise<void> {
+    if (!this.#live.isLeading) return;
+    const database = this.#database;
+    const { epoch } = this.#live.fence();
+    // The lock lets nobody take over, and rewind, between the comparison and the write.
+    const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
+    const values = [height, epoch, ...more];
+    await database.persist(() => database.query({ text: `${leader} ${text}`, values }));
   }
 
   /** Finds out what other processes have done to the store. */

@@ -70,7 +70,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
         inQuery(
           'to',
           t.note(
-            'The height of the block whose id is trusted. Default: that of the block in question.',
+            'The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question.',
             t.text,
           ),
         ),

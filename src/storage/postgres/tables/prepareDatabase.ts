@@ -52,8 +52,8 @@ export async function prepareDatabase(
     { path: database.place, chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' },
   );
   // A store of an earlier version.
-  if (!isReadOnly && !(await hasTable(database, 'proven'))) {
-    await make(database, 'proven', async (session) => {
+  if (!isReadOnly && !(await hasTable(database, 'evidence'))) {
+    await make(database, 'evidence', async (session) => {
       for (const text of PROOF_STATEMENTS) await session.query({ text });
     });
   }
@@ -71,7 +71,7 @@ async function checkServer(database: PostgresDatabase): Promise<void> {
   );
 }
 
-async function hasTable(session: Session, table: string): Promise<boolean> {
+export async function hasTable(session: Session, table: string): Promise<boolean> {
   const { rows } = await session.query<{ found: boolean }>({
     text: `SELECT to_regclass('flow_store.${table}') IS NOT NULL AS found`,
   });

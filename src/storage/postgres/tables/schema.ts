@@ -19,8 +19,10 @@ export const PROOF_STATEMENTS: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
   'INSERT INTO flow_store.unproven VALUES (1, NULL) ON CONFLICT DO NOTHING',
   // One row: the height up to which the leader has proven the chain final; NULL while it has not.
-  'CREATE TABLE flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint)',
-  'INSERT INTO flow_store.proven VALUES (1, NULL)',
+  'CREATE TABLE IF NOT EXISTS flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint)',
+  'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
+  // What says who signs from a block on: `record` is the value of LevelDB, checksum included.
+  'CREATE TABLE flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
 ];
 
 /**

@@ -6,6 +6,7 @@ import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/v
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
+import { openEvidence } from '../../records/blocks/committeeEvidence.js';
 import { isVouchedRoot } from '../../records/book/applyCommit.js';
 import { contains, rangesInWords, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
@@ -13,6 +14,7 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
+import { readEvidence } from '../reading/evidenceRows.js';
 import { readStored } from '../reading/readStored.js';
 import type { Stored } from '../reading/readStored.js';
 import { prepareDatabase } from '../tables/prepareDatabase.js';
@@ -214,7 +216,7 @@ async function compareRows(
   }
 }
 
-/** Checks blocks outside all ranges, and scripts. */
+/** Checks blocks outside all ranges, evidence of committees, and scripts. */
 async function checkRest(
   database: PostgresDatabase,
   { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
@@ -227,6 +229,13 @@ async function checkRest(
   });
   for (const { height } of rows) {
     damages.add('unexpected', height, `block of height ${height}: no range has this height`);
+  }
+  for (const entry of await readEvidence(database)) {
+    try {
+      openEvidence(entry);
+    } catch (error) {
+      damages.addError('store_record', error);
+    }
   }
   const scripts = await database.query<{ hash: string }>({
     text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,

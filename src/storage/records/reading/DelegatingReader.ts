@@ -40,4 +40,8 @@ export abstract class DelegatingReader implements StoredReads {
   transactionPlaces(id: Identifier, limit: number): ReturnType<StoredReads['transactionPlaces']> {
     return this.reads.transactionPlaces(id, limit);
   }
+
+  evidence(): ReturnType<StoredReads['evidence']> {
+    return this.reads.evidence();
+  }
 }
