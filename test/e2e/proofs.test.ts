@@ -276,13 +276,13 @@ describe('a daemon whose readers see only what is proven final', () => {
 
       const { anchor } = await proofOf(daemon);
       expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
-      const served = await daemon.api('/proof/blocks/40');
+      const served = await daemon.api('/proof/block/40');
       expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
       // Certificates prove only what has two blocks above.
-      expect((await daemon.api(`/proof/blocks/${HEAD - 2}`)).body).not.toHaveProperty('way');
-      expect((await daemon.api('/proof/blocks/0')).body).not.toHaveProperty('way');
+      expect((await daemon.api(`/proof/block/${HEAD - 2}`)).body).not.toHaveProperty('way');
+      expect((await daemon.api('/proof/block/0')).body).not.toHaveProperty('way');
       expect(await daemon.program.stop()).toBe(0);
-      const { code, stdout } = await runProgram(['prove', 'block', '40', ...storeFlags(dataDir), ...store]);
+      const { code, stdout } = await runProgram(['prove', '40', ...storeFlags(dataDir), ...store]);
       expect(code).toBe(0);
       expect(JSON.parse(stdout)).toEqual(served.body);
 
