@@ -373,8 +373,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: the copies of what is in the header are not compared with it',
     file: 'proof/blocks/BlockProver.ts',
-    of: '    if (refusal !== undefined) return refusal;',
-    instead: "    if (refusal !== undefined && refusal.reason !== 'copy') return refusal;",
+    of: '    if (refusal !== undefined) return refusal;\n    const payloadForm',
+    instead:
+      "    if (refusal !== undefined && refusal.reason !== 'copy') return refusal;\n    const payloadForm",
     heldBy: {
       file: 'unit/access/blockProofs.test.ts',
       test: 'is a lie of its node, and counted, where its id refutes it: %s',
@@ -462,7 +463,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'finality: a snapshot is taken that does not hash to the protocol state',
     file: 'proof/committee/protocolState.ts',
-    of: "  check(epochStateId, bytesOf(values['EpochStateID']).toString('hex'), 'the epoch state');\n",
+    of: "  check(sha3Identifier(epochState), string(epochStateId).toString('hex'), 'the epoch state');\n",
     instead: '',
     heldBy: { file: 'unit/proof/committee.test.ts', test: 'is refused when anything of it was changed' },
   },

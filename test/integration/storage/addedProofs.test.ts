@@ -126,7 +126,7 @@ describe('proofs that are added on PostgreSQL', () => {
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
     await before.commit({ blocks, latestIndexedHeight: FIRST + 4 });
     await before.close();
-    await asAdmin(url, 'DROP TABLE flow_store.unproven, flow_store.proven');
+    await asAdmin(url, 'DROP TABLE flow_store.unproven, flow_store.proven, flow_store.evidence');
 
     const store = await postgres.open(url);
     expect(store.unproven()).toEqual([range(FIRST, FIRST + 4)]);
