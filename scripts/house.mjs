@@ -166,7 +166,7 @@ export const maxLines = {
   'src/runtime': 1_116,
   'src/storage': 14_288,
   'src/main.ts': 258,
-  test: 91_540,
+  test: 91_545,
 };
 
 const packageHomes = {
