@@ -232,8 +232,9 @@ export async function runIndexing(
     onHead: (head) => listener.tell(head),
   });
   lifecycle.supervise(witnesses.run(signal));
-  await network.whenIdentified(signal);
-  if (parts.prover !== undefined) lifecycle.supervise(parts.prover.run(signal));
+  const identified = network.whenIdentified(signal);
+  if (parts.prover !== undefined) lifecycle.supervise(proveFinality(parts, parts.prover, identified));
+  await identified;
   if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));
   let isFilling = false;
   const fill = (): void => {
@@ -266,6 +267,16 @@ export async function runIndexing(
   }
   if (config.roles.includes('live')) await live.run();
   else await lifecycle.stopped();
+}
+
+/** What the store keeps of who signs needs no node: readers of proven blocks are served though none answers. */
+async function proveFinality(
+  { lifecycle, store }: IndexingParts,
+  prover: FinalityProver,
+  identified: Promise<void>,
+): Promise<void> {
+  if ((await store.evidence()).length === 0) await identified;
+  await prover.run(lifecycle.signal);
 }
 
 /** Completes the account index: now, and whenever a range is published that was begun without it. */

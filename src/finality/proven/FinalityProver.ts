@@ -198,6 +198,7 @@ export class FinalityProver {
     const sparse = isAtTip ? to : to - (to % SPARSE_HEIGHTS);
     const top = isWithin ? sparse : await this.#firstBeyond(lastView, known.height, to);
     const reason = await this.#check(known, top);
+    if (reason !== undefined && this.#proven === undefined) await this.#checkBelow(known, top);
     if (isWithin && isAtTip) this.#hasReachedTip ||= this.#proven !== undefined;
     if (isWithin || reason !== undefined) return reason ?? (isAtTip ? undefined : CATCHING_UP);
     const provenHeight = this.#proven?.height ?? 0;
@@ -243,6 +244,29 @@ export class FinalityProver {
       return undefined;
     }
     return undefined;
+  }
+
+  /** After a start above blocks that too few signed: what was proven before stays readable. */
+  async #checkBelow(
+    known: { readonly committees: EpochCommittees; readonly height: number },
+    top: number,
+  ): Promise<void> {
+    const failed = this.#failed;
+    const provenHeight = () => this.#proven?.height;
+    let invalid = top;
+    for (let step = 1; provenHeight() === undefined && top - step > known.height; step *= 2) {
+      await this.#check(known, top - step);
+      if (provenHeight() === undefined) invalid = top - step;
+    }
+    let valid = provenHeight() ?? invalid;
+    while (invalid - valid > 1) {
+      const middle = Math.floor((valid + invalid) / 2);
+      const before = provenHeight();
+      await this.#check(known, middle);
+      if (provenHeight() === before) invalid = middle;
+      else valid = middle;
+    }
+    this.#failed = failed && { ...failed, rewindTo: provenHeight() ?? failed.rewindTo };
   }
 
   /** The lowest height above `within` whose view is beyond; that of `beyond` is, and views ascend. */

@@ -1,7 +1,7 @@
 import { decodeRlp, encodeRlp, identifierBytes, toIdentifier, WireError } from '../../../flow/index.js';
 import type { RlpTree } from '../../../flow/index.js';
 import type { CommitteeEvidence } from '../../port/stored.js';
-import { corruptRecord } from '../../StorageError.js';
+import { corruptRecord, StorageError } from '../../StorageError.js';
 import { seal, unseal } from '../coding/seal.js';
 import type { Database, Entry } from '../Database.js';
 import { evidenceKey, parseEvidenceKey, Prefix, prefixRange } from '../schema.js';
@@ -40,7 +40,8 @@ export function isDamagedEvidence(entry: Entry): boolean {
   try {
     openEvidence(entry);
     return false;
-  } catch {
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
     return true;
   }
 }
