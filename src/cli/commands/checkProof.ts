@@ -25,7 +25,7 @@ export async function checkProof(invocation: Invocation, terminal: Terminal): Pr
 }
 
 /** The package of the curve takes longer to load than most documents to check, so only those with a certificate wait for it. */
-async function verifierFor(json: string): Promise<VerifyCertificate> {
+export async function verifierFor(json: string): Promise<VerifyCertificate> {
   if (!json.includes('"way"')) return () => ({ valid: false, reason: 'the document hides its way' });
   const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
   return (certificate, committee) =>

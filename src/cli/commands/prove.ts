@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { checkLookupKey, proofDocument } from '../../api/index.js';
 import type { LookupKind, ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
+import { checkDocument } from '../../proof/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { ownValuesOf, proveFlags } from '../arguments/flags.js';
@@ -9,6 +10,7 @@ import { configOf } from '../arguments/settings.js';
 import { documentFrom } from '../client/documentFrom.js';
 import { checkKey } from '../client/refusals.js';
 import type { Invocation, Terminal } from '../command.js';
+import { verifierFor } from './checkProof.js';
 
 /** What an id may name, the most likely first. */
 const KINDS_OF_IDS: readonly LookupKind[] = ['transaction', 'collection', 'block'];
@@ -22,6 +24,13 @@ export async function prove(invocation: Invocation, terminal: Terminal): Promise
   const { output, to } = ownValuesOf(proveFlags, invocation);
   const loaded = await configOf(invocation, terminal);
   const document = `${JSON.stringify(await documentOf(loaded, key, String(to ?? '')))}\n`;
+  const verdict = checkDocument(document, undefined, await verifierFor(document));
+  // A store knows no proven height: the newest certificates in it may not be those of the consensus nodes.
+  if (!verdict.ok)
+    throw new OperatorError(
+      'not_found',
+      `What is stored proves nothing: ${verdict.reason}. Try again when there are more blocks, or name --to; "verify" checks the store.`,
+    );
   if (output === null) terminal.out(document);
   else write(output, document);
   return 'done';
