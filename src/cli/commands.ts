@@ -136,9 +136,10 @@ export const commands: readonly Command[] = [
     name: 'verify',
     summary: 'Re-hash the whole store and report what is missing, wrong or surplus.',
     details:
+      'Blocks that proof.checkpoint or the spork table names must have the ids that they give.\n' +
       'Exit code 0: no damage. Exit code 65: damage, each problem on a line with the heights it affects. ' +
       'No daemon may be running, unless the store is in a database (--store).',
-    settings: storeSettings,
+    settings: { ...storeSettings, 'proof.checkpoint': daemonSettings['proof.checkpoint'] },
     ownFlags: verifyFlags,
     load: async () => (await import('./commands/verify.js')).verify,
   },

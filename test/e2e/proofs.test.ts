@@ -232,15 +232,22 @@ describe('a daemon whose readers see only what is proven final', () => {
     stream.close();
     expect(await daemon.program.stop()).toBe(0);
 
-    // Without a node nothing says who signs: what was readable before has to be proven again.
+    // A closed store knows no proven height: it gives no certificate that its checker would refuse.
+    const prove = (height: number) => runProgram(['prove', String(height), ...storeFlags(dataDir)]);
+    expect(await prove(PROVEN)).toMatchObject({ code: 0 });
+    expect(await prove(PROVEN + 1)).toMatchObject({
+      ...{ code: 66, stdout: '', stderr: expect.stringContaining('proves nothing: ') as string },
+    });
+
+    // The store keeps who signs: without a node it is proven again from that.
     await node.close();
     const alone = await startDaemon(startArguments(node, dataDir, ...flags));
-    await alone.reaches(HEAD);
+    await proven(alone, PROVEN);
     expect((await alone.api('/status')).body).toMatchObject({
-      latestIndexed: null,
-      proof: { provenHeight: null },
+      latestIndexed: PROVEN,
+      proof: { provenHeight: PROVEN },
     });
-    expect(await heightOf(alone, `height=${PROVEN}`)).toBe(404);
+    expect(await heightOf(alone, `height=${PROVEN}`)).toBe(PROVEN);
     await alone.program.stop();
   });
 
@@ -285,6 +292,14 @@ describe('a daemon whose readers see only what is proven final', () => {
       const { code, stdout } = await runProgram(['prove', '40', ...storeFlags(dataDir), ...store]);
       expect(code).toBe(0);
       expect(JSON.parse(stdout)).toEqual(served.body);
+
+      const verified = (id: string) =>
+        runProgram(['verify', '--proof-checkpoint', `40:${id}`, ...storeFlags(dataDir), ...store]);
+      expect(await verified(node.chain.block(40).id)).toMatchObject({ code: 0 });
+      const another = await verified(node.chain.block(41).id);
+      expect(another.code).toBe(65);
+      expect(another.stdout).toContain(`damage at height 40 (foreign): block of height 40: its id is`);
+      expect(another.stdout).toContain('1 problem; index anew into another --data-dir');
 
       const file = join(dataDir, 'proof.json');
       const trusted = `0:${node.chain.block(0).id}`;

@@ -1,4 +1,3 @@
-import type { SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -6,11 +5,8 @@ import { systemClock, wasAborted, withoutUrlPaths } from '../../runtime/index.js
 import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
-import { NAMED_BY } from '../../finality/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
-import { namedBlocks } from '../line/namedBlocks.js';
+import { objectionsOf } from './objections.js';
 import { refuseDatabase } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
@@ -40,25 +36,12 @@ export async function restoreStoreOf(
 ): Promise<VerifyReport> {
   refuseDatabase(config, 'restore it as a directory, then "migrate" that to the database');
   const { restoreStore } = await loadRestore();
-  const { chainId, dataDir } = config;
-  const sporks = await readShippedSporks(config.network);
+  const { chainId, dataDir, proof } = config;
+  const objectionTo = await objectionsOf(config, { mustBeProven: proof.mode === 'required' });
   return restoreStore(
-    { from, path: storePathOf(dataDir), chainId, objectionTo: objections(config, sporks) },
+    { from, path: storePathOf(dataDir), chainId, objectionTo },
     { logger: silentLogger, clock: systemClock, ...dependencies },
   );
-}
-
-/** What the configuration knows of the chain, against a copy that may be of another one. */
-function objections({ proof }: DaemonConfig, sporks: SporkTable) {
-  const ids = new Map(namedBlocks(proof.checkpoint, sporks).map((block) => [block.height, block]));
-  return ({ height, id, proof: stored }: FinalizedBlock): string | undefined => {
-    const named = ids.get(height);
-    if (named !== undefined && named.id !== id)
-      return `its id is ${id}, but ${NAMED_BY[named.kind]} names ${named.id}`;
-    return stored === undefined && proof.mode === 'required'
-      ? 'nothing in it proves its id, and proof.mode is required'
-      : undefined;
-  };
 }
 
 /**

@@ -149,7 +149,7 @@ function checkHeight(
     )
       damages.add('block', height, `block record of height ${height}: its proof is missing`);
     const objection = objectionTo?.(entry.block);
-    if (objection !== undefined) damages.add('block', height, `block of height ${height}: ${objection}`);
+    if (objection !== undefined) damages.add('foreign', height, `block of height ${height}: ${objection}`);
     const bodyLength = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
     for (const chunk of body.keys()) {
       if (chunk < bodyChunks(bodyLength)) continue;

@@ -26,7 +26,9 @@ import { ExpectedRows } from './ExpectedRows.js';
 const HEIGHTS_AT_ONCE = 50;
 const MAX_DAMAGES = 1000;
 
-export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to'> & { readonly url: string };
+export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to' | 'objectionTo'> & {
+  readonly url: string;
+};
 export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' | 'signal'> &
   PostgresDatabaseDependencies;
 
@@ -45,6 +47,7 @@ interface Pass {
   };
   /** See `proofChecker`. */
   readonly holds: (block: FinalizedBlock) => boolean;
+  readonly objectionTo: VerifyOptions['objectionTo'];
 }
 
 /**
@@ -53,7 +56,7 @@ interface Pass {
  * heights that are not covered); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, from, to }: PostgresVerifyOptions,
+  { url, chainId, from, to, objectionTo }: PostgresVerifyOptions,
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
@@ -65,7 +68,8 @@ export async function verifyPostgres(
     const damages = new DamageList({ max: MAX_DAMAGES });
     const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
     const sporks = await readSporks(database);
-    const pass: Pass = { database, damages, counts, signal, sporks, holds: proofChecker(chainId) };
+    const holds = proofChecker(chainId);
+    const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo };
     const ranges: Omit<RangeReport, 'damaged'>[] = [];
     for (const range of asked) {
       const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
@@ -140,7 +144,7 @@ async function checkHeights(
   lower: BlockHead | undefined,
   next: number,
 ): Promise<BlockHead | undefined> {
-  const { counts, damages, database } = pass;
+  const { counts, damages, database, objectionTo } = pass;
   const stored = await readStored(database, range);
   const rows = new ExpectedRows();
   const sound = new Set<number>();
@@ -160,6 +164,8 @@ async function checkHeights(
         `block of height ${height}: its parent is not the block of height ${height - 1}`,
       );
     }
+    const objection = objectionTo?.(block);
+    if (objection !== undefined) damages.add('foreign', height, `block of height ${height}: ${objection}`);
     below = block;
     sound.add(height);
     rows.add(entry);
