@@ -5,7 +5,7 @@ import type { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
-import { storePath } from '../support/storeDump.js';
+import { chainEntries, storePath } from '../support/storeDump.js';
 import type { Witness } from './Witness.js';
 import { digestOf } from '../support/storeDigest.js';
 
@@ -47,8 +47,8 @@ export class Judge {
     await verify(storePath(dataDir));
     const store = await openStore(storePath(dataDir));
     try {
-      const judge = new Judge(await digestOf(store));
-      for await (const [key, value] of store.entries()) judge.#entries.set(hex(key), Buffer.from(value));
+      const judge = new Judge(await digestOf({ entries: () => chainEntries(store) }));
+      for await (const [key, value] of chainEntries(store)) judge.#entries.set(hex(key), Buffer.from(value));
       demand(store.latestIndexedHeight() === LAST_HEIGHT, 'the run without faults ended early');
       for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
         const stored = await store.blockByHeight(height);
@@ -88,7 +88,7 @@ export class Judge {
     await verify(storePath(dataDir));
     const store = await openStore(storePath(dataDir));
     try {
-      const digest = await digestOf(store);
+      const digest = await digestOf({ entries: () => chainEntries(store) });
       demand(digest === this.#digest, 'the store differs from that of a run without faults');
     } finally {
       await store.close();
@@ -134,7 +134,7 @@ export class Judge {
   /** Every record is the right one, but for the watermark; which of them must be there is for `verify` to say. */
   async #compare(store: LevelIndexStore): Promise<void> {
     const wrong: string[] = [];
-    for await (const [key, value] of store.entries()) {
+    for await (const [key, value] of chainEntries(store)) {
       if (this.#entries.get(hex(key))?.equals(value) !== true) wrong.push(hex(key));
     }
     const isComplete = store.latestIndexedHeight() === LAST_HEIGHT;
