@@ -101,10 +101,10 @@ async function startControlSocket(config: DaemonConfig, parts: ServedParts): Pro
 
 /** Starts serving in the reader thread, and notifies it of every change. */
 async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonly readers: ReaderThread }) {
-  const { ends, lifecycle, listener, network, prover, readers } = parts;
+  const { lifecycle, listener, network, prover, readers, window } = parts;
   const serving = readers.serve(readerSources(config, parts));
   lifecycle.onClose('servers of readers', () => readers.close());
-  ends.onMoved(() => readers.notify());
+  window.onMoved(() => readers.notify());
   listener.onSealed(() => readers.notify());
   prover?.onProven(() => readers.notify());
   network.onAnswering(() => readers.notifyOfSurroundings());

@@ -2,7 +2,7 @@ import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import { troublesOf } from './heldUp.js';
 import type { HeldUpHeight } from './heldUp.js';
-import type { IndexingWindow } from './heights/IndexingWindow.js';
+import type { Window } from './heights/Window.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { CollectionRequests, RequestTrail } from './ports.js';
 
@@ -51,7 +51,7 @@ export interface MissingExplanation {
 
 export interface HeightExplainerDependencies {
   readonly mcq: MissingCollectionQueue;
-  readonly window: IndexingWindow;
+  readonly window: Window;
   /** Absent with `ediOnly`. */
   readonly requests?: CollectionRequests | undefined;
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */

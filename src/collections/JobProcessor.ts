@@ -5,9 +5,9 @@ import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';
 import { OffChainBlockError } from './heights/OffChainBlockError.js';
-import type { IndexingWindow } from './heights/IndexingWindow.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
+import type { Window } from './heights/Window.js';
 import type { BlockIndexer, CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
 
 export interface JobProcessorOptions {
@@ -18,7 +18,7 @@ export interface JobProcessorOptions {
 export interface JobProcessorDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: BlockIndexer;
-  readonly window: IndexingWindow;
+  readonly window: Window;
   /** Absent with `ediOnly`. */
   readonly requests?: CollectionRequests | undefined;
   readonly clock: Clock;
@@ -48,7 +48,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   readonly #requests: CollectionRequests | undefined;
   readonly #mcq: MissingCollectionQueue;
   readonly #indexer: BlockIndexer;
-  readonly #window: IndexingWindow;
+  readonly #window: Window;
   readonly #clock: Clock;
   readonly #metrics: JobProcessorDependencies['metrics'];
   readonly #logger: Logger;

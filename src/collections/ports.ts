@@ -66,27 +66,6 @@ export interface NodeFailures {
   readonly sinceMs: number;
 }
 
-/** What the sources need to know about the window. */
-export interface BlockWindow {
-  latestIndexedHeight(): number;
-  /** The highest height that may be worked on now: min(watermark + K, head). */
-  upperBound(): number;
-  /** The finalized head, or the stop height where that is lower. */
-  headHeight(): number;
-  /** The linked block of a height that was handed out and is not durable yet. */
-  blockAt(height: number): FinalizedBlock | undefined;
-  isIndexed(height: number): boolean;
-  /**
-   * True when a stream that contradicts the block of this height must be wrong: about its guarantees (`guarantees`), because
-   * they are proven, or about which block the height has (`block`), because the next one follows ours.
-   */
-  isCertain(height: number, of: 'guarantees' | 'block'): boolean;
-  /** True when a height's bytes may be taken now: within the byte budget, or the lowest missing height. */
-  admits(height: number, bytes: number): boolean;
-  /** Resolves at the next change of any of the above. Expected errors: the signal's abort reason. */
-  changed(signal: AbortSignal): Promise<void>;
-}
-
 /** What the requester needs to know about the streams, to hold requests back in their favour. */
 export interface ExecutionDataForecast {
   /** True while a stream is fresh and is expected, at its present pace, to deliver this height in time. */

@@ -72,7 +72,7 @@ describe('fifty lines, one after another, over the same nodes', { timeout: 300_0
     const ledger = new Ledger({ parts: upstream, fail: (what) => faults.push(what) });
     const seen = { lines: 0, underWay: 0, listening: [] as number[] };
     let term = { lost: new AbortController(), endsAt: Infinity };
-    upstream.ends.onMoved(() => {
+    upstream.window.onMoved(() => {
       if (store.latestIndexedHeight() < term.endsAt || term.lost.signal.aborted) return;
       seen.underWay += Number(upstream.slots.inUse > 0 || devnet.openStreams() > HEAD_STREAMS);
       term.lost.abort();

@@ -65,8 +65,8 @@ export class Ledger {
     const { parts } = dependencies;
     this.#parts = parts;
     this.#fail = dependencies.fail;
-    const { ends, listener, network, pace, slots } = parts;
-    this.#count('subscribers of the watermark', ends, 'onMoved');
+    const { listener, network, pace, slots, window } = parts;
+    this.#count('subscribers of the watermark', window, 'onMoved');
     this.#count('listeners of heads told', listener, 'onTold');
     this.#count('listeners of rising heads', listener, 'onHead');
     this.#count('listeners of nodes that report again', listener, 'onAnswerAgain');
@@ -125,12 +125,12 @@ export class Ledger {
     }
   }
 
-  #isOver(what: string, { budget, mcq, requester }: IndexingLine, isWritten: boolean): void {
+  #isOver(what: string, { mcq, requester, window }: IndexingLine, isWritten: boolean): void {
     this.#nothing(`calls of ${what}`, requester?.inFlight() ?? 0);
     // What a line did not finish goes with it.
     if (!isWritten) return;
     this.#nothing(`heights of ${what} in hand`, mcq.size);
-    this.#nothing(`bytes of ${what} in flight`, budget.inFlightBytes);
+    this.#nothing(`bytes of ${what} in flight`, window.bytesInHand);
   }
 
   #nothing(name: string, count: number): void {

@@ -327,7 +327,7 @@ export class Oracle implements CallObserver {
 
   /** With the budget used up, nothing is asked for but what the lowest height that is not durable lacks. */
   #checkBudget(line: IndexingLine | undefined, heights: readonly number[], what: string): void {
-    if (line === undefined || line.budget.inFlightBytes <= this.#config.maxInFlightBytes) return;
+    if (line === undefined || line.window.bytesInHand <= this.#config.maxInFlightBytes) return;
     const lowest = this.#holdingUp(line);
     if (lowest === undefined || !heights.some((height) => height <= lowest))
       this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
@@ -385,7 +385,7 @@ export class Oracle implements CallObserver {
     const { window: k } = this.#config;
     if (line.mcq.size > k) this.fail(`${line.mcq.size} heights wait, the window is ${k}`);
     if (line.blocks.size() > k) this.fail(`${line.blocks.size()} blocks are held, the window is ${k}`);
-    const { inFlightBytes } = line.budget;
+    const { bytesInHand: inFlightBytes } = line.window;
     const received = this.#receivedBytes(line, watermark);
     if (inFlightBytes !== received)
       this.fail(`${inFlightBytes} bytes are counted as in flight, ${received} are`);

@@ -324,7 +324,7 @@ export class World {
       watched.head = () => parts.listener.finalizedHeight();
       if (this.#isQuiet) this.#redrive();
       process.readers = this.#readersOf(store, clock);
-      parts.ends.onMoved(() => process.readers?.notify());
+      parts.window.onMoved(() => process.readers?.notify());
       const ledger = new Ledger({ parts, fail: (what) => this.#oracle.fail(what) });
       process.ledger = ledger;
       const indexing = runIndexing(config, parts, {

@@ -85,16 +85,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what joined the next batch is left there when no other block follows',
-    file: 'collections/indexer/ReadyCommits.ts',
-    of: '    return this.#waiting.length === 0 && !this.hasNext;',
-    instead: '    return this.#waiting.length === 0;',
+    file: 'collections/indexer/GroupWriter.ts',
+    of: 'while (this.#waiting.length > 0 || this.#hasNext || this.#mayPass())',
+    instead: 'while (this.#waiting.length > 0 || this.#mayPass())',
   },
   {
     name: 'a block that does not fit into the next batch is forgotten',
-    file: 'collections/indexer/ReadyCommits.ts',
+    file: 'collections/indexer/GroupWriter.ts',
     of: '    const joined = this.#waiting.splice(0, count);',
-    instead:
-      '    const joined = this.#waiting.splice(0, this.#next.isFull ? count + 1 : count).slice(0, count);',
+    instead: '    const joined = this.#waiting.splice(0, this.#isFull ? count + 1 : count).slice(0, count);',
   },
   {
     name: 'what an earlier process left above a gap counts before the chain has borne it out',
@@ -104,9 +103,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a batch has room for a second spork, whose record is lost',
-    file: 'collections/indexer/CommitGroup.ts',
-    of: '    if (root !== undefined && this.#spork !== undefined) return false;\n',
-    instead: '',
+    file: 'collections/indexer/GroupWriter.ts',
+    of: '    return this.#next.spork === undefined || this.#sporks.newAt(block) === undefined;',
+    instead: '    return true;',
   },
   {
     name: 'the root of a spork is written without the record of the spork',
@@ -194,7 +193,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the bytes of a durable height are not given back',
-    file: 'collections/heights/HeightTable.ts',
+    file: 'collections/heights/Window.ts',
     of: '    this.count(record, -record.bytes);\n',
     instead: '',
   },
@@ -207,13 +206,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'wake-up lost: the reader of blocks is not told of a new head',
     file: 'app/line/runIndexing.ts',
-    of: '  listener.onHead(() => ends.moved());\n',
+    of: '  listener.onHead(() => window.moved());\n',
     instead: '',
   },
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
     file: 'collections/indexer/GroupWriter.ts',
-    of: '    this.#ends.moved();\n',
+    of: '    this.#window.moved();\n',
     instead: '',
   },
   {
@@ -260,32 +259,32 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a window that is narrowed too far never lets a block become ready',
-    file: 'collections/heights/WindowEnds.ts',
-    of: 'Math.max(LEAST_NARROWED_HEIGHTS, heights)',
-    instead: 'Math.max(1, heights)',
+    file: 'collections/heights/Window.ts',
+    of: 'Math.max(LEAST_NARROWED_HEIGHTS, Math.floor',
+    instead: 'Math.max(1, Math.floor',
     // The live range is done sooner or later, and then the window is as wide as ever.
     heldBy: {
-      file: 'unit/collections/WindowEnds.test.ts',
+      file: 'unit/collections/Window.test.ts',
       test: 'begins less by its share, but a block and its child in any case',
     },
   },
   {
     name: 'one block above the window is asked for',
-    file: 'collections/heights/WindowEnds.ts',
-    of: 'return Math.min(this.latestIndexedHeight() + this.#narrowed(), this.target() ?? 0);',
-    instead: 'return Math.min(this.latestIndexedHeight() + this.#narrowed() + 1, this.target() ?? 0);',
+    file: 'collections/heights/Window.ts',
+    of: 'Math.min(this.heights, narrowed), this.headHeight());',
+    instead: 'Math.min(this.heights, narrowed) + 1, this.headHeight());',
   },
   {
     name: 'byte budget ignored',
-    file: 'collections/heights/ByteBudget.ts',
-    of: '    if (this.inFlightBytes + bytes <= this.limitBytes) return true;',
+    file: 'collections/heights/Window.ts',
+    of: '    if (this.#bytesInHand + bytes <= this.limitBytes) return true;',
     instead: '    if (this.limitBytes > 0) return true;',
   },
   {
     name: 'every height that becomes the lowest missing one is admitted, however slow the disk is',
-    file: 'collections/heights/ByteBudget.ts',
-    of: 'const lowest = this.#heights.lowestInHand();',
-    instead: 'const lowest = this.#heights.lowestCollecting();',
+    file: 'collections/heights/Window.ts',
+    of: 'const lowest = this.lowestInHand();',
+    instead: 'const lowest = this.lowestCollecting();',
   },
   {
     name: 'proofs: a block that its id refutes is taken',
@@ -513,7 +512,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'lowest missing height not admitted',
-    file: 'collections/heights/ByteBudget.ts',
+    file: 'collections/heights/Window.ts',
     of: "    return lowest?.status === 'collecting' && height <= lowest.height;",
     instead: "    return lowest?.status === 'collecting' && height < lowest.height;",
   },

@@ -1,6 +1,6 @@
 import type { AccessNetwork } from '../../access/index.js';
 import type { IndexedRange } from '../../api/index.js';
-import type { WindowEnds } from '../../collections/index.js';
+import type { Window } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
 import { readinessCodes } from '../../observability/index.js';
@@ -25,7 +25,7 @@ export interface DaemonParts {
   readonly store: IndexStore;
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
-  readonly ends: WindowEnds;
+  readonly window: Window;
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Pick<Backfill, 'state'>;
   readonly backfillWatch: BackfillWatch;
@@ -101,7 +101,7 @@ export class DaemonState {
 
   /** The height to reach: the head, or the stop height if that is lower. */
   target(): number | undefined {
-    return this.parts.ends.target();
+    return this.parts.window.target();
   }
 
   /** The range that readers see. */

@@ -79,7 +79,7 @@ export class Gauges implements ScrapedValues {
   }
 
   bytesInFlight(): number {
-    return this.#state.line?.budget.inFlightBytes ?? 0;
+    return this.#state.parts.window.bytesInHand;
   }
 
   bytesInFlightLimit(): number {

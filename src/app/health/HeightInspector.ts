@@ -35,14 +35,14 @@ export class HeightInspector implements HeightWorkSource {
   #workAt(height: number): HeightWork | undefined {
     const { config, line, parts } = this.#state;
     if (line === undefined) return undefined;
-    const { ends, network } = parts;
+    const { network, window } = parts;
     const { waitingFor, sources, endpoints } = this.#report.status();
     const explained = line.explainer.explain(height);
     const serving = network.heights.namesServing(height);
     return {
       stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
       blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
-      upperBound: ends.upperBound(),
+      upperBound: window.upperBound(),
       stopHeight: config.stopHeight ?? null,
       work: workOf(explained),
       holdingUp: waitingFor,

@@ -77,7 +77,7 @@ export function startHealth(
     readonly terminal: LiveTerminal | undefined;
   },
 ): Health {
-  const { clock, ends, lifecycle, logger, metrics } = parts;
+  const { clock, lifecycle, logger, metrics, window } = parts;
   const backfillWatch = new BackfillWatch(config, parts);
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
   const leaderWatch = new LeaderWatch(parts);
@@ -87,7 +87,7 @@ export function startHealth(
     { ...limitsOf(config.ready), ediOnly: config.ediOnly },
     { clock, symptoms: new LineSymptoms({ state }).all() },
   );
-  ends.onMoved(() => diagnosis.noteProgress());
+  window.onMoved(() => diagnosis.noteProgress());
   const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
   state.attach(diagnosis, monitor);
   const meter = new ProgressMeter({ clock, source: state.progressSource() });

@@ -1,11 +1,11 @@
 import type {
   BlockCollectionIndexer,
-  ByteBudget,
   CollectionRequester,
   ExecutionDataIndexer,
   HeightExplainer,
   JobProcessor,
   MissingCollectionQueue,
+  Window,
 } from '../../collections/index.js';
 import { watchForOffChainBlocks, OffChainBlockError, ParentLinkError } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
@@ -55,8 +55,8 @@ class OutdatedLine {
 /** The parts that status, metrics and health read. */
 export interface IndexingLine {
   readonly blocks: FinalizedBlocks;
+  readonly window: Window;
   readonly mcq: MissingCollectionQueue;
-  readonly budget: ByteBudget;
   readonly processor: JobProcessor;
   readonly explainer: HeightExplainer;
   readonly indexer: BlockCollectionIndexer;
@@ -87,7 +87,7 @@ export function startIndexingLine(
   const durableEnd = buildDurableEnd(config, parts, { isHistory });
   const onFatal = (error: unknown): void => outdated.judge(error);
   const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
-  const front = buildFront(config, parts, { ...durableEnd, ...middle }, options);
+  const front = buildFront(config, parts, middle, options);
   const line = { ...durableEnd, ...middle, ...front };
 
   const stopListening = listen(parts, line);
@@ -103,24 +103,19 @@ export function startIndexingLine(
     if (!isPublished) await line.indexer.recordLateSpork();
     await Promise.allSettled(running);
   };
-  return { ...line, outdated: outdated.reason, close };
+  return { ...line, window: parts.window, outdated: outdated.reason, close };
 }
 
 /**
  * Notifies the parts when the watermark or the head has moved, and when nodes answer again. Returns a function that
  * unsubscribes.
  */
-function listen(parts: IndexingLineParts, line: DurableEnd & Front): () => void {
-  const { ends, listener, network } = parts;
-  const { blocks, heights, window, workSignal } = line;
-  const onMoved = [
-    () => heights.prune(),
-    () => workSignal.notify(),
-    () => blocks.notify(),
-    () => window.notify(),
-  ];
+function listen(parts: IndexingLineParts, line: Front): () => void {
+  const { listener, network, window } = parts;
+  const { blocks, workSignal } = line;
   const listening = [
-    ...onMoved.map((listener) => ends.onMoved(listener)),
+    window.onMoved(() => workSignal.notify()),
+    window.onMoved(() => blocks.notify()),
     listener.onAnswerAgain(() => blocks.wake()),
     listener.onTold(() => blocks.told()),
     network.onAnswering(() => blocks.wake()),

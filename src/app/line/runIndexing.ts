@@ -1,7 +1,7 @@
 import { AccessNetwork, HistoryNodes } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { EndpointSlots, WindowEnds } from '../../collections/index.js';
+import { EndpointSlots, Window } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
@@ -23,7 +23,7 @@ export interface IndexingDependencies extends Omit<
   IndexingParts,
   | 'network'
   | 'listener'
-  | 'ends'
+  | 'window'
   | 'accountBuilder'
   | 'slots'
   | 'backfill'
@@ -95,12 +95,16 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   );
   lifecycle.onClose('network', () => network.close());
   const listener = new FinalizationListener({ nodes: network, clock, random, logger, metrics });
-  const ends = new WindowEnds(
-    { windowHeights: config.window, stopHeight: config.stopHeight },
-    { watermark: store, finalizedHeight: () => listener.finalizedHeight() },
+  const window = new Window(
+    {
+      heights: config.window,
+      stopHeight: config.stopHeight,
+      limitBytes: config.maxInFlightBytes,
+    },
+    { store, finalizedHeight: () => listener.finalizedHeight() },
   );
-  listener.onHead(() => ends.moved());
-  store.shared?.onChanged(() => ends.moved());
+  listener.onHead(() => window.moved());
+  store.shared?.onChanged(() => window.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger, room });
   const isLiveHere = (): boolean =>
@@ -129,7 +133,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
   };
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const leadership = queue?.leadership() ?? new SoleLeadership();
-  const prover = certificates && openProver(config, { ...common, certificates, ends });
+  const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
     config.proof.mode === 'off' || store.addProofs === undefined
       ? undefined
@@ -142,9 +146,9 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
           share: () => pace.share(),
           mayRun: () =>
             store.shared?.isLeading() !== false &&
-            (ends.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
+            (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
-  return { ...common, ends, accountBuilder, backfill, leadership, prover, proofBackfill };
+  return { ...common, window, accountBuilder, backfill, leadership, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */
@@ -153,11 +157,11 @@ function openProver(
   {
     sporks,
     certificates,
-    ends,
+    window,
     network,
     store,
     ...common
-  }: Pick<IndexingParts, 'clock' | 'ends' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
+  }: Pick<IndexingParts, 'clock' | 'window' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
     readonly certificates: CertificateThread;
   },
 ): FinalityProver | undefined {
@@ -171,8 +175,8 @@ function openProver(
       nodes: network,
       thread: certificates,
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
-      head: () => ends.target(),
-      onMoved: (listener) => ends.onMoved(listener),
+      head: () => window.target(),
+      onMoved: (listener) => window.onMoved(listener),
       blockAt: async (at) => {
         const block = (await store.blockByHeight(at))?.block;
         return (
@@ -211,14 +215,14 @@ export async function runIndexing(
   parts: IndexingParts,
   { onLine, onFollow = () => undefined }: IndexingListener,
 ): Promise<void> {
-  const { backfill, ends, leadership, lifecycle, listener, network, pace, store } = parts;
+  const { backfill, window, leadership, lifecycle, listener, network, pace, store } = parts;
   const { signal } = lifecycle;
-  ends.onMoved(() => backfill.notify());
-  ends.onMoved(() => stopWhenFinished(config, parts));
+  window.onMoved(() => backfill.notify());
+  window.onMoved(() => stopWhenFinished(config, parts));
   const published = new WorkSignal();
   backfill.onPublished(() => {
     published.notify();
-    ends.moved();
+    window.moved();
   });
   // These need only the store.
   if (parts.prover !== undefined) lifecycle.supervise(parts.prover.announce());

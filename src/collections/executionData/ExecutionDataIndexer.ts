@@ -9,7 +9,8 @@ import type {
 import type { Logger, Metrics } from '../../observability/index.js';
 import { childOf, doublingMs, isAbort, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
+import type { BlockWindow } from '../heights/Window.js';
+import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { EXECUTION_DATA, methodOf } from './BodyStream.js';
 import type { BodyStream, StreamGivers } from './BodyStream.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';

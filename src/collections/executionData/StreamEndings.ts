@@ -11,7 +11,7 @@ import { InvalidCollectionError } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { BlockWindow } from '../ports.js';
+import type { BlockWindow } from '../heights/Window.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import type { Fault } from '../sources/FaultReporter.js';
 import { usedMethod } from './BodyStream.js';

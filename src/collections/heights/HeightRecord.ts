@@ -87,7 +87,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   repeats = false;
   /** Source of the latest collection; once the height is complete, of the last missing one. */
   source: CompletionSource = 'none';
-  /** Bytes received; `HeightTable.count` keeps it. */
+  /** Bytes received; `Window.count` keeps it. */
   bytes = 0;
   /** `undefined` until first requested. */
   requests: HeightRequests | undefined;
@@ -118,7 +118,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     return this.#status !== 'linked' && this.#status !== 'durable';
   }
 
-  /** The only place where a status changes; called by `HeightTable.move`, which counts. */
+  /** The only place where a status changes; called by `Window.move`, which counts. */
   moveTo(status: HeightStatus): void {
     const [what, holds] = PROMISES[status];
     if (!NEXT_STATUSES[this.#status].includes(status))

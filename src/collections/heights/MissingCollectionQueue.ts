@@ -2,8 +2,8 @@ import type { Giver } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { ReceivedCollection } from '../ports.js';
 import type { HeightRecord } from './HeightRecord.js';
-import type { HeightTable } from './HeightTable.js';
 import { WantedCollection } from './WantedCollection.js';
+import type { Window } from './Window.js';
 
 /** The result of one delivered collection. */
 interface Receipt {
@@ -15,31 +15,22 @@ interface Receipt {
   readonly completed: readonly HeightRecord[];
 }
 
-export interface MissingCollectionQueueOptions {
-  /** Heights that may lack collections at the same time: the size of the window (K). */
-  readonly maxHeights: number;
-}
-
-export interface MissingCollectionQueueDependencies {
-  readonly heights: HeightTable;
-}
-
 const DUPLICATE: Receipt = { decision: 'duplicate', takers: [], completed: [] };
 const UNSOLICITED: Receipt = { decision: 'unsolicited', takers: [], completed: [] };
 
 /**
  * MCQ: which heights lack which collections, what has arrived for them, and which heights want an id. It is the view of
- * the height table by collections, and the only index by id. Pure state: it never indexes, and never calls back
+ * the window by collections, and the only index by id. Pure state: it never indexes, and never calls back
  * (docs/architecture.md, "The parts").
  *
  * A height is in hand from `enqueueMissingCollections` until `onIndexedForBlock`, complete or not. Bounds: at most
- * `maxHeights` incomplete heights and twice as many in hand, because a batch may move the window before its durable
- * heights have left. The ids of the last `maxHeights` durable heights with collections are kept to tell a late delivery
+ * K incomplete heights and twice as many in hand, because a batch may move the window before its durable
+ * heights have left. The ids of the last K durable heights with collections are kept to tell a late delivery
  * from an unsolicited one.
  */
 export class MissingCollectionQueue {
   readonly #maxHeights: number;
-  readonly #heights: HeightTable;
+  readonly #window: Window;
   /** Every id that a height lacks, or that the requester has not released yet. */
   readonly #wanted = new Map<Identifier, WantedCollection>();
   #missingCollections = 0;
@@ -47,19 +38,19 @@ export class MissingCollectionQueue {
   readonly #indexedIds: (readonly Identifier[])[] = [];
   #nextIndexedIds = 0;
 
-  constructor(options: MissingCollectionQueueOptions, dependencies: MissingCollectionQueueDependencies) {
-    this.#maxHeights = options.maxHeights;
-    this.#heights = dependencies.heights;
+  constructor(window: Window) {
+    this.#maxHeights = window.heights;
+    this.#window = window;
   }
 
   /** Heights in hand, complete ones included. */
   get size(): number {
-    return this.#heights.inHand;
+    return this.#window.inHand;
   }
 
   /** Heights that lack at least one collection. */
   get incompleteHeights(): number {
-    return this.#heights.collecting;
+    return this.#window.collecting;
   }
 
   /** Distinct ids that are missing. */
@@ -69,13 +60,13 @@ export class MissingCollectionQueue {
 
   /** The record of a height in hand. */
   get(height: number): HeightRecord | undefined {
-    const record = this.#heights.at(height);
+    const record = this.#window.at(height);
     return record?.isInHand === true ? record : undefined;
   }
 
   /** The record of a height whose block is known, handed out or not. */
   known(height: number): HeightRecord | undefined {
-    return this.#heights.at(height);
+    return this.#window.at(height);
   }
 
   /** The entry of an id that some height lacks, or for which a call is under way. */
@@ -100,7 +91,7 @@ export class MissingCollectionQueue {
    */
   naming(id: Identifier): { readonly kind: 'block' | 'collection'; readonly height: number } | undefined {
     let lowest: HeightRecord | undefined;
-    for (const record of this.#heights.all()) {
+    for (const record of this.#window.all()) {
       const names = record.block.id === id || record.block.collectionIds.includes(id);
       if (names && record.height < (lowest?.height ?? Infinity)) lowest = record;
     }
@@ -109,14 +100,14 @@ export class MissingCollectionQueue {
 
   /** Every height that lacks a collection, in no particular order. */
   *incomplete(): Generator<HeightRecord> {
-    for (const record of this.#heights.all()) {
+    for (const record of this.#window.all()) {
       if (record.status === 'collecting') yield record;
     }
   }
 
   /** The lowest height that lacks a collection. */
   lowest(): number | undefined {
-    return this.#heights.lowestCollecting()?.height;
+    return this.#window.lowestCollecting()?.height;
   }
 
   /** The distinct ids that a height lacks, in guarantee order; none for a height that is complete or unknown. */
@@ -135,7 +126,7 @@ export class MissingCollectionQueue {
    */
   enqueueMissingCollections(block: FinalizedBlock, queuedAtMs: number, done: () => void): HeightRecord {
     const { height } = block;
-    const record = this.#heights.at(height) ?? this.#heights.link(block);
+    const record = this.#window.at(height) ?? this.#window.link(block);
     if (record.status !== 'linked') throw new Error(`height ${height} was queued twice`);
     if (record.block !== block)
       throw new Error(`height ${height} was queued with a block other than the linked one`);
@@ -145,7 +136,7 @@ export class MissingCollectionQueue {
     record.queuedAtMs = queuedAtMs;
     record.done = done;
     this.#register(record);
-    this.#heights.move(record, record.missingCount > 0 ? 'collecting' : 'complete');
+    this.#window.move(record, record.missingCount > 0 ? 'collecting' : 'complete');
     return record;
   }
 
@@ -154,7 +145,7 @@ export class MissingCollectionQueue {
    * and changes nothing, when the height is unknown or complete.
    */
   replaceBlock(block: FinalizedBlock, giver?: Giver): HeightRecord | undefined {
-    const record = this.#heights.at(block.height);
+    const record = this.#window.at(block.height);
     if (record?.mayBeReplaced !== true) return undefined;
     if (record.status === 'linked') {
       record.replaceBlock(block, giver);
@@ -162,10 +153,10 @@ export class MissingCollectionQueue {
     }
     for (const id of record.block.collectionIds) this.#remove(id, record);
     const carried = record.receivedById();
-    this.#heights.count(record, -record.bytes);
+    this.#window.count(record, -record.bytes);
     record.replaceBlock(block, giver);
     this.#register(record, carried);
-    if (record.missingCount === 0) this.#heights.move(record, 'complete');
+    if (record.missingCount === 0) this.#window.move(record, 'complete');
     return record;
   }
 
@@ -208,7 +199,7 @@ export class MissingCollectionQueue {
     const { height, missingCount, status } = record;
     if (status === 'linked' || missingCount !== 0)
       throw new Error(`height ${height} was indexed before it was complete`);
-    if (record.isInHand) this.#heights.move(record, 'durable');
+    if (record.isInHand) this.#window.move(record, 'durable');
     const { collectionIds } = record.block;
     if (collectionIds.length === 0) return;
     this.#indexedIds[this.#nextIndexedIds] = collectionIds;
@@ -228,7 +219,7 @@ export class MissingCollectionQueue {
         if (collectionIds.indexOf(id) !== slot) record.repeats = true;
         else {
           record.received[slot] = received;
-          this.#heights.count(record, received.collection.encoded.byteLength);
+          this.#window.count(record, received.collection.encoded.byteLength);
         }
         continue;
       }
@@ -251,8 +242,8 @@ export class MissingCollectionQueue {
     record.received[slot] = received;
     record.missingCount -= 1;
     record.source = received.source;
-    this.#heights.count(record, received.collection.encoded.byteLength);
-    if (record.missingCount === 0) this.#heights.move(record, 'complete');
+    this.#window.count(record, received.collection.encoded.byteLength);
+    if (record.missingCount === 0) this.#window.move(record, 'complete');
   }
 
   /** False when the height does not want the id (any more). */
@@ -271,7 +262,7 @@ export class MissingCollectionQueue {
 
   /** Not on the hot path: late answers are rare, so there is no index for them. */
   #knows(id: Identifier): boolean {
-    for (const { block, isInHand } of this.#heights.all()) {
+    for (const { block, isInHand } of this.#window.all()) {
       if (isInHand && block.collectionIds.includes(id)) return true;
     }
     return this.#indexedIds.some((ids) => ids.includes(id));

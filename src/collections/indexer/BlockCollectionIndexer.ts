@@ -3,11 +3,9 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import { asError, isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { BlockHead, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
-import type { HeightTable } from '../heights/HeightTable.js';
-import type { WindowEnds } from '../heights/WindowEnds.js';
-import { newCommit } from './CommitGroup.js';
+import type { Window } from '../heights/Window.js';
 import { DurableHeads } from './DurableHeads.js';
-import { GroupWriter } from './GroupWriter.js';
+import { GroupWriter, newCommit } from './GroupWriter.js';
 import type { BlockIndexer } from '../ports.js';
 import { SporkRecords } from './SporkRecords.js';
 
@@ -22,10 +20,8 @@ export interface BlockCollectionIndexerOptions {
 
 export interface BlockCollectionIndexerDependencies {
   readonly store: RangeStore;
-  /** Notified when the watermark has moved. A block above their limit is a bug of the caller. */
-  readonly ends: WindowEnds;
-  /** The state of each height. An unknown height that is handed in is added. */
-  readonly heights: HeightTable;
+  /** Told when the watermark has moved. A block above its limit is a bug of the caller; an unknown height is added. */
+  readonly window: Window;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
   readonly logger: Logger;
@@ -47,8 +43,7 @@ export interface BlockCollectionIndexerDependencies {
  */
 export class BlockCollectionIndexer implements BlockIndexer {
   readonly #store: RangeStore;
-  readonly #ends: WindowEnds;
-  readonly #heights: HeightTable;
+  readonly #window: Window;
   readonly #heads: DurableHeads;
   readonly #sporks: SporkRecords;
   readonly #writer: GroupWriter;
@@ -61,8 +56,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
       maxBytes: groupMaxBytes,
     };
     this.#store = dependencies.store;
-    this.#ends = dependencies.ends;
-    this.#heights = dependencies.heights;
+    this.#window = dependencies.window;
     this.#heads = new DurableHeads(dependencies);
     const { rootParentAt = () => undefined, sporkFor = () => undefined } = dependencies;
     this.#sporks = new SporkRecords({ store: this.#store, sporkFor, rootParentAt });
@@ -80,7 +74,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   }
 
   isIndexed(height: number): boolean {
-    return height <= this.#store.latestIndexedHeight() || this.#store.hasHeight(height);
+    return this.#window.isIndexed(height);
   }
 
   /**
@@ -95,7 +89,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     const { height } = block;
     if (this.isIndexed(height)) return Promise.resolve(false);
     if (this.#writer.refusal !== undefined) return Promise.reject(this.#writer.refusal);
-    const before = this.#heights.at(height);
+    const before = this.#window.at(height);
     if (before !== undefined && before.block.id !== block.id) {
       return Promise.reject(new Error(`two blocks were handed in for height ${height}`));
     }
@@ -103,8 +97,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
     const defect = this.#defectOf(block, collections);
     if (defect !== undefined) return Promise.reject(new Error(defect));
 
-    const record = before ?? this.#heights.link(block);
-    if (record.status === 'linked') this.#heights.move(record, 'complete');
+    const record = before ?? this.#window.link(block);
+    if (record.status === 'linked') this.#window.move(record, 'complete');
     const commit = newCommit(record, collections);
     record.commit = commit;
     this.#writer.add(commit);
@@ -124,8 +118,8 @@ export class BlockCollectionIndexer implements BlockIndexer {
     } catch (error) {
       return Promise.reject(asError(error));
     }
-    const record = this.#heights.at(height);
-    if (record?.status === 'linked') this.#heights.move(record, 'durable');
+    const record = this.#window.at(height);
+    if (record?.status === 'linked') this.#window.move(record, 'durable');
     if (!wasInDoubt) return undefined;
     if (height !== this.#store.latestIndexedHeight() + 1) return undefined;
     return this.#writer.write().then(() => {
@@ -162,7 +156,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
   /** Checks again, after the job processor, that these are all of the block's collections, in its order. */
   #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
     const { height, collectionIds } = block;
-    const bound = this.#ends.limit();
+    const bound = this.#window.limit();
     if (height > bound) return `height ${height} is above the window, which ends at ${bound}`;
     if (collections.length !== collectionIds.length) {
       return `height ${height} has ${collectionIds.length} guarantees but got ${collections.length} collections`;

@@ -1,10 +1,10 @@
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { BlockHead, RangeStore } from '../../storage/index.js';
-import type { HeightTable } from '../heights/HeightTable.js';
+import type { Window } from '../heights/Window.js';
 
 export interface DurableHeadsDependencies {
   readonly store: Pick<RangeStore, 'latestBlock' | 'blocksAboveWatermark' | 'hasHeight'>;
-  readonly heights: HeightTable;
+  readonly window: Pick<Window, 'at'>;
 }
 
 /**
@@ -13,7 +13,7 @@ export interface DurableHeadsDependencies {
  */
 export class DurableHeads {
   readonly #store: DurableHeadsDependencies['store'];
-  readonly #heights: HeightTable;
+  readonly #window: DurableHeadsDependencies['window'];
   /** The blocks above the watermark at first use. */
   #inherited: ReadonlyMap<number, BlockHead> | undefined;
   /** The heights of those that the chain has not confirmed yet. */
@@ -21,11 +21,11 @@ export class DurableHeads {
 
   constructor(dependencies: DurableHeadsDependencies) {
     this.#store = dependencies.store;
-    this.#heights = dependencies.heights;
+    this.#window = dependencies.window;
   }
 
   at(height: number): BlockHead | undefined {
-    const record = this.#heights.at(height);
+    const record = this.#window.at(height);
     if (record?.status === 'durable') return record.block;
     const latest = this.#store.latestBlock();
     return latest?.height === height ? latest : this.#all().get(height);

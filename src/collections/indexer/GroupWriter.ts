@@ -1,22 +1,28 @@
-import type { Identifier } from '../../flow/index.js';
+import type { Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, asError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { BlockHead, CommitBatch, RangeStore, WriteRoom } from '../../storage/index.js';
-import type { Commit } from '../heights/HeightRecord.js';
-import type { HeightTable } from '../heights/HeightTable.js';
-import type { WindowEnds } from '../heights/WindowEnds.js';
-import type { CommitGroup, GroupBounds } from './CommitGroup.js';
+import type { BlockHead, CommitBatch, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
+import type { Commit, HeightRecord } from '../heights/HeightRecord.js';
+import type { Window } from '../heights/Window.js';
 import type { DurableHeads } from './DurableHeads.js';
 import { ParentLinkError } from './ParentLinkError.js';
-import { ReadyCommits } from './ReadyCommits.js';
 import type { SporkRecords } from './SporkRecords.js';
+
+/** How much one durable batch may carry. */
+interface GroupBounds {
+  /** Heights with collections. */
+  readonly maxHeights: number;
+  /** Heights, those without collections included. */
+  readonly maxEmptyHeights: number;
+  /** Collection bytes; a single larger block has a batch of its own. */
+  readonly maxBytes: number;
+}
 
 export interface GroupWriterDependencies {
   readonly store: RangeStore;
-  /** Notified when the watermark has moved. */
-  readonly ends: WindowEnds;
-  readonly heights: HeightTable;
+  /** Told when the watermark has moved. */
+  readonly window: Window;
   readonly heads: DurableHeads;
   readonly sporks: SporkRecords;
   /** The parent of a spork's root block, if known. */
@@ -31,25 +37,48 @@ export interface GroupWriterDependencies {
 /** Bytes staged before yielding to the event loop. */
 const TURN_BYTES = 128 * 1024;
 
+/** The heights of one durable batch while it is assembled. */
+interface Group {
+  readonly commits: Commit[];
+  bytes: number;
+  /** Heights with collections. */
+  filled: number;
+  /** The record of the one spork that may begin in it. */
+  spork: SporkRecord | undefined;
+}
+
+const newGroup = (): Group => ({ commits: [], bytes: 0, filled: 0, spork: undefined });
+
+export function newCommit(record: HeightRecord, collections: readonly VerifiedCollection[]): Commit {
+  let bytes = 0;
+  for (const collection of collections) bytes += collection.encoded.byteLength;
+  let resolve: (written: boolean) => void = () => undefined;
+  let reject: (error: Error) => void = () => undefined;
+  const promise = new Promise<boolean>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { record, block: record.block, collections, bytes, promise, resolve, reject };
+}
+
 /**
  * The only writer. Group commit: while a durable batch is being written, every block that becomes ready joins the next
  * one, lowest heights first: a slow disk makes larger groups, not longer queues. The next batch's entries are prepared
  * meanwhile (`RangeStore.stage`), so that the disk does not wait for them.
  */
 export class GroupWriter {
+  readonly #bounds: GroupBounds;
+  readonly #deps: GroupWriterDependencies;
   readonly #store: RangeStore;
-  readonly #ends: WindowEnds;
-  readonly #heights: HeightTable;
+  readonly #window: Window;
   readonly #heads: DurableHeads;
   readonly #sporks: SporkRecords;
-  readonly #rootParentAt: (height: number) => Identifier | undefined;
-  readonly #room: WriteRoom | undefined;
   readonly #clock: Clock;
-  readonly #metrics: GroupWriterDependencies['metrics'];
-  readonly #logger: Logger;
   /** Aborted when no further batch may be written. */
   readonly #stopped = new AbortController();
-  readonly #ready: ReadyCommits;
+  /** Ready, and not in the next batch yet: at most one window of heights. */
+  #waiting: Commit[] = [];
+  #next = newGroup();
   /** The rest of the next batch is staged in a later turn of the event loop. */
   #staging = false;
   /** The commits in the batch that is being written. */
@@ -59,20 +88,13 @@ export class GroupWriter {
   #refusal: Error | undefined;
 
   constructor(bounds: GroupBounds, dependencies: GroupWriterDependencies) {
-    this.#ready = new ReadyCommits(bounds, {
-      isDurable: (commit) => this.#isDurable(commit),
-      sporkAt: (block) => this.#sporks.newAt(block),
-    });
+    this.#bounds = bounds;
+    this.#deps = dependencies;
     this.#store = dependencies.store;
-    this.#ends = dependencies.ends;
-    this.#heights = dependencies.heights;
+    this.#window = dependencies.window;
     this.#heads = dependencies.heads;
     this.#sporks = dependencies.sporks;
-    this.#rootParentAt = dependencies.rootParentAt;
-    this.#room = dependencies.room;
     this.#clock = dependencies.clock;
-    this.#metrics = dependencies.metrics;
-    this.#logger = dependencies.logger;
   }
 
   /** Why it takes no more commits: it was stopped, or the store failed. */
@@ -87,7 +109,7 @@ export class GroupWriter {
 
   /** The promise of the commit settles with the batch that carries it, or with `refusal`. */
   add(commit: Commit): void {
-    this.#ready.add(commit);
+    this.#waiting.push(commit);
     if (this.#commitStartedAtMs !== undefined) this.#stage();
     void this.write();
   }
@@ -112,14 +134,14 @@ export class GroupWriter {
     // Blocks that become ready in the same turn of the event loop share the first batch.
     await Promise.resolve();
     try {
-      while (!this.#ready.isEmpty || this.#mayPass()) {
-        const room = this.#room?.whenRoom(this.#stopped.signal);
+      while (this.#waiting.length > 0 || this.#hasNext || this.#mayPass()) {
+        const room = this.#deps.room?.whenRoom(this.#stopped.signal);
         if (room !== undefined) await room;
         const group = this.#takeGroup();
-        if (group.size > 0 || this.#mayPass()) await this.#write(group);
+        if (group.commits.length > 0 || this.#mayPass()) await this.#write(group);
         // Blocks that arrive at this moment join the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
-        if (this.#ready.hasNext) await sleep(this.#clock, 0);
+        if (this.#hasNext) await sleep(this.#clock, 0);
       }
     } catch (error) {
       const failure = await this.#afterRewind(error);
@@ -136,7 +158,7 @@ export class GroupWriter {
    */
   #stage(): void {
     if (this.#staging) return;
-    const { joined, hasMore } = this.#ready.join(TURN_BYTES);
+    const { joined, hasMore } = this.#join(TURN_BYTES);
     for (const commit of joined) this.#store.stage(commit);
     if (!hasMore) return;
     this.#staging = true;
@@ -147,14 +169,61 @@ export class GroupWriter {
     });
   }
 
+  get #hasNext(): boolean {
+    return this.#next.commits.length > 0;
+  }
+
+  get #isFull(): boolean {
+    const { maxBytes, maxEmptyHeights, maxHeights } = this.#bounds;
+    const { bytes, commits, filled } = this.#next;
+    return filled >= maxHeights || commits.length >= maxEmptyHeights || bytes >= maxBytes;
+  }
+
+  /**
+   * Moves the lowest ready heights into the next batch while they fit. `hasMore`: more would fit, but these already have
+   * `maxBytes`.
+   */
+  #join(maxBytes: number): { readonly joined: readonly Commit[]; readonly hasMore: boolean } {
+    if (this.#waiting.length === 0 || this.#isFull) return { joined: [], hasMore: false };
+    this.#waiting = this.#waiting.filter((commit) => !this.#isDurable(commit)).sort(byHeight);
+    let bytes = 0;
+    let count = 0;
+    for (const commit of this.#waiting) {
+      if (bytes >= maxBytes || !this.#fits(commit)) break;
+      this.#count(commit);
+      count += 1;
+      bytes += commit.bytes;
+    }
+    const joined = this.#waiting.splice(0, count);
+    return { joined, hasMore: bytes >= maxBytes && this.#waiting.length > 0 && !this.#isFull };
+  }
+
+  /** False if it must wait for the next but one: a batch has one spork record. */
+  #fits({ block, bytes }: Commit): boolean {
+    if (this.#hasNext && (this.#isFull || this.#next.bytes + bytes > this.#bounds.maxBytes)) return false;
+    return this.#next.spork === undefined || this.#sporks.newAt(block) === undefined;
+  }
+
+  #count(commit: Commit): void {
+    this.#next.commits.push(commit);
+    this.#next.bytes += commit.bytes;
+    if (commit.collections.length > 0) this.#next.filled += 1;
+    this.#next.spork ??= this.#sporks.newAt(commit.block);
+  }
+
   /** The next batch, with all that fits. Empty when every height turned out to be durable. */
-  #takeGroup(): CommitGroup {
-    const group = this.#ready.take();
-    this.#writing = group.ascending();
+  #takeGroup(): Group {
+    const { commits, spork } = this.#next;
+    this.#next = { ...newGroup(), spork };
+    for (const commit of commits) if (!this.#isDurable(commit)) this.#count(commit);
+    this.#join(Infinity);
+    const group = this.#next;
+    this.#next = newGroup();
+    this.#writing = group.commits.sort(byHeight);
     let below: BlockHead | undefined;
     for (const { block, record } of this.#writing) {
       const { height } = block;
-      this.#heights.move(record, 'committing');
+      this.#window.move(record, 'committing');
       this.#assertLinked(block, below?.height === height - 1 ? below : this.#heads.at(height - 1));
       const above = this.#heads.at(height + 1);
       if (above !== undefined) this.#assertLinked(above, block);
@@ -165,16 +234,14 @@ export class GroupWriter {
 
   /** Checks again, now that it is the height's turn, whether it is durable already. */
   #isDurable(commit: Commit): boolean {
-    const { height } = commit.block;
-    if (height > this.#store.latestIndexedHeight() && !this.#store.hasHeight(height)) return false;
-    this.#heights.move(commit.record, 'durable');
+    if (!this.#window.isIndexed(commit.block.height)) return false;
+    this.#window.move(commit.record, 'durable');
     commit.resolve(false);
     return true;
   }
 
-  async #write(group: CommitGroup): Promise<void> {
-    const blocks = group.ascending();
-    const { bytes } = group;
+  async #write(group: Group): Promise<void> {
+    const { bytes, commits: blocks } = group;
     const latestIndexedHeight = this.#newWatermark();
     const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);
     const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
@@ -187,12 +254,12 @@ export class GroupWriter {
     if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
-    for (const { record } of blocks) this.#heights.move(record, 'durable');
-    this.#ends.moved();
-    this.#metrics.commitDuration.observe(durationMs / 1000);
-    this.#metrics.commitHeights.observe(blocks.length);
-    this.#metrics.commitBytes.observe(bytes);
-    this.#logger.debug(
+    for (const { record } of blocks) this.#window.move(record, 'durable');
+    this.#window.moved();
+    this.#deps.metrics.commitDuration.observe(durationMs / 1000);
+    this.#deps.metrics.commitHeights.observe(blocks.length);
+    this.#deps.metrics.commitBytes.observe(bytes);
+    this.#deps.logger.debug(
       { heights: blocks.length, bytes, durationMs, latestIndexedHeight },
       'batch is durable',
     );
@@ -208,7 +275,7 @@ export class GroupWriter {
   }
 
   #isCommitting(height: number): boolean {
-    return this.#heights.at(height)?.status === 'committing';
+    return this.#window.at(height)?.status === 'committing';
   }
 
   /** The watermark may move without any block being written. */
@@ -218,7 +285,7 @@ export class GroupWriter {
 
   #assertLinked(upper: BlockHead, lower: Pick<BlockHead, 'id'> | undefined): void {
     if (lower === undefined || upper.parentId === lower.id) return;
-    if (upper.parentId !== this.#rootParentAt(upper.height)) throw new ParentLinkError(upper, lower.id);
+    if (upper.parentId !== this.#deps.rootParentAt(upper.height)) throw new ParentLinkError(upper, lower.id);
   }
 
   /**
@@ -239,6 +306,13 @@ export class GroupWriter {
   #refuse(refusal: Error): void {
     this.#refusal ??= refusal;
     this.#stopped.abort();
-    for (const commit of this.#ready.drain()) commit.reject(this.#refusal);
+    const dropped = [...this.#next.commits, ...this.#waiting];
+    this.#waiting = [];
+    this.#next = newGroup();
+    for (const commit of dropped) commit.reject(this.#refusal);
   }
+}
+
+function byHeight(left: Commit, right: Commit): number {
+  return left.block.height - right.block.height;
 }

@@ -11,7 +11,6 @@ import { CollectionNodes } from './CollectionNodes.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import type {
-  BlockWindow,
   CollectionRequests,
   CollectionSink,
   ExecutionDataForecast,
@@ -22,6 +21,7 @@ import { RequestOrder } from './RequestOrder.js';
 import { RetryPauses } from './RetryPauses.js';
 import { TimerQueue } from './TimerQueue.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { BlockWindow } from '../heights/Window.js';
 
 export interface CollectionRequesterOptions {
   /** Calls under way at once, per access node (`requester.concurrency`). */

@@ -1,10 +1,11 @@
-import { BlockCollectionIndexer, HeightTable, WindowEnds } from '../../../src/collections/index.js';
+import { BlockCollectionIndexer } from '../../../src/collections/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../../src/storage/index.js';
 import type { BlockEntry, CommitBatch, LevelTuning } from '../../../src/storage/index.js';
 import { CHAIN_ID, FIRST_HEIGHT } from './blockEntries.js';
+import { windowOf } from '../../support/windowOf.js';
 
 /** As the daemon has them by default. */
 export const WINDOW_HEIGHTS = 256;
@@ -30,17 +31,11 @@ export class ProductWriter {
       this.batches += 1;
       return commit(batch);
     };
-    const heights = new HeightTable({ watermark: store });
-    const ends = new WindowEnds(
-      { windowHeights: WINDOW_HEIGHTS },
-      { watermark: store, finalizedHeight: () => undefined },
-    );
-    ends.onMoved(() => heights.prune());
     this.indexer = new BlockCollectionIndexer(
       { groupMaxHeights: group.maxHeights, groupMaxBytes: group.maxBytes },
       {
         store,
-        ...{ ends, heights },
+        window: windowOf(store, { heights: WINDOW_HEIGHTS }),
         clock: systemClock,
         metrics: createMetrics({ version: 'bench', node: process.version }),
         logger: silentLogger,

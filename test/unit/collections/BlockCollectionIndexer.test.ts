@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
   BlockCollectionIndexer,
-  HeightTable,
-  WindowEnds,
   OffChainBlockError,
   ParentLinkError,
 } from '../../../src/collections/index.js';
@@ -11,6 +9,7 @@ import { createMetrics } from '../../../src/observability/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import type { SporkRecord, WriteRoom } from '../../../src/storage/index.js';
 import { block, collection, HandClock, HandStore, id, settle, silent } from './meetingHarness.js';
+import { windowOf } from '../../support/windowOf.js';
 
 interface Options {
   readonly windowHeights?: number;
@@ -27,12 +26,7 @@ function indexing(options: Options = {}) {
   const store = options.store ?? new HandStore();
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({ watermark: store });
-  const ends = new WindowEnds(
-    { windowHeights: options.windowHeights ?? 100 },
-    { watermark: store, finalizedHeight: () => undefined },
-  );
-  ends.onMoved(() => heights.prune());
+  const window = windowOf(store, { heights: options.windowHeights ?? 100 });
   const indexer = new BlockCollectionIndexer(
     {
       groupMaxHeights: options.groupMaxHeights ?? 100,
@@ -43,7 +37,7 @@ function indexing(options: Options = {}) {
     },
     {
       store,
-      ...{ ends, heights },
+      window,
       clock,
       metrics,
       logger: silent,

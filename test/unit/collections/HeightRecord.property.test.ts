@@ -1,13 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  HeightRecord,
-  HeightTable,
-  MissingCollectionQueue,
-  NEXT_STATUSES,
-} from '../../../src/collections/index.js';
+import { HeightRecord, MissingCollectionQueue, NEXT_STATUSES } from '../../../src/collections/index.js';
 import type { HeightStatus } from '../../../src/collections/index.js';
 import { block, collection, received } from './meetingHarness.js';
+import { windowOf } from '../../support/windowOf.js';
 
 const STATUSES = Object.keys(NEXT_STATUSES) as HeightStatus[];
 const status = fc.constantFrom(...STATUSES);
@@ -95,14 +91,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('pass' as const) }),
 );
 
-describe('the table of heights', () => {
+describe('the window of heights', () => {
   it('counts what is in hand, finds the lowest, and lets go of what the watermark has passed', () => {
     const lists = fc.array(fc.subarray(NAMES), { minLength: 7, maxLength: 7 });
     fc.assert(
       fc.property(lists, fc.array(step, { maxLength: 60 }), (names, steps) => {
         let watermark = 0;
-        const heights = new HeightTable({ watermark: { latestIndexedHeight: () => watermark } });
-        const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
+        const store = { latestIndexedHeight: () => watermark, hasHeight: () => false };
+        const heights = windowOf(store, { heights: 8 });
+        const mcq = new MissingCollectionQueue(heights);
         const durable = new Set<number>();
         for (const one of steps) {
           const record = 'height' in one ? heights.at(one.height) : undefined;
@@ -125,7 +122,7 @@ describe('the table of heights', () => {
             durable.add(one.height);
           } else if (one.do === 'pass') {
             while (durable.has(watermark + 1)) watermark += 1;
-            heights.prune();
+            heights.moved();
           }
           const all = [...heights.all()].sort((left, right) => left.height - right.height);
           const inHand = all.filter(({ isInHand }) => isInHand);

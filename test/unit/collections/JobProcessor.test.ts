@@ -92,18 +92,18 @@ describe('JobProcessor', () => {
   });
 
   it('is done after the durable commit only, with everything released before', async () => {
-    const { run, done, store, answer, mcq, budget } = meeting();
+    const { run, done, store, answer, mcq, window } = meeting();
     run(block(1, ['a']));
     answer('a');
     await settle();
-    expect([done.length, mcq.size, budget.inFlightBytes]).toEqual([0, 1, 10]);
+    expect([done.length, mcq.size, window.bytesInHand]).toEqual([0, 1, 10]);
     store.finish();
     await settle();
-    expect([done.length, mcq.size, budget.inFlightBytes]).toEqual([1, 0, 0]);
+    expect([done.length, mcq.size, window.bytesInHand]).toEqual([1, 0, 0]);
   });
 
   it('holds the byte budget while a commit is slow, however many heights come in order', async () => {
-    const { run, edi, store, budget, window } = meeting({ limitBytes: 25, windowHeights: 8 });
+    const { run, edi, store, window } = meeting({ limitBytes: 25, windowHeights: 8 });
     for (const height of [1, 2, 3, 4]) run(block(height, [`of ${height}`]));
     for (const height of [1, 2, 3]) {
       expect(window.admits(height, 10)).toBe(height < 3);
@@ -111,11 +111,11 @@ describe('JobProcessor', () => {
     }
     await settle();
     // Height 4 is the lowest one that lacks anything, but it is the commit that the watermark waits for.
-    expect([budget.inFlightBytes, window.admits(4, 10)]).toEqual([30, false]);
+    expect([window.bytesInHand, window.admits(4, 10)]).toEqual([30, false]);
     store.auto = true;
     store.finish();
     await settle();
-    expect([budget.inFlightBytes, window.admits(4, 10), window.admits(4, 1000)]).toEqual([0, true, true]);
+    expect([window.bytesInHand, window.admits(4, 10), window.admits(4, 1000)]).toEqual([0, true, true]);
   });
 
   it('asks once per distinct id, and cancels what is outstanding when execution data comes first', () => {
@@ -159,7 +159,7 @@ describe('JobProcessor', () => {
   });
 
   it('refuses and counts what nobody asked for', async () => {
-    const { run, edi, answer, count, mcq, budget } = meeting();
+    const { run, edi, answer, count, mcq, window } = meeting();
     run(block(1, ['a', 'b']));
     answer('x');
     edi(2, ['c', 'd', 'e']);
@@ -168,7 +168,7 @@ describe('JobProcessor', () => {
     expect(await count('invalid_collections_total', { source: 'requester', reason: 'unsolicited' })).toBe(1);
     expect(await count('invalid_collections_total', { source: 'edi', reason: 'unsolicited' })).toBe(6);
     expect(await count('collections_received_total')).toBe(0);
-    expect([mcq.missingIds(1).length, budget.inFlightBytes]).toEqual([2, 0]);
+    expect([mcq.missingIds(1).length, window.bytesInHand]).toEqual([2, 0]);
   });
 
   it('never asks in ediOnly mode', async () => {
@@ -188,7 +188,7 @@ describe('JobProcessor', () => {
     expect(m.processor.replace(block(1, ['a', 'b']))).toBe(true);
     expect(m.calls).toEqual(['request 1', 'cancel 1', 'request 1']);
     expect(m.wanted.get(1)).toEqual([id('b')]);
-    expect(m.budget.inFlightBytes).toBe(10);
+    expect(m.window.bytesInHand).toBe(10);
     expect(m.window.blockAt(1)?.id).toBe(id('b1'));
     expect(m.processor.replace(block(1, ['a', 'b']))).toBe(false);
     expect(m.processor.replace(block(2, []))).toBe(false);
@@ -197,7 +197,7 @@ describe('JobProcessor', () => {
     await settle();
     expect(m.done).toEqual([1]);
     expect(m.store.written.get(1)?.block.id).toBe(id('b1'));
-    expect(m.budget.inFlightBytes).toBe(0);
+    expect(m.window.bytesInHand).toBe(0);
   });
 
   it('completes a height at once whose new block has no collections', async () => {
@@ -428,72 +428,6 @@ describe('JobProcessor', () => {
     expect(await m.count('height_queue_to_complete_seconds_sum')).toBe(3.5);
     expect(await m.count('collection_receive_to_indexed_seconds_sum', { source: 'requester' })).toBe(2.5);
     expect(await m.count('collection_receive_to_indexed_seconds_sum', { source: 'edi' })).toBe(0.5);
-  });
-});
-
-describe('IndexingWindow', () => {
-  it('ends at the watermark plus K, or at the head when that is lower', async () => {
-    const { window, head, run, store } = meeting({ windowHeights: 8 });
-    store.auto = true;
-    expect(window.upperBound()).toBe(8);
-    run(block(1, []));
-    await settle();
-    expect([window.upperBound(), window.isIndexed(1), window.blockAt(1)]).toEqual([9, true, undefined]);
-    head.height = 4;
-    expect(window.upperBound()).toBe(4);
-  });
-
-  it('admits bytes within the budget, and the lowest missing height always', () => {
-    const { window, run, edi } = meeting({ limitBytes: 10 });
-    run(block(1, ['a']));
-    run(block(2, ['b']));
-    run(block(3, ['c']));
-    edi(2, ['b']);
-    expect([window.admits(3, 1), window.admits(1, 1_000_000)]).toEqual([false, true]);
-  });
-
-  it('wakes those who wait at a new block, a delivery, a durable commit and a new head', async () => {
-    const { window, run, answer, store } = meeting();
-    let woken = 0;
-    const wait = (): void => void window.changed(new AbortController().signal).then(() => (woken += 1));
-    const steps = [
-      () => run(block(1, ['a'])),
-      () => answer('a'),
-      () => store.finish(),
-      () => window.notify(),
-    ];
-    for (const step of steps) {
-      wait();
-      wait();
-      await settle();
-      const before = woken;
-      step();
-      await settle();
-      expect(woken - before).toBe(2);
-    }
-  });
-
-  it('lets go of those whose signal aborts', async () => {
-    const { window } = meeting();
-    const controller = new AbortController();
-    const waiting = window.changed(controller.signal);
-    controller.abort(new Error('stopped'));
-    await expect(waiting).rejects.toThrow('stopped');
-    await expect(window.changed(controller.signal)).rejects.toThrow('stopped');
-    window.notify();
-    for (let waiter = 0; waiter < 100; waiter += 1) {
-      const left = new AbortController();
-      const gone = window.changed(left.signal);
-      left.abort(new Error('left'));
-      await expect(gone).rejects.toThrow('left');
-    }
-  });
-
-  it('bounds how many may wait', async () => {
-    const { window } = meeting();
-    const wait = (): Promise<void> => window.changed(new AbortController().signal);
-    for (let waiter = 0; waiter < 32; waiter += 1) void wait();
-    await expect(wait()).rejects.toThrow('too many');
   });
 });
 

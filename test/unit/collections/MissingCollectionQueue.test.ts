@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { HeightRecord, MissingCollectionQueue } from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { block, id, received } from './meetingHarness.js';
-import { passedTable } from './sourceHarness.js';
+import { windowOf } from '../../support/windowOf.js';
 
 const nothing = (): void => undefined;
 
 function queue(maxHeights = 4): MissingCollectionQueue {
-  return new MissingCollectionQueue({ maxHeights }, { heights: passedTable() });
+  return new MissingCollectionQueue(windowOf(Infinity, { heights: maxHeights }));
 }
 
 function names(queued: HeightRecord | undefined): string[] {
@@ -128,9 +128,9 @@ describe('MissingCollectionQueue', () => {
   });
 
   it('passes over heights that are not here, and holds nothing up while it is empty', () => {
-    const heights = passedTable();
-    const mcq = new MissingCollectionQueue({ maxHeights: 4 }, { heights });
-    const lowest = () => [mcq.lowest(), heights.lowestInHand()?.height, heights.lowestInHand()?.status];
+    const window = windowOf(Infinity, { heights: 4 });
+    const mcq = new MissingCollectionQueue(window);
+    const lowest = () => [mcq.lowest(), window.lowestInHand()?.height, window.lowestInHand()?.status];
     expect(lowest()).toEqual([undefined, undefined, undefined]);
     for (const height of [1, 7]) mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
     expect(lowest()).toEqual([1, 1, 'collecting']);

@@ -2,12 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { CollectionRequests } from '../../../src/collections/index.js';
 import {
   BlockCollectionIndexer,
-  ByteBudget,
-  HeightTable,
-  IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
-  WindowEnds,
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { JobConsumer } from '../../../src/jobqueue/index.js';
@@ -16,6 +12,7 @@ import { createMetrics } from '../../../src/observability/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { block, collection, HandClock, settle, silent } from './meetingHarness.js';
+import { windowOf } from '../../support/windowOf.js';
 
 /** The whole line behind finality: the real job consumer, with the store's watermark as its progress. */
 async function line(options: { head: number; windowHeights: number; namesAt: (height: number) => string[] }) {
@@ -23,17 +20,12 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   const store = await MemoryIndexStore.startingAt(1, { beforeCommit: settle });
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({ watermark: store });
-  const ends = new WindowEnds({ windowHeights }, { watermark: store, finalizedHeight: () => options.head });
+  const window = windowOf(store, { heights: windowHeights, head: () => options.head });
   const indexer = new BlockCollectionIndexer(
     { groupMaxHeights: 64, groupMaxBytes: 1e6 },
-    { store, ends, heights, clock, metrics, logger: silent },
+    { store, window, clock, metrics, logger: silent },
   );
-  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
-  const budget = new ByteBudget({ limitBytes: 1e6 }, { heights });
-  const window = new IndexingWindow({ ends, indexer, mcq, budget });
-  ends.onMoved(() => heights.prune());
-  ends.onMoved(() => window.notify());
+  const mcq = new MissingCollectionQueue(window);
   let highestAsked = 0;
   const random = seededRandom(7);
   /** Answers each id once, after a few turns of the event loop, so that heights complete out of order. */
@@ -75,14 +67,14 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
       progress: { processedIndex: () => store.latestIndexedHeight() },
     },
   );
-  return { store, consumer, mcq, budget, fatal, highestAsked: () => highestAsked };
+  return { store, consumer, mcq, window, fatal, highestAsked: () => highestAsked };
 }
 
 describe('from the job consumer to the store', () => {
   it('indexes a chain through a narrow window, with heights that complete out of order', async () => {
     const namesAt = (height: number): string[] =>
       Array.from({ length: height % 4 }, (_, index) => `c${height}.${index}`);
-    const { store, consumer, mcq, budget, fatal, highestAsked } = await line({
+    const { store, consumer, mcq, window, fatal, highestAsked } = await line({
       head: 500,
       windowHeights: 16,
       namesAt,
@@ -95,6 +87,6 @@ describe('from the job consumer to the store', () => {
     expect(store.commits.flatMap((batch) => batch.blocks)).toHaveLength(500);
     expect(store.commits.length).toBeLessThan(500);
     expect(highestAsked()).toBeLessThanOrEqual(16);
-    expect([mcq.size, budget.inFlightBytes]).toEqual([0, 0]);
+    expect([mcq.size, window.bytesInHand]).toEqual([0, 0]);
   });
 });

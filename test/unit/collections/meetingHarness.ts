@@ -8,13 +8,9 @@ import type {
 } from '../../../src/collections/index.js';
 import {
   BlockCollectionIndexer,
-  ByteBudget,
   HeightExplainer,
-  HeightTable,
-  IndexingWindow,
   JobProcessor,
   MissingCollectionQueue,
-  WindowEnds,
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, type Logger } from '../../../src/observability/index.js';
@@ -27,6 +23,7 @@ import type {
   SporkRecord,
   StoreMeta,
 } from '../../../src/storage/index.js';
+import { windowOf } from '../../support/windowOf.js';
 
 /** A readable name as an identifier. */
 export function id(name: string): Identifier {
@@ -211,13 +208,15 @@ export interface MeetingOptions {
 
 /** Everything between the job consumer and the store, wired as the daemon wires it. */
 export function meeting(options: MeetingOptions = {}) {
-  const windowHeights = options.windowHeights ?? 8;
   const clock = new HandClock();
   const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const heights = new HeightTable({ watermark: store });
   const head = { height: 1_000_000 };
-  const ends = new WindowEnds({ windowHeights }, { watermark: store, finalizedHeight: () => head.height });
+  const window = windowOf(store, {
+    heights: options.windowHeights ?? 8,
+    limitBytes: options.limitBytes ?? 1000,
+    head: () => head.height,
+  });
   const indexer = new BlockCollectionIndexer(
     {
       groupMaxHeights: options.groupMaxHeights ?? 100,
@@ -225,19 +224,14 @@ export function meeting(options: MeetingOptions = {}) {
     },
     {
       store,
-      ends,
-      heights,
+      window,
       clock,
       metrics,
       logger: silent,
       ...(options.sporkFor === undefined ? {} : { sporkFor: options.sporkFor }),
     },
   );
-  const mcq = new MissingCollectionQueue({ maxHeights: windowHeights }, { heights });
-  const budget = new ByteBudget({ limitBytes: options.limitBytes ?? 1000 }, { heights });
-  const window = new IndexingWindow({ ends, indexer, mcq, budget });
-  ends.onMoved(() => heights.prune());
-  ends.onMoved(() => window.notify());
+  const mcq = new MissingCollectionQueue(window);
 
   const wanted = new Map<number, readonly Identifier[]>();
   const calls: string[] = [];
@@ -249,7 +243,7 @@ export function meeting(options: MeetingOptions = {}) {
         if (mcq.wanted(each)?.heights.some((record) => record.height === height) !== true)
           throw new Error('asked before it was registered');
       }
-      if (height > store.latestIndexedHeight() + windowHeights) throw new Error('asked above the window');
+      if (height > window.limit()) throw new Error('asked above the window');
       calls.push(`request ${height}`);
       wanted.set(height, ids);
     },
@@ -316,7 +310,6 @@ export function meeting(options: MeetingOptions = {}) {
       metrics,
       indexer,
       mcq,
-      budget,
       head,
       window,
       wanted,

@@ -181,7 +181,7 @@ async function randomRun(names: string[][], steps: readonly Step[], groupMaxHeig
     for (const [height, ids] of account.held) {
       heldBytes += 10 * (new Set(ids).size - (account.missing.get(height)?.size ?? 0));
     }
-    expect(m.budget.inFlightBytes).toBe(heldBytes);
+    expect(m.window.bytesInHand).toBe(heldBytes);
     const incomplete = [...account.missing].filter(([, ids]) => ids.size > 0);
     const lowest = Math.min(...incomplete.map(([height]) => height));
     expect(m.mcq.lowest()).toBe(incomplete.length === 0 ? undefined : lowest);
@@ -216,7 +216,7 @@ async function randomRun(names: string[][], steps: readonly Step[], groupMaxHeig
     expect(entry?.block.id).toBe(id(`b${index + 1}`));
     expect(entry?.collections.map((each) => each.id)).toEqual(ids.map(id));
   }
-  expect([m.mcq.size, m.mcq.missingCollections, m.budget.inFlightBytes]).toEqual([0, 0, 0]);
+  expect([m.mcq.size, m.mcq.missingCollections, m.window.bytesInHand]).toEqual([0, 0, 0]);
   expect([...m.wanted.keys()]).toEqual([]);
   await compareCounts(m, account);
 }

@@ -9,7 +9,7 @@ import type {
   UnaryMethod,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
-import { CollectionRequester, HeightTable, MissingCollectionQueue } from '../../../src/collections/index.js';
+import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
 import type {
   BlockWindow,
   CollectionRequesterDependencies,
@@ -30,6 +30,7 @@ import { createMetrics } from '../../../src/observability/index.js';
 import type { Metrics } from '../../../src/observability/index.js';
 import { abortReason } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { windowOf } from '../../support/windowOf.js';
 
 /** A collection that really hashes to its id. */
 export interface MadeCollection {
@@ -496,7 +497,7 @@ export class HeightsRequester extends CollectionRequester {
     options: CollectionRequesterOptions,
     dependencies: Omit<CollectionRequesterDependencies, 'mcq'>,
   ) {
-    const mcq = new MissingCollectionQueue({ maxHeights: 10_000 }, { heights: passedTable() });
+    const mcq = new MissingCollectionQueue(windowOf(Infinity, { heights: 10_000 }));
     super(options, {
       ...dependencies,
       mcq,
@@ -540,11 +541,6 @@ export class HeightsRequester extends CollectionRequester {
     this.#requests.set(height, record.requests);
     this.#mcq.onIndexedForBlock(record);
   }
-}
-
-/** A table whose records go as soon as they are durable. */
-export function passedTable(): HeightTable {
-  return new HeightTable({ watermark: { latestIndexedHeight: () => Infinity } });
 }
 
 export function makeMetrics(): Metrics {

@@ -3,15 +3,16 @@ import { MissingCollectionQueue, watchForOffChainBlocks } from '../../../src/col
 import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { block, id } from './meetingHarness.js';
-import { FakeNode, passedTable } from './sourceHarness.js';
+import { FakeNode } from './sourceHarness.js';
+import { windowOf } from '../../support/windowOf.js';
 
 const GIVER = 'a:9000';
 
 /** A watch over heights 1 and 2, each of which lacks one collection; `notFound` is what the requester met. */
 function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, FinalizedBlock>>) {
   const clock = new VirtualClock();
-  const heights = passedTable();
-  const mcq = new MissingCollectionQueue({ maxHeights: 8 }, { heights });
+  const window = windowOf(Infinity, { heights: 8 });
+  const mcq = new MissingCollectionQueue(window);
   const notFound = new Map<Identifier, number>();
   const asked: { readonly height: number; readonly atMs: number }[] = [];
   const offChain: number[] = [];
@@ -21,7 +22,7 @@ function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, F
   });
   for (const height of [1, 2]) {
     const held = block(height, [`of ${height}`]);
-    heights.link(held, { name: GIVER, method: 'SubscribeBlocksFromStartHeight' });
+    window.link(held, { name: GIVER, method: 'SubscribeBlocksFromStartHeight' });
     mcq.enqueueMissingCollections(held, 0, () => undefined);
   }
   const stop = new AbortController();

@@ -1,4 +1,4 @@
-import { HeightTable } from '../../../src/collections/index.js';
+import type { Window } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type {
@@ -10,6 +10,7 @@ import { seededRandom } from '../../../src/runtime/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
+import { windowOf } from '../../support/windowOf.js';
 
 /** Counts by label values, in the shape of a metric. */
 export class Tally {
@@ -86,7 +87,7 @@ export class World {
 export class Reading {
   readonly world: World;
   readonly blocks: FinalizedBlocks;
-  readonly heights: HeightTable;
+  readonly heights: Window;
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
   /** Heights whose block no node has any more. */
@@ -110,7 +111,7 @@ export class Reading {
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
     const durable = { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest };
-    this.heights = new HeightTable({ watermark: durable });
+    this.heights = windowOf({ ...durable, hasHeight: () => false });
     const { window: windowHeights, stopHeight = Infinity } = options;
     this.blocks = new FinalizedBlocks(others, {
       ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
@@ -130,7 +131,7 @@ export class Reading {
   async moveHead(head: number): Promise<void> {
     this.world.advance(head);
     this.head = head;
-    this.heights.prune();
+    this.heights.moved();
     this.blocks.notify();
     await this.world.clock.settle();
   }
@@ -145,7 +146,7 @@ export class Reading {
       if (record.status === 'collecting') this.heights.move(record, 'complete');
       this.heights.move(record, 'durable');
     }
-    this.heights.prune();
+    this.heights.moved();
     this.blocks.notify();
     await this.world.clock.settle();
   }

@@ -66,9 +66,9 @@ export class StatusReport implements StatusSource {
       eta: progress.etaSeconds ?? null,
       window: {
         heights: config.window,
-        upperBound: line === undefined || range.head === null ? null : this.#state.parts.ends.upperBound(),
+        upperBound: line === undefined || range.head === null ? null : this.#state.parts.window.upperBound(),
         inFlight: line?.mcq.size ?? 0,
-        bytesInFlight: line?.budget.inFlightBytes ?? 0,
+        bytesInFlight: this.#state.parts.window.bytesInHand,
         bytesLimit: config.maxInFlightBytes,
         cells: windowCells(this.#state, waitingFor),
       },

@@ -16,7 +16,7 @@ export function windowCells(state: DaemonState, waitingFor: StatusDocument['wait
   const { line, parts } = state;
   if (line === undefined) return [];
   const first = state.latestIndexedHeight() + 1;
-  const last = parts.ends.upperBound();
+  const last = parts.window.upperBound();
   const perCell = Math.max(1, Math.ceil((last - first + 1) / MAX_WINDOW_CELLS));
   const nowMs = parts.clock.monotonic();
   const cells: WindowCell[] = [];

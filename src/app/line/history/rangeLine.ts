@@ -1,5 +1,5 @@
 import { HistoryNodes } from '../../../access/index.js';
-import { WindowEnds } from '../../../collections/index.js';
+import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
 import type { Logger } from '../../../observability/index.js';
@@ -27,7 +27,7 @@ export interface HistoryLine extends RangeLine {
 }
 
 /** The parts of the daemon that ranges need. */
-export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'ends' | 'lifecycle'> {
+export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'window' | 'lifecycle'> {
   readonly store: IndexStore;
   readonly pace: HistoryPace;
   readonly network: IndexingLineParts['network'] & IndexingLineParts['nodes'];
@@ -68,15 +68,15 @@ export async function startRangeLine(
     else rejectOutcome(error);
   };
   const listener = headBeyond(parts);
-  const ends = new WindowEnds(
-    { windowHeights: config.backfill.window, stopHeight: range.to },
+  const window = new Window(
+    { heights: config.backfill.window, stopHeight: range.to, limitBytes: rangeBytes(config) },
     {
-      watermark: store,
+      store,
       finalizedHeight: () => listener.finalizedHeight(),
       share: () => parts.pace.share(),
     },
   );
-  ends.onMoved(() => {
+  window.onMoved(() => {
     if (store.latestIndexedHeight() === range.to) settle({ kind: 'published' });
   });
   const indexing = startIndexingLine(
@@ -86,7 +86,7 @@ export async function startRangeLine(
       store,
       nodes,
       listener,
-      ends,
+      window,
       lifecycle: {
         fail,
         supervise: (running) => {
@@ -99,7 +99,7 @@ export async function startRangeLine(
     },
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, asksFor },
   );
-  const stopPacing = parts.pace.onMore(() => ends.moved());
+  const stopPacing = parts.pace.onMore(() => window.moved());
   let isOutdated = false;
   void indexing.outdated.then((reason) => {
     isOutdated = true;
@@ -121,13 +121,16 @@ export async function startRangeLine(
   return { indexing, outcome, close: () => (closing ??= end()) };
 }
 
+function rangeBytes({ backfill, maxInFlightBytes }: DaemonConfig): number {
+  return Math.max(MIN_IN_FLIGHT_BYTES, Math.floor(maxInFlightBytes / backfill.parallelRanges));
+}
+
 function rangeConfig(config: DaemonConfig, { to }: HeightRange): DaemonConfig {
-  const { parallelRanges, window } = config.backfill;
+  const { window } = config.backfill;
   return {
     ...config,
     window,
     maxProcessing: Math.min(window, config.maxProcessing),
-    maxInFlightBytes: Math.max(MIN_IN_FLIGHT_BYTES, Math.floor(config.maxInFlightBytes / parallelRanges)),
     stopHeight: to,
   };
 }

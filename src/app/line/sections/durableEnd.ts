@@ -1,10 +1,4 @@
-import {
-  BlockCollectionIndexer,
-  ByteBudget,
-  HeightTable,
-  IndexingWindow,
-  MissingCollectionQueue,
-} from '../../../collections/index.js';
+import { BlockCollectionIndexer, MissingCollectionQueue } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import { indexerOptions, rootParentsOf } from './lineOptions.js';
 import { commonOf } from './lineParts.js';
@@ -18,20 +12,16 @@ export function buildDurableEnd(
   parts: IndexingLineParts,
   { isHistory }: { readonly isHistory: boolean },
 ) {
-  const { store, network, ends, room } = parts;
+  const { store, network, window, room } = parts;
   const rootParents = rootParentsOf(parts.sporks);
-  const heights = new HeightTable({ watermark: store });
+  window.clear();
   const indexer = new BlockCollectionIndexer(indexerOptions(config, { isHistory }), {
     ...commonOf(parts),
     store,
-    ends,
-    heights,
+    window,
     room,
     sporkFor: (height) => network.heights.sporkAt(height),
     rootParentAt: (height) => rootParents.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
   });
-  const mcq = new MissingCollectionQueue({ maxHeights: config.window }, { heights });
-  const budget = new ByteBudget({ limitBytes: config.maxInFlightBytes }, { heights });
-  const window = new IndexingWindow({ ends, indexer, mcq, budget });
-  return { heights, indexer, mcq, budget, window };
+  return { indexer, mcq: new MissingCollectionQueue(window) };
 }

@@ -1,7 +1,6 @@
 import type { DaemonConfig } from '../../../config/index.js';
 import { FinalizedBlocks } from '../../../finality/index.js';
 import { ComponentConsumer, WorkSignal } from '../../../jobqueue/index.js';
-import type { DurableEnd } from './durableEnd.js';
 import { blocksOptions, rootParentsOf } from './lineOptions.js';
 import { commonOf } from './lineParts.js';
 import type { IndexingLineOptions, IndexingLineParts } from './lineParts.js';
@@ -13,10 +12,10 @@ export type Front = ReturnType<typeof buildFront>;
 export function buildFront(
   config: DaemonConfig,
   parts: IndexingLineParts,
-  { heights, processor }: DurableEnd & Middle,
+  { processor }: Middle,
   { reachedHeight, rootParents = [], asksFor }: IndexingLineOptions,
 ) {
-  const { store, listener, ends } = parts;
+  const { store, listener, window } = parts;
   const common = commonOf(parts);
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
@@ -28,13 +27,13 @@ export function buildFront(
     },
     {
       ...common,
-      heights,
+      heights: window,
       signal: workSignal,
       watermark: store,
       // The chain's head, which may be above the stop height.
       head: () => listener.finalizedHeight() ?? 0,
       toldHead: (height, besides) => listener.toldHead(height, besides),
-      upperBound: () => ends.upperBound(),
+      upperBound: () => window.upperBound(),
       onReplaced: (block, giver) => processor.onForked(block, giver),
       storedBlock: async (height) => (await store.blockByHeight(height))?.block,
     },

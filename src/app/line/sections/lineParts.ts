@@ -1,5 +1,5 @@
 import type { AccessNetwork, AccessNodes, SporkTable } from '../../../access/index.js';
-import type { EndpointSlots, WindowEnds } from '../../../collections/index.js';
+import type { EndpointSlots, Window } from '../../../collections/index.js';
 import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../../finality/index.js';
 import type { Logger, Metrics } from '../../../observability/index.js';
 import type { Clock, Random } from '../../../runtime/index.js';
@@ -20,8 +20,8 @@ export interface IndexingLineParts {
   readonly nodes: AccessNodes;
   readonly network: Pick<AccessNetwork, 'heights' | 'onAnswering'>;
   readonly listener: ChainHead;
-  /** Watermark and head. Outlives the line, which subscribes. */
-  readonly ends: WindowEnds;
+  /** Outlives the line, which begins with an empty one. */
+  readonly window: Window;
   readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
   readonly sporks: SporkTable;
   /** Shared by all lines. */

@@ -18,10 +18,10 @@ export type Middle = ReturnType<typeof buildMiddle>;
 export function buildMiddle(
   config: DaemonConfig,
   parts: IndexingLineParts,
-  { indexer, mcq, window }: DurableEnd,
+  { indexer, mcq }: DurableEnd,
   { isHistory, onFatal }: { readonly isHistory: boolean; readonly onFatal: (error: unknown) => void },
 ) {
-  const { listener, slots } = parts;
+  const { listener, slots, window } = parts;
   const common = commonOf(parts);
   const sink: CollectionSink = {
     onCollection: (received) => processor.onCollection(received),

@@ -1,0 +1,278 @@
+import type { Giver } from '../../access/index.js';
+import { isSameBlock } from '../../flow/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
+import { Listeners, unlessAborted } from '../../runtime/index.js';
+import type { RangeStore } from '../../storage/index.js';
+import { HeightRecord } from './HeightRecord.js';
+import type { HeightStatus } from './HeightRecord.js';
+
+export interface WindowOptions {
+  /** K: no height above watermark + K is ever worked on. */
+  readonly heights: number;
+  /** No height above it is worked on. Default: no limit. */
+  readonly stopHeight?: number | undefined;
+  /** Bytes of received collections that may wait for their durable commit (`maxInFlightBytes`). */
+  readonly limitBytes: number;
+}
+
+export interface WindowDependencies {
+  /** Owns the watermark, and knows which heights above it are durable. */
+  readonly store: Pick<RangeStore, 'latestIndexedHeight' | 'hasHeight'>;
+  /** The finalized head; `undefined` until known. */
+  finalizedHeight(): number | undefined;
+  /** The share of the window that may be used, above 0. Call `moved` after raising it. Default: all of it. */
+  readonly share?: () => number;
+}
+
+/** A block counts once its child is known: in a narrower window no block would ever become ready. */
+const LEAST_NARROWED_HEIGHTS = 2;
+/** The most waiters for changes: the two sources, and a few readers. More would be a leak. */
+const MAX_WAITERS = 32;
+
+/**
+ * The window: how far the index is, how far it may go, which heights are between, and whether there is room. It has one
+ * record for each height whose block links, until the height is durable and the watermark has passed it.
+ *
+ * Code that moves the watermark or the head calls `moved`; code that changes a record or the bytes in hand calls `notify`.
+ * It outlives the indexing line, which begins with an empty one.
+ */
+export class Window {
+  /** K. */
+  readonly heights: number;
+  readonly limitBytes: number;
+  readonly #stopHeight: number | undefined;
+  readonly #dependencies: WindowDependencies;
+  readonly #listeners = new Listeners();
+  readonly #waiters = new Set<() => void>();
+  readonly #records = new Map<number, HeightRecord>();
+  #inHand = 0;
+  #collecting = 0;
+  #bytesInHand = 0;
+  /** No height in hand is below it. */
+  #lowestInHand = 0;
+  /** No height that lacks a collection is below it. */
+  #lowestCollecting = 0;
+  /** Records at or below it have been dropped. */
+  #passed: number;
+
+  constructor(options: WindowOptions, dependencies: WindowDependencies) {
+    this.heights = options.heights;
+    this.limitBytes = options.limitBytes;
+    this.#stopHeight = options.stopHeight;
+    this.#dependencies = dependencies;
+    this.#passed = this.latestIndexedHeight();
+  }
+
+  /** The watermark: everything up to it is durable. */
+  latestIndexedHeight(): number {
+    return this.#dependencies.store.latestIndexedHeight();
+  }
+
+  /** True when the height is durable: at or below the watermark, or stored above a gap. */
+  isIndexed(height: number): boolean {
+    return height <= this.latestIndexedHeight() || this.#dependencies.store.hasHeight(height);
+  }
+
+  /** The finalized head, or the stop height if lower; `undefined` until the head is known. */
+  target(): number | undefined {
+    const head = this.#dependencies.finalizedHeight();
+    return head === undefined ? undefined : Math.min(head, this.#stopHeight ?? head);
+  }
+
+  /** `target`, for those who count from 0. */
+  headHeight(): number {
+    return this.target() ?? 0;
+  }
+
+  /** Watermark + K: no height above it is ever worked on. */
+  limit(): number {
+    return this.latestIndexedHeight() + this.heights;
+  }
+
+  /** The highest height that may be begun now: min(watermark + K, target). It falls when the share falls. */
+  upperBound(): number {
+    const { share = () => 1 } = this.#dependencies;
+    const narrowed = Math.max(LEAST_NARROWED_HEIGHTS, Math.floor(this.heights * share()));
+    return Math.min(this.latestIndexedHeight() + Math.min(this.heights, narrowed), this.headHeight());
+  }
+
+  /**
+   * Calls the listener whenever the watermark or the head has moved. It must not throw. Returns a function that
+   * unsubscribes.
+   */
+  onMoved(listener: () => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  /** The watermark, the head, or the share has moved. */
+  moved(): void {
+    this.#prune();
+    this.#listeners.tell();
+    this.notify();
+  }
+
+  /**
+   * Resolves at the next `notify`. A caller that checks, finds nothing to do, and calls this without awaiting in
+   * between misses no change. Expected errors: the signal's abort reason.
+   */
+  changed(signal: AbortSignal): Promise<void> {
+    return unlessAborted(signal, (resolve) => {
+      if (this.#waiters.size >= MAX_WAITERS) throw new Error('too many waiters for a change of the window');
+      this.#waiters.add(resolve);
+      return () => this.#waiters.delete(resolve);
+    });
+  }
+
+  /** An end of the window, a record, or the bytes in hand changed. */
+  notify(): void {
+    for (const wake of [...this.#waiters]) wake();
+  }
+
+  /** Heights that were handed out and are not durable. */
+  get inHand(): number {
+    return this.#inHand;
+  }
+
+  /** Those of them that lack a collection. */
+  get collecting(): number {
+    return this.#collecting;
+  }
+
+  /** Bytes of collections received for heights in hand. */
+  get bytesInHand(): number {
+    return this.#bytesInHand;
+  }
+
+  /** The record of a height whose block is known, handed out or not. */
+  at(height: number): HeightRecord | undefined {
+    return this.#records.get(height);
+  }
+
+  /** The linked block of a height that was handed out and is not durable yet. */
+  blockAt(height: number): FinalizedBlock | undefined {
+    const record = this.#records.get(height);
+    return record?.isInHand === true ? record.block : undefined;
+  }
+
+  /** In no particular order. */
+  all(): Iterable<HeightRecord> {
+    return this.#records.values();
+  }
+
+  lowestInHand(): HeightRecord | undefined {
+    if (this.#inHand === 0) return undefined;
+    while (this.#records.get(this.#lowestInHand)?.isInHand !== true) this.#lowestInHand += 1;
+    return this.#records.get(this.#lowestInHand);
+  }
+
+  lowestCollecting(): HeightRecord | undefined {
+    if (this.#collecting === 0) return undefined;
+    while (this.#records.get(this.#lowestCollecting)?.status !== 'collecting') this.#lowestCollecting += 1;
+    return this.#records.get(this.#lowestCollecting);
+  }
+
+  /**
+   * True when a stream that contradicts the block of this height must be wrong: about its guarantees (`guarantees`), because
+   * they are proven, or about which block the height has (`block`), because the next one follows ours.
+   */
+  isCertain(height: number, of: 'guarantees' | 'block'): boolean {
+    const block = this.#records.get(height)?.block;
+    if (block === undefined) return false;
+    return of === 'guarantees'
+      ? block.proof !== undefined
+      : this.#records.get(height + 1)?.block.parentId === block.id;
+  }
+
+  /**
+   * True when a height's bytes may be taken now. The lowest incomplete height, which holds up the watermark, is always
+   * admitted: refusing it would prevent the commit that frees the budget. No other height is admitted beyond the limit: if
+   * the lowest one is complete, its commit is under way and frees the budget. Received bytes always count, even beyond it.
+   */
+  admits(height: number, bytes: number): boolean {
+    if (this.#bytesInHand + bytes <= this.limitBytes) return true;
+    const lowest = this.lowestInHand();
+    return lowest?.status === 'collecting' && height <= lowest.height;
+  }
+
+  /**
+   * Adds a record for a block that links, or returns the existing one. If that holds another block, it was already handed
+   * out, and the caller must replace it.
+   */
+  link(block: FinalizedBlock, giver?: Giver): HeightRecord {
+    let record = this.#records.get(block.height);
+    if (record === undefined) {
+      record = new HeightRecord(block, giver);
+      this.#records.set(block.height, record);
+    } else if (isSameBlock(record.block, block)) record.giver = giver;
+    return record;
+  }
+
+  /** Forgets a block that was not handed out. */
+  unlink(height: number): void {
+    if (this.#records.get(height)?.status === 'linked') this.#records.delete(height);
+  }
+
+  /** Forgets every record: the line that worked on them has ended. */
+  clear(): void {
+    this.#records.clear();
+    this.#inHand = this.#collecting = this.#bytesInHand = 0;
+    this.#passed = this.latestIndexedHeight();
+  }
+
+  /** Adds received bytes to the height; negative when some are released. */
+  count(record: HeightRecord, bytes: number): void {
+    record.bytes += bytes;
+    this.#bytesInHand += bytes;
+  }
+
+  /** Moves the height to its next status. A durable one stays only while it waits for the watermark. */
+  move(record: HeightRecord, status: HeightStatus): void {
+    const { height, isInHand: wasInHand, status: before } = record;
+    record.moveTo(status);
+    if (before === 'collecting') this.#collecting -= 1;
+    if (status === 'collecting') {
+      this.#lowestCollecting = this.#collecting === 0 ? height : Math.min(this.#lowestCollecting, height);
+      this.#collecting += 1;
+    }
+    if (record.isInHand && !wasInHand) {
+      this.#lowestInHand = this.#inHand === 0 ? height : Math.min(this.#lowestInHand, height);
+      this.#inHand += 1;
+    }
+    if (status !== 'durable') return;
+    if (wasInHand) this.#inHand -= 1;
+    this.count(record, -record.bytes);
+    record.received = [];
+    record.commit = undefined;
+    if (height <= this.latestIndexedHeight()) this.#records.delete(height);
+  }
+
+  /** Drops what the watermark has passed. Heights in hand are dropped once they learn that they are durable. */
+  #prune(): void {
+    const watermark = this.latestIndexedHeight();
+    if (watermark <= this.#passed) return;
+    const isFew = watermark - this.#passed <= this.#records.size;
+    const heights = isFew ? range(this.#passed + 1, watermark) : [...this.#records.keys()];
+    this.#passed = watermark;
+    for (const height of heights) {
+      const record = this.#records.get(height);
+      if (record !== undefined && height <= watermark && !record.isInHand) this.#records.delete(height);
+    }
+  }
+}
+
+/** What the sources need to know about the window. */
+export type BlockWindow = Pick<
+  Window,
+  | 'latestIndexedHeight'
+  | 'upperBound'
+  | 'headHeight'
+  | 'blockAt'
+  | 'isIndexed'
+  | 'isCertain'
+  | 'admits'
+  | 'changed'
+>;
+
+function* range(from: number, to: number): Generator<number> {
+  for (let height = from; height <= to; height += 1) yield height;
+}

@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest';
+import { MissingCollectionQueue } from '../../../src/collections/index.js';
+import { windowOf } from '../../support/windowOf.js';
+import { block, meeting, received, settle } from './meetingHarness.js';
+
+function bounded(options: { readonly stopHeight?: number; readonly share?: () => number } = {}) {
+  const at = { watermark: 10, head: undefined as number | undefined };
+  const store = { latestIndexedHeight: () => at.watermark, hasHeight: () => false };
+  return { at, window: windowOf(store, { heights: 5, head: () => at.head, ...options }) };
+}
+
+function holding(limitBytes: number) {
+  const window = windowOf(0, { heights: 8, limitBytes });
+  const mcq = new MissingCollectionQueue(window);
+  const take = (height: number, ...names: string[]) =>
+    mcq.enqueueMissingCollections(
+      block(height, names.length > 0 ? names : [`of ${height}`]),
+      0,
+      () => undefined,
+    );
+  return { window, mcq, take };
+}
+
+describe('Window', () => {
+  it('is bounded by K, by the head and by the stop height, whichever is lowest', () => {
+    const { at, window } = bounded({ stopHeight: 14 });
+    expect([window.limit(), window.target(), window.upperBound()]).toEqual([15, undefined, 0]);
+    at.head = 12;
+    expect([window.target(), window.upperBound()]).toEqual([12, 12]);
+    at.head = 100;
+    expect([window.target(), window.upperBound()]).toEqual([14, 14]);
+    at.watermark = 2;
+    expect([window.limit(), window.upperBound()]).toEqual([7, 7]);
+  });
+
+  it('begins less by its share, but a block and its child in any case', () => {
+    let share = 1;
+    const { at, window } = bounded({ share: () => share });
+    at.head = 100;
+    const bounds = [1, 0.61, 0.5, 0.001].map((each) => {
+      share = each;
+      return [window.upperBound(), window.limit()];
+    });
+    expect(bounds).toEqual([
+      [15, 15],
+      [13, 15],
+      [12, 15],
+      [12, 15],
+    ]);
+  });
+
+  it('forgets what a line left undone, and counts from the watermark again', () => {
+    const { window, mcq, take } = holding(10);
+    take(3, 'a', 'b');
+    mcq.onReceivedCollection(received('a', 'edi', 0, 8));
+    window.clear();
+    expect([window.inHand, window.collecting, window.bytesInHand, [...window.all()]]).toEqual([0, 0, 0, []]);
+    expect([window.lowestInHand(), window.admits(9, 10), window.at(3)]).toEqual([undefined, true, undefined]);
+    new MissingCollectionQueue(window).enqueueMissingCollections(block(2, ['c']), 0, () => undefined);
+    expect(window.lowestCollecting()?.height).toBe(2);
+  });
+
+  it('tells every subscriber of a move, in the order in which they came, until they leave', () => {
+    const { window } = bounded();
+    const told: string[] = [];
+    const leave = window.onMoved(() => {
+      told.push('first');
+      leave();
+    });
+    window.onMoved(() => told.push('second'));
+    window.moved();
+    window.moved();
+    expect(told).toEqual(['first', 'second', 'second']);
+  });
+
+  it('admits up to the limit, and the lowest height in hand beyond it while it lacks something', () => {
+    const { window, mcq, take } = holding(100);
+    take(5);
+    take(7);
+    expect(window.admits(7, 100)).toBe(true);
+    expect(window.admits(7, 101)).toBe(false);
+    expect(window.admits(5, 101)).toBe(true);
+    mcq.onReceivedCollection(received('of 7', 'edi', 0, 100));
+    expect([window.admits(6, 1), window.admits(5, 1), window.admits(6, 0)]).toEqual([false, true, true]);
+    mcq.onReceivedCollection(received('of 5', 'edi', 0, 0));
+    expect(window.admits(5, 1)).toBe(false);
+  });
+
+  it('counts per height, and gives all of a height back at once', () => {
+    const { window, mcq, take } = holding(10);
+    take(1, 'a', 'b');
+    take(2, 'c');
+    for (const [name, bytes] of Object.entries({ a: 8, b: 8, c: 3 }))
+      mcq.onReceivedCollection(received(name, 'edi', 0, bytes));
+    expect(window.bytesInHand).toBe(19);
+    mcq.onIndexedForBlock(mcq.get(1)!);
+    expect(window.bytesInHand).toBe(3);
+  });
+
+  it('counts of a replaced block what is still wanted', () => {
+    const { window, mcq, take } = holding(10);
+    take(1, 'a', 'b', 'c');
+    for (const name of ['a', 'b']) mcq.onReceivedCollection(received(name, 'edi', 0, 8));
+    mcq.replaceBlock(block(1, ['b', 'd'], 'other'));
+    expect(window.bytesInHand).toBe(8);
+  });
+
+  it('ends at the watermark plus K, or at the head when that is lower', async () => {
+    const { window, head, run, store } = meeting({ windowHeights: 8 });
+    store.auto = true;
+    expect(window.upperBound()).toBe(8);
+    run(block(1, []));
+    await settle();
+    expect([window.upperBound(), window.isIndexed(1), window.blockAt(1)]).toEqual([9, true, undefined]);
+    head.height = 4;
+    expect(window.upperBound()).toBe(4);
+  });
+
+  it('admits bytes within the budget, and the lowest missing height always', () => {
+    const { window, run, edi } = meeting({ limitBytes: 10 });
+    run(block(1, ['a']));
+    run(block(2, ['b']));
+    run(block(3, ['c']));
+    edi(2, ['b']);
+    expect([window.admits(3, 1), window.admits(1, 1_000_000)]).toEqual([false, true]);
+  });
+
+  it('wakes those who wait at a new block, a delivery, a durable commit and a new head', async () => {
+    const { window, run, answer, store } = meeting();
+    let woken = 0;
+    const wait = (): void => void window.changed(new AbortController().signal).then(() => (woken += 1));
+    const steps = [
+      () => run(block(1, ['a'])),
+      () => answer('a'),
+      () => store.finish(),
+      () => window.notify(),
+    ];
+    for (const step of steps) {
+      wait();
+      wait();
+      await settle();
+      const before = woken;
+      step();
+      await settle();
+      expect(woken - before).toBe(2);
+    }
+  });
+
+  it('lets go of those whose signal aborts', async () => {
+    const { window } = meeting();
+    const controller = new AbortController();
+    const waiting = window.changed(controller.signal);
+    controller.abort(new Error('stopped'));
+    await expect(waiting).rejects.toThrow('stopped');
+    await expect(window.changed(controller.signal)).rejects.toThrow('stopped');
+    window.notify();
+    for (let waiter = 0; waiter < 100; waiter += 1) {
+      const left = new AbortController();
+      const gone = window.changed(left.signal);
+      left.abort(new Error('left'));
+      await expect(gone).rejects.toThrow('left');
+    }
+  });
+
+  it('bounds how many may wait', async () => {
+    const { window } = meeting();
+    const wait = (): Promise<void> => window.changed(new AbortController().signal);
+    for (let waiter = 0; waiter < 32; waiter += 1) void wait();
+    await expect(wait()).rejects.toThrow('too many');
+  });
+});
