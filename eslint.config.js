@@ -135,11 +135,6 @@ export default tseslint.config(
   {
     files: ['test/**/*.ts'],
     rules: {
-      // Tests speak to a room through its door as well: behaviour, not internals.
-      'no-restricted-imports': [
-        'error',
-        { patterns: [{ regex: '/src/[^/]+/(?!index\\.js$)', message: 'Test a room through its index.js.' }] },
-      ],
       '@typescript-eslint/no-non-null-assertion': 'off',
       '@typescript-eslint/require-await': 'off',
     },

@@ -1,20 +1,10 @@
 export { proxyFor } from './transport/channel/proxy.js';
-export { openRpcChannel } from './transport/channel/rpcChannel.js';
-export { CallFailure } from './transport/channel/CallFailure.js';
-export type {
-  Channel,
-  ChannelOptions,
-  OpenChannel,
-  StreamCall,
-  StreamSink,
-} from './transport/channel/rpcChannel.js';
-export type { CallCredentials, NodeEvents, NodeMetadata } from './transport/ports.js';
+export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/rpcChannel.js';
+export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
-export type { CallStatus } from './transport/upstreamErrors.js';
-export { kindOfStatus, upstreamError } from './transport/upstreamErrors.js';
 export type {
   Admission,
   AdmissionEnd,
@@ -24,40 +14,30 @@ export type {
 } from './forwarding/admission.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
-export type { Expectation } from './pool/identity/nodeIdentity.js';
 export { CallHealth } from './selection/CallHealth.js';
-export { inOrderOfAsking, NodeHealthRecord, worseOf } from './selection/NodeHealthRecord.js';
-export { MethodLimiter } from './transport/limits/MethodLimiter.js';
-export type { Permit } from './transport/limits/MethodLimiter.js';
+export { worseOf } from './selection/NodeHealthRecord.js';
 export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
-export type { AccessNetworkDependencies, AccessNetworkOptions } from './pool/AccessNetwork.js';
+export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/nodeState.js';
 export type { ServedHeights } from './pool/ServedHeights.js';
 export { NodeRotation } from './selection/NodeRotation.js';
 export type { NodeReadiness } from './selection/NodeRotation.js';
 export { faultOf } from './selection/faultOf.js';
 export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
-export type { BlockProofsStatus, ProofMode } from './node/BlockProofs.js';
-export { ForgedBlockError, UnprovenBlockError } from './UpstreamError.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
-export { GrpcAccessNode } from './node/GrpcAccessNode.js';
-export type { GrpcAccessNodeOptions, PooledNode } from './node/GrpcAccessNode.js';
 export type { ForwardedCall } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
-export { parseSporkTable, readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
+export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';
-export { loadMethodStubs } from './transport/methodStubs.js';
 export type {
   AccessMethod,
   AccessNode,
   AccessNodes,
-  BlockDigest,
   BlockHeader,
-  CallOptions,
   Giver,
   NodeFault,
   NodeHealth,

@@ -1,12 +1,7 @@
 export { ApiServer } from './rest/ApiServer.js';
-export type { ApiServerOptions } from './rest/ApiServer.js';
 export { GrpcApiServer } from './grpc/GrpcApiServer.js';
-export type { GrpcApiServerDependencies, GrpcApiServerOptions } from './grpc/GrpcApiServer.js';
 export { MetricsServer } from './http/MetricsServer.js';
-export { AddressLimiter } from './limits/AddressLimiter.js';
-export { ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from './feed/ChangeFeed.js';
-export type { FeedEvent } from './feed/feedEvents.js';
-export type { StartPoint } from './feed/feedStart.js';
+export { ChangeFeed } from './feed/ChangeFeed.js';
 export type { ApiSecrets, TlsIdentity } from './guard/tls.js';
 export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
@@ -25,25 +20,13 @@ export {
   accountDocument,
   accountRoleNames,
   ANY_ROLE,
-  DEFAULT_PAGE_ITEMS,
-  MAX_PAGE_ITEMS,
   parseAccountRequest,
 } from './documents/accountTransactions.js';
 export type { AccountRequest } from './documents/accountTransactions.js';
-export {
-  checkLookupKey,
-  isLookupKind,
-  lookupDocument,
-  lookupKinds,
-  MAX_PLACES,
-} from './documents/lookupDocument.js';
+export { checkLookupKey, isLookupKind, lookupDocument } from './documents/lookupDocument.js';
 export type { LookupKind } from './documents/lookupDocument.js';
 export { proofDocument } from './documents/proofDocument.js';
 export type { ProofDocument } from './documents/proofDocument.js';
-export { restBlock, restBlockPayload } from './json/block.js';
-export { collectionBody, restCollection } from './json/collection.js';
-export { restTransaction, transactionBody } from './json/transaction.js';
-export { selectFields } from './json/selectFields.js';
 export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
 export {

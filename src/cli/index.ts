@@ -3,7 +3,6 @@ import type { ExitReason } from '../runtime/index.js';
 import type { Terminal } from './command.js';
 
 export type { Terminal } from './command.js';
-export { loadParquet } from './export/formats/parquet/index.js';
 
 const versionWords: readonly (string | undefined)[] = ['version', '--version', '-V', '-v'];
 

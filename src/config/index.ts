@@ -3,7 +3,7 @@ export type { DaemonConfig, LoadedConfig } from './daemon.js';
 export { devnetSettings } from './devnet.js';
 export { loadSettings } from './load.js';
 export { configurationReference, flagHelp } from './reference.js';
-export { daemonSettings, environmentOf, flagOf, MAX_HEIGHT, optional, setting } from './settings.js';
+export { daemonSettings, flagOf, MAX_HEIGHT, optional, setting } from './settings.js';
 export type { Setting, Settings, ValuesOf } from './settings.js';
 export { suggestion } from './suggestion.js';
 export { block, boolean, choice, integer, readHeightsToFill, text } from './formats.js';

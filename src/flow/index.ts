@@ -20,7 +20,7 @@ export type {
 export { RlpWriter } from './ids/RlpWriter.js';
 export { ID_ITEM_HEADER } from './ids/TransactionHasher.js';
 export { decodeExecutionResult } from './entities/executionResult.js';
-export type { Chunk, ExecutionResult, ServiceEvent } from './entities/executionResult.js';
+export type { Chunk, ExecutionResult } from './entities/executionResult.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
 export { decodeRlp, encodeRlp } from './ids/rlp.js';
@@ -36,7 +36,6 @@ export { serviceMethods } from './wire/serviceMethods.js';
 export type { FlowService } from './wire/serviceMethods.js';
 export { WireError } from './WireError.js';
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
-export type { InvalidCollectionReason } from './verification/InvalidCollectionError.js';
 export { isSameBlock } from './entities/finalizedBlock.js';
 export {
   IDENTIFIER_BYTES,
@@ -48,7 +47,7 @@ export {
   toIdentifier,
   ZERO_ID,
 } from './ids/identifiers.js';
-export { chainIds, networkNames, networkOfChainId } from './networks.js';
+export { networkNames } from './networks.js';
 export type { NetworkName } from './networks.js';
 export { loadProtocol } from './wire/protocol.js';
 export { RequestFields } from './wire/RequestFields.js';

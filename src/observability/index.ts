@@ -8,7 +8,7 @@ export type { MetricsSnapshot } from './metrics/MirroredMetrics.js';
 export { createLogger, errorFields, silentLogger } from './logs/createLogger.js';
 /** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
-export type { LogFormat, Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
+export type { Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
 export { HealthMonitor } from './health/HealthMonitor.js';
 export { allReadinessCodes, consistent, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
@@ -17,9 +17,8 @@ export type { ProgressSource, ProgressState } from './progress/ProgressMeter.js'
 export { LastHour, MAX_MINUTES } from './progress/LastHour.js';
 export { slowestUsual } from './progress/totals.js';
 export type { Minute, Stretch } from './progress/LastHour.js';
-export { progressFields, renderProgressLine } from './progress/progressLine.js';
+export { renderProgressLine } from './progress/progressLine.js';
 export { ProgressReporter } from './progress/ProgressReporter.js';
-export type { ProgressReporterOptions } from './progress/ProgressReporter.js';
 export { EdgeLog } from './health/EdgeLog.js';
 export { LiveScreen } from './progress/LiveScreen.js';
 export { LiveTerminal } from './progress/LiveTerminal.js';

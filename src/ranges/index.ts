@@ -3,22 +3,19 @@ export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { SoleLeadership } from './local/SoleLeadership.js';
 export { migrateStore } from './migration/migrateStore.js';
 export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
-export { common, countHeights, cutNext, lacking } from './planner.js';
-export { FAILURES_BEFORE_DISPUTE } from './plans.js';
+export { common, countHeights } from './planner.js';
 export { RangeRunner } from './RangeRunner.js';
 export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
 export type {
   BackfillState,
   FillOrder,
   KillMode,
-  Leader,
   Leadership,
   RangeJob,
   RangePhase,
   RangeState,
   ServedHeights,
   Term,
-  WantedPlan,
   WorkerState,
   WorkSource,
 } from './ports.js';

@@ -1,11 +1,11 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
-export type { Database, Entry, WriteBatch } from './records/Database.js';
+export type { Database, Entry } from './records/Database.js';
 export { BorderError } from './port/BorderError.js';
 export { RangeLostError } from './port/RangeLostError.js';
 export { RangeTakenError } from './port/RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
-export type { AccountIndex, AccountPage, AccountTransaction } from './port/AccountIndex.js';
-export type { BackfillPlan, OpenRange, RangeBook, RangeChange } from './port/RangeBook.js';
+export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
+export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
 export type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
 export type {
   BlockHead,
@@ -21,13 +21,8 @@ export type {
   TransactionPlace,
 } from './port/stored.js';
 export type { IndexReader, IndexStore, SharedStore, ShownIndex, WriteRoom } from './port/IndexStore.js';
-export { ReadBatcher } from './leveldb/directory/ReadBatcher.js';
-export { defaultTuning } from './leveldb/directory/openLevel.js';
-export { openLevelDatabase } from './leveldb/directory/LevelDatabase.js';
-export type { DescriptorWait, LevelTuning } from './leveldb/directory/openLevel.js';
-export type { OpenDatabase } from './leveldb/directory/LevelDatabase.js';
+export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
-export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/reading/LevelReplica.js';
 export { holdsData, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
@@ -36,12 +31,10 @@ export { verifiedBlock } from './records/blocks/assembleBlock.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
-export { PROOFS_SCHEMA_VERSION, RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from './records/schema.js';
-export type { KeyRange } from './records/schema.js';
+export { SCHEMA_VERSION } from './records/schema.js';
 export { DatabaseFault, hasCode, isCorruption, StorageError, storageErrorFrom } from './StorageError.js';
 export type { StorageErrorKind } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
-export type { StoreSurvey } from './integrity/surveyStore.js';
 export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
 export { lockHolder } from './lockHolder.js';
 export { TableScrubber } from './integrity/TableScrubber.js';

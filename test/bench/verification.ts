@@ -19,7 +19,7 @@ import {
   type Block,
   type Identifier,
 } from '../../src/flow/index.js';
-import { seededRandom } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 import { bench, digits } from './lib/report.js';
 import { interleave, median, ratioOf } from './lib/statistics.js';
 

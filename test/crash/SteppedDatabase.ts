@@ -1,7 +1,9 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { openLevelDatabase } from '../../src/storage/index.js';
-import type { Database, OpenDatabase, WriteBatch } from '../../src/storage/index.js';
+import { openLevelDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
+import type { Database } from '../../src/storage/index.js';
+import type { OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
+import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { WrappedDatabase } from '../support/WrappedDatabase.js';
 import { testify } from './Steps.js';
 import type { Steps } from './Steps.js';

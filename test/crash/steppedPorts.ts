@@ -1,10 +1,10 @@
-import { openRpcChannel } from '../../src/access/index.js';
+import { openRpcChannel } from '../../src/access/transport/channel/rpcChannel.js';
 import type { OpenChannel } from '../../src/access/index.js';
-import { openLevelStore } from '../../src/app/index.js';
-import type { OpenStore } from '../../src/app/index.js';
+import { openLevelStore } from '../../src/app/stores/openStore.js';
+import type { OpenStore } from '../../src/app/stores/openStore.js';
 import { createLogger } from '../../src/observability/index.js';
 import type { Logger } from '../../src/observability/index.js';
-import { defaultTuning } from '../../src/storage/index.js';
+import { defaultTuning } from '../../src/storage/leveldb/directory/openLevel.js';
 import { steppedDatabase } from './SteppedDatabase.js';
 import { SteppedStore } from './SteppedStore.js';
 import type { Steps } from './Steps.js';

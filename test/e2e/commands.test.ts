@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { PROOFS_SCHEMA_VERSION } from '../../src/storage/index.js';
+import { PROOFS_SCHEMA_VERSION } from '../../src/storage/records/schema.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';

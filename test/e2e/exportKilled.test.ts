@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { seededRandom } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';

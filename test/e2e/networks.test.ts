@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import type { Readiness } from '../../src/observability/index.js';
-import { seededRandom } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 import { FaultProxy } from '../support/faultProxy.js';
 import type { Identity, Weather } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
-import { MAX_WAITING_BYTES } from '../../src/runtime/index.js';
+import { MAX_WAITING_BYTES } from '../../src/runtime/output/Output.js';
 import { unreadPipe, unreadSocket } from '../support/badOutputs.js';
 import type { OtherEnd } from '../support/badOutputs.js';
 import { atEnd } from '../support/cleanup.js';

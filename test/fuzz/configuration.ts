@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { daemonSettings, environmentOf, loadConfig } from '../../src/config/index.js';
+import { daemonSettings, loadConfig } from '../../src/config/index.js';
+import { environmentOf } from '../../src/config/settings.js';
 import { OperatorError } from '../../src/runtime/index.js';
 import { misspelt, mutated, noise, oddText } from './mutation.js';
 import { insist, insistReadable } from './target.js';

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { upstreamError } from '../../src/access/index.js';
+import { upstreamError } from '../../src/access/transport/upstreamErrors.js';
 import { withoutCredentials } from '../../src/runtime/index.js';
 import { misspelt, oddText } from './mutation.js';
 import { insist } from './target.js';

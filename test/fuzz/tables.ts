@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseSporkTable } from '../../src/access/index.js';
+import { parseSporkTable } from '../../src/access/pool/sporks/sporkTable.js';
 import { methodNames, parseFaults } from '../../src/devnet/index.js';
 import { OperatorError } from '../../src/runtime/index.js';
 import { misspelt, mutated, oddText } from './mutation.js';

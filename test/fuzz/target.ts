@@ -1,4 +1,4 @@
-import { seededRandom } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 
 /** Choices of one input; the same seed, target and case give the same ones. */
 export class Choices {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { certificateIn, CertificateThread, CURRENT_RULES } from '../../src/proof/index.js';
+import { CertificateThread, CURRENT_RULES } from '../../src/proof/index.js';
+import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
 import type { CertificatePort } from '../../src/proof/index.js';
 import { certificatesHere, certificatesOfSources } from '../support/certificates.js';
 import { recordedBlocks, recordedSnapshot } from '../support/proofData.js';

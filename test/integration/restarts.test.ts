@@ -1,13 +1,15 @@
 import { getEventListeners } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
-import { Lifecycle, openUpstream, runIndexing } from '../../src/app/index.js';
+import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
+import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { loadConfig } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import type { Leadership } from '../../src/ranges/index.js';
-import { seededRandom, systemClock } from '../../src/runtime/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 import { Ledger } from '../simulation/Ledger.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { useStores } from '../support/storeDirectory.js';

@@ -1,5 +1,6 @@
 import { getEventListeners } from 'node:events';
-import type { IndexingLine, openUpstream } from '../../src/app/index.js';
+import type { IndexingLine } from '../../src/app/line/indexingLine.js';
+import type { openUpstream } from '../../src/app/line/runIndexing.js';
 
 type Parts = ReturnType<typeof openUpstream>;
 

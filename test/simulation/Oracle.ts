@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
-import type { Backfill, IndexingLine } from '../../src/app/index.js';
-import type { HeightRecord } from '../../src/collections/index.js';
+import type { Backfill } from '../../src/app/line/history/Backfill.js';
+import type { IndexingLine } from '../../src/app/line/indexingLine.js';
+import type { HeightRecord } from '../../src/collections/heights/HeightRecord.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
-import { checkStoredProof, invalidBlockReasons } from '../../src/proof/index.js';
+import { checkStoredProof } from '../../src/proof/index.js';
+import { invalidBlockReasons } from '../../src/proof/blocks/BlockProver.js';
 import type { RangeJob } from '../../src/ranges/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';

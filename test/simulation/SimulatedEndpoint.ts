@@ -1,4 +1,4 @@
-import type { CallStatus } from '../../src/access/index.js';
+import type { CallStatus } from '../../src/access/transport/upstreamErrors.js';
 import { methods, Subscriptions, UnaryCalls } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetNode } from '../../src/devnet/index.js';
 import type { Dice } from './Dice.js';

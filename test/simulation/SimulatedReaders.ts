@@ -1,5 +1,6 @@
-import { ReaderThread } from '../../src/app/index.js';
-import type { FromReader, ReaderHandle, ReaderOptions, ToReader } from '../../src/app/index.js';
+import { ReaderThread } from '../../src/app/threads/ReaderThread.js';
+import type { FromReader, ReaderOptions, ToReader } from '../../src/app/threads/messages.js';
+import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';

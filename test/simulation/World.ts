@@ -1,6 +1,7 @@
 import type { OpenChannel } from '../../src/access/index.js';
-import type { Backfill } from '../../src/app/index.js';
-import { Lifecycle, openUpstream, runIndexing } from '../../src/app/index.js';
+import type { Backfill } from '../../src/app/line/history/Backfill.js';
+import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
+import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';

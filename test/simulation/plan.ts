@@ -1,4 +1,5 @@
-import type { ProofMode, SporkTable } from '../../src/access/index.js';
+import type { SporkTable } from '../../src/access/index.js';
+import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { LinkQuality } from './SimulatedEndpoint.js';

@@ -1,4 +1,4 @@
-import type { ProofMode } from '../../src/access/index.js';
+import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch } from './catalogue.js';
 import { Dice } from './Dice.js';

@@ -1,4 +1,4 @@
-import { parseSporkTable } from '../../src/access/index.js';
+import { parseSporkTable } from '../../src/access/pool/sporks/sporkTable.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';

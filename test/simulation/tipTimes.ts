@@ -1,6 +1,8 @@
-import { GrpcAccessNode, loadMethodStubs } from '../../src/access/index.js';
+import { GrpcAccessNode } from '../../src/access/node/GrpcAccessNode.js';
+import { loadMethodStubs } from '../../src/access/transport/methodStubs.js';
 import type { OpenNode } from '../../src/access/index.js';
-import { Lifecycle, openUpstream, runIndexing } from '../../src/app/index.js';
+import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
+import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { Chain, collectionLagMs, DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
 import { createMetrics, silentLogger } from '../../src/observability/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';

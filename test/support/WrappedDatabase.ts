@@ -1,4 +1,6 @@
-import type { Database, Entry, KeyRange, WriteBatch } from '../../src/storage/index.js';
+import type { Database, Entry } from '../../src/storage/index.js';
+import type { KeyRange } from '../../src/storage/records/schema.js';
+import type { WriteBatch } from '../../src/storage/records/Database.js';
 
 /** A database that passes every call on to another one: a base for those that interfere with some. */
 export class WrappedDatabase implements Database {

@@ -1,4 +1,4 @@
-import type { AccountIndex } from '../../src/storage/index.js';
+import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 
 /** The account index of a store that has none. */
 export const accountsOff: AccountIndex = {

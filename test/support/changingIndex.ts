@@ -2,15 +2,9 @@ import { ok as assert } from 'node:assert/strict';
 import type { IndexedRange } from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
-import type {
-  CommitBatch,
-  Entry,
-  IndexReader,
-  IndexStore,
-  KeyRange,
-  SporkRecord,
-  WriteBatch,
-} from '../../src/storage/index.js';
+import type { CommitBatch, Entry, IndexReader, IndexStore, SporkRecord } from '../../src/storage/index.js';
+import type { KeyRange } from '../../src/storage/records/schema.js';
+import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
 import { accountsOff } from './accountsOff.js';
 import { RecordingLogger } from './recordingLogger.js';

@@ -1,4 +1,4 @@
-import type { WriteBatch } from '../../src/storage/index.js';
+import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { WrappedDatabase } from './WrappedDatabase.js';
 
 /** Thrown by the write at which the process ends, and by all that come after it. */

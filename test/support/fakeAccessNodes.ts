@@ -4,14 +4,13 @@ import type {
   AccessMethod,
   AccessNode,
   AccessNodes,
-  BlockDigest,
   BlockHeader,
-  CallOptions,
   NodeFault,
   NodeHealth,
   ReceivedBlock,
   UpstreamErrorKind,
 } from '../../src/access/index.js';
+import type { BlockDigest, CallOptions } from '../../src/access/types.js';
 import { toIdentifier } from '../../src/flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
 import { abortReason } from '../../src/runtime/index.js';

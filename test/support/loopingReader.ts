@@ -1,7 +1,7 @@
 // A reader thread that loops for ever at the first request for block 100.
 import { parentPort, workerData } from 'node:worker_threads';
-import { serveReaders } from '../../src/app/index.js';
-import type { ReaderOptions } from '../../src/app/index.js';
+import { serveReaders } from '../../src/app/threads/serveReaders.js';
+import type { ReaderOptions } from '../../src/app/threads/messages.js';
 import { systemClock } from '../../src/runtime/index.js';
 
 if (parentPort === null) throw new Error('this is for a thread');

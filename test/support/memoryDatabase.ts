@@ -1,4 +1,6 @@
-import type { Database, Entry, KeyRange, WriteBatch } from '../../src/storage/index.js';
+import type { Database, Entry } from '../../src/storage/index.js';
+import type { KeyRange } from '../../src/storage/records/schema.js';
+import type { WriteBatch } from '../../src/storage/records/Database.js';
 
 /** A database in a map, which survives whoever has it open: closing it, or not, changes nothing. */
 export class MemoryDatabase implements Database {

@@ -1,6 +1,5 @@
 import type { Identifier } from '../../src/flow/index.js';
 import type {
-  AccountIndex,
   BlockEntry,
   BlockHead,
   CollectionPlace,
@@ -15,6 +14,7 @@ import type {
   TransactionPlace,
   WholeBlock,
 } from '../../src/storage/index.js';
+import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';
 import { noRanges } from './noRanges.js';

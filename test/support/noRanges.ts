@@ -1,4 +1,4 @@
-import type { RangeBook } from '../../src/storage/index.js';
+import type { RangeBook } from '../../src/storage/port/RangeBook.js';
 
 /** The ranges of a store that keeps none but its live one. */
 export const noRanges: RangeBook = {

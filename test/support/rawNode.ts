@@ -3,7 +3,8 @@ import type { ServerDuplexStream, status } from '@grpc/grpc-js';
 import { AccessNetwork, Forwarder } from '../../src/access/index.js';
 import { WireWriter } from '../../src/flow/index.js';
 import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';
-import { seededRandom, systemClock } from '../../src/runtime/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 import { atEnd } from './cleanup.js';
 import { RecordingLogger } from './recordingLogger.js';
 

@@ -1,6 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
-import { serveReaders } from '../../src/app/index.js';
-import type { FromReader, ReaderHandle, StartReader } from '../../src/app/index.js';
+import { serveReaders } from '../../src/app/threads/serveReaders.js';
+import type { FromReader } from '../../src/app/threads/messages.js';
+import type { ReaderHandle, StartReader } from '../../src/app/threads/startWorker.js';
 import { systemClock } from '../../src/runtime/index.js';
 
 /** Readers on the thread of the test, for many daemons in one process. What ends them ends only them. */

@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, expect } from 'vitest';
 import { AccessNetwork } from '../../src/access/index.js';
-import type { AccessNetworkOptions, Expectation, NodeVersionInfo } from '../../src/access/index.js';
+import type { NodeVersionInfo } from '../../src/access/index.js';
+import type { AccessNetworkOptions } from '../../src/access/pool/AccessNetwork.js';
+import type { Expectation } from '../../src/access/pool/identity/nodeIdentity.js';
 import { createMetrics } from '../../src/observability/index.js';
-import { seededRandom } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { ScriptedNodes } from './scriptedNode.js';
 import type { NodeScript } from './scriptedNode.js';

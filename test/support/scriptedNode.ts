@@ -1,14 +1,14 @@
 import { UpstreamError } from '../../src/access/index.js';
 import type {
   AccessMethod,
-  NodeEvents,
-  NodeHealthRecord,
   NodeVersionInfo,
   OpenNode,
-  PooledNode,
   ReceivedBlock,
   UpstreamErrorKind,
 } from '../../src/access/index.js';
+import type { NodeEvents } from '../../src/access/transport/ports.js';
+import type { NodeHealthRecord } from '../../src/access/selection/NodeHealthRecord.js';
+import type { PooledNode } from '../../src/access/node/GrpcAccessNode.js';
 import { parseIdentifier } from '../../src/flow/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 

@@ -1,5 +1,6 @@
 import { ApiServer, coverageOf, workOfStore } from '../../src/api/index.js';
-import type { ApiServerOptions, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import type { ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import type { ApiServerOptions } from '../../src/api/rest/ApiServer.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';

@@ -1,5 +1,6 @@
 import { GrpcApiServer } from '../../src/api/index.js';
-import type { GrpcApiServerDependencies, GrpcApiServerOptions, IndexedRange } from '../../src/api/index.js';
+import type { IndexedRange } from '../../src/api/index.js';
+import type { GrpcApiServerDependencies, GrpcApiServerOptions } from '../../src/api/grpc/GrpcApiServer.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';

@@ -7,7 +7,8 @@ import { afterEach } from 'vitest';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
-import type { BlockEntry, LevelIndexStoreOptions, StoreMeta } from '../../src/storage/index.js';
+import type { BlockEntry, StoreMeta } from '../../src/storage/index.js';
+import type { LevelIndexStoreOptions } from '../../src/storage/leveldb/LevelIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 export const TEST_CHAIN = 'flow-localnet';

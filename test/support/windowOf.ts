@@ -1,5 +1,5 @@
 import { Window } from '../../src/collections/index.js';
-import type { WindowDependencies, WindowOptions } from '../../src/collections/index.js';
+import type { WindowDependencies, WindowOptions } from '../../src/collections/heights/Window.js';
 
 /** A window over this store, or over one that stays at a watermark; by default of 100 heights and without a head. */
 export function windowOf(

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LevelTuning } from '../../../src/storage/index.js';
+import type { LevelTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 import { startScript } from './processes.js';
 
 export interface GrowthOptions {

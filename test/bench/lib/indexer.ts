@@ -3,7 +3,8 @@ import { createMetrics } from '../../../src/observability/index.js';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../../src/storage/index.js';
-import type { BlockEntry, CommitBatch, LevelTuning } from '../../../src/storage/index.js';
+import type { BlockEntry, CommitBatch } from '../../../src/storage/index.js';
+import type { LevelTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 import { CHAIN_ID, FIRST_HEIGHT } from './blockEntries.js';
 import { windowOf } from '../../support/windowOf.js';
 

@@ -4,7 +4,7 @@ import type { ServiceDefinition } from '@grpc/proto-loader';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { loadProtocol } from '../../../src/flow/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { HttpConnection } from './HttpConnection.js';
 import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readClient.js';
 

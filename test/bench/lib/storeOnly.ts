@@ -1,7 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { Level } from 'level';
-import { defaultTuning } from '../../../src/storage/index.js';
-import type { BlockEntry, LevelTuning } from '../../../src/storage/index.js';
+import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
+import type { BlockEntry } from '../../../src/storage/index.js';
+import type { LevelTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 
 /**
  * The *store only* writer: LevelDB and nothing else, given the very entries that the product writes. It checks nothing,

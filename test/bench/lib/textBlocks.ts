@@ -11,7 +11,7 @@ import {
   ZERO_ID,
 } from '../../../src/flow/index.js';
 import type { VerifiedCollection } from '../../../src/flow/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
 
 const COLLECTIONS = 5;

@@ -2,20 +2,26 @@
  * Not a limit, but what is held against one: an execution-data stream read through the access layer, message by message,
  * with the scan of its wire bytes, and nothing behind it.
  */
-import type * as Access from '../../../src/access/index.js';
+import type * as Nodes from '../../../src/access/node/GrpcAccessNode.js';
+import type * as Health from '../../../src/access/selection/NodeHealthRecord.js';
+import type * as Endpoints from '../../../src/access/transport/endpoint.js';
+import type * as Stubs from '../../../src/access/transport/methodStubs.js';
 import type * as Runtime from '../../../src/runtime/index.js';
 import type * as Observability from '../../../src/observability/index.js';
 import { built, limitOptions, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, passes = 1 } = limitOptions();
-const access = (await built('access/index.ts')) as typeof Access;
+const { GrpcAccessNode } = (await built('access/node/GrpcAccessNode.ts')) as typeof Nodes;
+const { NodeHealthRecord } = (await built('access/selection/NodeHealthRecord.ts')) as typeof Health;
+const { parseEndpoint } = (await built('access/transport/endpoint.ts')) as typeof Endpoints;
+const { loadMethodStubs } = (await built('access/transport/methodStubs.ts')) as typeof Stubs;
 const runtime = (await built('runtime/index.ts')) as typeof Runtime;
 const observability = (await built('observability/index.ts')) as typeof Observability;
 
 const clock = runtime.systemClock;
-const reader = new access.GrpcAccessNode(
+const reader = new GrpcAccessNode(
   {
-    endpoint: access.parseEndpoint(node),
+    endpoint: parseEndpoint(node),
     ratePerSecond: 0,
     maxMessageBytes: 128 * 1024 * 1024,
     timeoutMs: 10_000,
@@ -23,8 +29,8 @@ const reader = new access.GrpcAccessNode(
   },
   {
     clock,
-    stubs: access.loadMethodStubs(),
-    healthRecord: new access.NodeHealthRecord({ clock }),
+    stubs: loadMethodStubs(),
+    healthRecord: new NodeHealthRecord({ clock }),
     metrics: observability.createMetrics({ version: 'bench', node: process.version }),
   },
 );

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork, UpstreamError } from '../../../src/access/index.js';
-import type { AccessNetworkOptions } from '../../../src/access/index.js';
+import type { AccessNetworkOptions } from '../../../src/access/pool/AccessNetwork.js';
 import { startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
 import { verifyBlockCollections, verifyCollection } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 
 let devnets: DevnetHandle[];

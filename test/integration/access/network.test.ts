@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { AccessServer, StatusError, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers } from '../../support/accessServer.js';
 import { status } from '@grpc/grpc-js';

@@ -2,14 +2,13 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import {
-  GrpcAccessNode,
-  loadMethodStubs,
-  NodeHealthRecord,
-  parseEndpoint,
-  UpstreamError,
-} from '../../../src/access/index.js';
-import type { GrpcAccessNodeOptions, NodeEvents, UpstreamErrorKind } from '../../../src/access/index.js';
+import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
+import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { loadMethodStubs } from '../../../src/access/transport/methodStubs.js';
+import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
+import type { UpstreamErrorKind } from '../../../src/access/index.js';
+import type { GrpcAccessNodeOptions } from '../../../src/access/node/GrpcAccessNode.js';
+import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { sleep, systemClock } from '../../../src/runtime/index.js';

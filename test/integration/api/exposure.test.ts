@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ApiServer, MetricsServer, workOfStore } from '../../../src/api/index.js';
-import type { ApiServerOptions } from '../../../src/api/index.js';
+import type { ApiServerOptions } from '../../../src/api/rest/ApiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';

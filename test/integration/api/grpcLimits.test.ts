@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
-import type { GrpcApiServerOptions } from '../../../src/api/index.js';
+import type { GrpcApiServerOptions } from '../../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';

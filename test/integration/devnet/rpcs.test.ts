@@ -7,7 +7,7 @@ import {
   startDevnet,
 } from '../../../src/devnet/index.js';
 import { type Identifier, identifierBytes } from '../../../src/flow/index.js';
-import { readProtocolState } from '../../../src/proof/index.js';
+import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { PlainClient } from '../../support/plainClient.js';
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { loadQueue } from '../../../src/ranges/index.js';
-import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

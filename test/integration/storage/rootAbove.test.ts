@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseSporkTable } from '../../../src/access/index.js';
-import { vouchForRootAbove } from '../../../src/app/index.js';
+import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
+import { vouchForRootAbove } from '../../../src/app/line/rootAbove.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { BorderError } from '../../../src/storage/index.js';
 import { commitThrough } from '../../support/ranges.js';

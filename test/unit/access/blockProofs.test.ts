@@ -1,7 +1,10 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { AccessNetwork, CallFailure } from '../../../src/access/index.js';
-import type { Channel, ProofMode, ReceivedBlock, UpstreamError } from '../../../src/access/index.js';
+import { AccessNetwork } from '../../../src/access/index.js';
+import { CallFailure } from '../../../src/access/transport/channel/CallFailure.js';
+import type { ReceivedBlock, UpstreamError } from '../../../src/access/index.js';
+import type { Channel } from '../../../src/access/transport/channel/rpcChannel.js';
+import type { ProofMode } from '../../../src/access/node/BlockProofs.js';
 import {
   Chain,
   consecutiveSporks,
@@ -14,7 +17,7 @@ import type { DevnetMethod, DevnetOptions, FaultEffect } from '../../../src/devn
 import { loadProtocol } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { checkStoredProof } from '../../../src/proof/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { kindOfStatus, upstreamError } from '../../../src/access/index.js';
+import { kindOfStatus, upstreamError } from '../../../src/access/transport/upstreamErrors.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 
 const where = { node: 'node:9000', method: 'GetBlockByHeight' } as const;

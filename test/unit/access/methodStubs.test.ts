@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loadMethodStubs } from '../../../src/access/index.js';
+import { loadMethodStubs } from '../../../src/access/transport/methodStubs.js';
 
 describe('the stubs of the methods we call', () => {
   // They are looked up for the first call only: a name that the interface lacks would be found by a daemon at work.

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { AccessNetwork, openRpcChannel } from '../../../src/access/index.js';
+import { AccessNetwork } from '../../../src/access/index.js';
+import { openRpcChannel } from '../../../src/access/transport/channel/rpcChannel.js';
 import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/index.js';
+import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 let clock: VirtualClock;

@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { AccessNetwork, AccessNetworkOptions, Expectation } from '../../../src/access/index.js';
+import type { AccessNetwork } from '../../../src/access/index.js';
+import type { AccessNetworkOptions } from '../../../src/access/pool/AccessNetwork.js';
+import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
 import { idOf } from '../../support/scriptedNode.js';

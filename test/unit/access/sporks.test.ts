@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { parseSporkTable, readSporkTable, sporkOf } from '../../../src/access/index.js';
+import { readSporkTable, sporkOf } from '../../../src/access/index.js';
+import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 
 const shipped = fileURLToPath(new URL('../../../config/sporks.json', import.meta.url));

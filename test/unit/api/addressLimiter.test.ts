@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AddressLimiter } from '../../../src/api/index.js';
+import { AddressLimiter } from '../../../src/api/limits/AddressLimiter.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 function limiterAt(ratePerSecond: number) {

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ApiError, ChangeFeed, MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/index.js';
-import type { FeedEvent, IndexedRange, StartPoint } from '../../../src/api/index.js';
+import { ApiError, ChangeFeed } from '../../../src/api/index.js';
+import { MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/feed/ChangeFeed.js';
+import type { IndexedRange } from '../../../src/api/index.js';
+import type { FeedEvent } from '../../../src/api/feed/feedEvents.js';
+import type { StartPoint } from '../../../src/api/feed/feedStart.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';

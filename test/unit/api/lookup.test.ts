@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError, isLookupKind, lookupDocument, MAX_PLACES } from '../../../src/api/index.js';
+import { ApiError, isLookupKind, lookupDocument } from '../../../src/api/index.js';
+import { MAX_PLACES } from '../../../src/api/documents/lookupDocument.js';
 import type { IndexedRange, LookupKind } from '../../../src/api/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';

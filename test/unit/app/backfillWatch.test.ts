@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BackfillWatch } from '../../../src/app/index.js';
+import { BackfillWatch } from '../../../src/app/health/watches/BackfillWatch.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { atEnd } from '../../support/cleanup.js';

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ControlSocket } from '../../../src/app/index.js';
+import { ControlSocket } from '../../../src/app/lifecycle/ControlSocket.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';

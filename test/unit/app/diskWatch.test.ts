@@ -1,7 +1,7 @@
 import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { DiskWatch } from '../../../src/app/index.js';
+import { DiskWatch } from '../../../src/app/health/watches/DiskWatch.js';
 import { AbortError, sleep, systemClock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HistoryPace } from '../../../src/app/index.js';
+import { HistoryPace } from '../../../src/app/line/history/HistoryPace.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { VirtualClock } from '../../support/virtualClock.js';

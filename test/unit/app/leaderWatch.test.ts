@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LeaderWatch } from '../../../src/app/index.js';
+import { LeaderWatch } from '../../../src/app/health/watches/LeaderWatch.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 function watched({ isShared = true } = {}) {

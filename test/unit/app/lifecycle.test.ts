@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { exitCodeOf, exitCodes, Lifecycle, STOP_TIMEOUT_MS } from '../../../src/app/index.js';
+import { exitCodeOf, exitCodes, STOP_TIMEOUT_MS } from '../../../src/app/index.js';
+import { Lifecycle } from '../../../src/app/lifecycle/Lifecycle.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';

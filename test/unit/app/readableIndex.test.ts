@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { finalBlock, readableIndex } from '../../../src/app/index.js';
+import { finalBlock } from '../../../src/app/index.js';
+import { readableIndex } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain } from '../../support/smallChain.js';

@@ -1,19 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingDesk } from '../../../src/access/index.js';
-import {
-  DOWN_AFTER_MS,
-  HUNG_AFTER_MS,
-  MAX_RECORDS_UNDER_WAY,
-  ReaderThread,
-  serveReaders,
-} from '../../../src/app/index.js';
-import type {
-  FromReader,
-  ReaderHandle,
-  ReaderOptions,
-  ReaderSources,
-  ToReader,
-} from '../../../src/app/index.js';
+import { DOWN_AFTER_MS } from '../../../src/app/threads/ReaderInstance.js';
+import { HUNG_AFTER_MS, ReaderThread } from '../../../src/app/threads/ReaderThread.js';
+import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/LinkedLogger.js';
+import { serveReaders } from '../../../src/app/threads/serveReaders.js';
+import type { FromReader, ReaderOptions, ToReader } from '../../../src/app/threads/messages.js';
+import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
+import type { ReaderSources } from '../../../src/app/threads/ReaderInstance.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
 import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ServiceNotifier, serviceManagerOf } from '../../../src/app/index.js';
+import { ServiceNotifier } from '../../../src/app/lifecycle/ServiceNotifier.js';
+import { serviceManagerOf } from '../../../src/app/lifecycle/serviceManager.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { seededRandom, systemClock } from '../../../src/runtime/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';
 import { scratchDirectory } from '../../support/program.js';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { HeightRecord, MissingCollectionQueue, NEXT_STATUSES } from '../../../src/collections/index.js';
-import type { HeightStatus } from '../../../src/collections/index.js';
+import { MissingCollectionQueue } from '../../../src/collections/index.js';
+import { HeightRecord, NEXT_STATUSES } from '../../../src/collections/heights/HeightRecord.js';
+import type { HeightStatus } from '../../../src/collections/heights/HeightRecord.js';
 import { block, collection, received } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { HeightRecord, MissingCollectionQueue } from '../../../src/collections/index.js';
+import { MissingCollectionQueue } from '../../../src/collections/index.js';
+import { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { block, id, received } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { CollectionRequests } from '../../../src/collections/index.js';
+import type { CollectionRequests } from '../../../src/collections/ports.js';
 import {
   BlockCollectionIndexer,
   JobProcessor,
@@ -9,7 +9,7 @@ import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { JobConsumer } from '../../../src/jobqueue/index.js';
 import type { BlockJob } from '../../../src/jobqueue/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { block, collection, HandClock, settle, silent } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';

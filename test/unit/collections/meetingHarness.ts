@@ -1,11 +1,7 @@
 import { accountsOff } from '../../support/accountsOff.js';
 import { noRanges } from '../../support/noRanges.js';
-import type {
-  HeldBackNode,
-  ReceivedCollection,
-  RequestTrail,
-  Source,
-} from '../../../src/collections/index.js';
+import type { Source } from '../../../src/collections/index.js';
+import type { HeldBackNode, ReceivedCollection, RequestTrail } from '../../../src/collections/ports.js';
 import {
   BlockCollectionIndexer,
   HeightExplainer,

@@ -1,23 +1,21 @@
-import { inOrderOfAsking, NodeHealthRecord, UpstreamError } from '../../../src/access/index.js';
+import { UpstreamError } from '../../../src/access/index.js';
+import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type {
   AccessMethod,
   AccessNode,
   AccessNodes,
-  CallOptions,
   NodeFault,
   NodeHealth,
   UnaryMethod,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
+import type { CallOptions } from '../../../src/access/types.js';
 import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
-import type {
-  BlockWindow,
-  CollectionRequesterDependencies,
-  CollectionRequesterOptions,
-  CollectionSink,
-  HeightRecord,
-  ReceivedCollection,
-} from '../../../src/collections/index.js';
+import type { CollectionRequesterOptions, CollectionSink } from '../../../src/collections/index.js';
+import type { BlockWindow } from '../../../src/collections/heights/Window.js';
+import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
+import type { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
+import type { ReceivedCollection } from '../../../src/collections/ports.js';
 import {
   collectionIdOf,
   encodeTransaction,

@@ -2,15 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import {
-  configurationReference,
-  daemonSettings,
-  environmentOf,
-  flagOf,
-  loadConfig,
-} from '../../../src/config/index.js';
+import { configurationReference, daemonSettings, flagOf, loadConfig } from '../../../src/config/index.js';
+import { environmentOf } from '../../../src/config/settings.js';
 import type { Setting } from '../../../src/config/index.js';
-import { chainIds } from '../../../src/flow/index.js';
+import { chainIds } from '../../../src/flow/networks.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 
 const scratch = mkdtempSync(join(tmpdir(), 'fci-config-'));

@@ -27,9 +27,9 @@ import {
   loadCertificates,
   provenFinal,
   readHeader,
-  readProtocolState,
   type StoredHeader,
 } from '../../../src/proof/index.js';
+import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
 
 const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();

@@ -1,12 +1,10 @@
 import type { Window } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
-import type {
-  BlockLink,
-  FinalizedBlocksDependencies,
-  FinalizedBlocksOptions,
-} from '../../../src/finality/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
+import type { BlockLink } from '../../../src/finality/forks/LinkedBlocks.js';
+import type { FinalizedBlocksDependencies } from '../../../src/finality/blocks/FinalizedBlocks.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { FinalityProver } from '../../../src/finality/index.js';
-import type { FinalityProverDependencies, NamedBlock } from '../../../src/finality/index.js';
+import type { NamedBlock } from '../../../src/finality/index.js';
+import type { FinalityProverDependencies } from '../../../src/finality/proven/FinalityProver.js';
 import { identifierBytes } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { HeadWitnesses } from '../../../src/finality/index.js';
-import type { ToldHead } from '../../../src/finality/index.js';
+import type { ToldHead } from '../../../src/finality/ports.js';
 import { World } from './bench.js';
 
 /** Whoever is the source, and what the others report. */

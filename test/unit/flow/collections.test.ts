@@ -17,9 +17,9 @@ import {
   type BlockExecutionData,
   type FinalizedBlock,
   type Identifier,
-  type InvalidCollectionReason,
   type Transaction,
 } from '../../../src/flow/index.js';
+import { type InvalidCollectionReason } from '../../../src/flow/verification/InvalidCollectionError.js';
 import { choices, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
 
 const collection = fc.array(transaction, { maxLength: 5 });

@@ -2,16 +2,15 @@ import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  chainIds,
   identifierBytes,
   networkNames,
-  networkOfChainId,
   parseIdentifier,
   sha3,
   toIdentifier,
   WireError,
   ZERO_ID,
 } from '../../../src/flow/index.js';
+import { chainIds, networkOfChainId } from '../../../src/flow/networks.js';
 import { bytes, identifier } from '../../support/flowWire.js';
 
 describe('identifiers', () => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, loadPrettyLine, silentLogger } from '../../../src/observability/index.js';
 import { withoutCredentials } from '../../../src/runtime/index.js';
-import type { LogFormat, LogLevel } from '../../../src/observability/index.js';
+import type { LogLevel } from '../../../src/observability/index.js';
+import type { LogFormat } from '../../../src/observability/logs/createLogger.js';
 
 const { prettyLine } = await loadPrettyLine();
 

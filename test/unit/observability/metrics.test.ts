@@ -8,7 +8,7 @@ import {
   mergedPage,
 } from '../../../src/observability/index.js';
 import type { ScrapedValues } from '../../../src/observability/index.js';
-import { invalidBlockReasons } from '../../../src/proof/index.js';
+import { invalidBlockReasons } from '../../../src/proof/blocks/BlockProver.js';
 import { metricsFaults } from '../../support/metricsLint.js';
 
 const build = { version: '1.2.3', node: 'v20.0.0' };

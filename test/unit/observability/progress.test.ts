@@ -3,11 +3,12 @@ import { describe, expect, it } from 'vitest';
 import {
   LiveTerminal,
   ProgressMeter,
-  progressFields,
   ProgressReporter,
   renderProgressLine,
 } from '../../../src/observability/index.js';
-import type { ProgressReporterOptions, ProgressState } from '../../../src/observability/index.js';
+import { progressFields } from '../../../src/observability/progress/progressLine.js';
+import type { ProgressState } from '../../../src/observability/index.js';
+import type { ProgressReporterOptions } from '../../../src/observability/progress/ProgressReporter.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

@@ -1,23 +1,19 @@
-/* eslint-disable no-restricted-imports -- the door has only what the program uses, and this looks at the parts of it */
 import { MessageChannel } from 'node:worker_threads';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
-import { CertificateThread } from '../../../src/proof/certificates/CertificateThread.js';
-import type { CertificatePort } from '../../../src/proof/certificates/CertificateThread.js';
-import { certificateIn, provenFinal } from '../../../src/proof/certificates/provenFinal.js';
+import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proof/index.js';
+import type { CertificatePort, Certificate, Committee } from '../../../src/proof/index.js';
+import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { serveCertificates } from '../../../src/proof/certificates/serveCertificates.js';
 import { signCertificate, signingKeyOf } from '../../../src/proof/certificates/signCertificate.js';
 import {
-  CURRENT_RULES,
   FIRST_RULES,
   prepareCommittee,
   V27_RULES,
   verifyCertificate,
 } from '../../../src/proof/certificates/verifyCertificate.js';
-import type { Certificate } from '../../../src/proof/certificates/verifyCertificate.js';
-import type { Committee } from '../../../src/proof/committee/committee.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { knownAnswers, recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
 

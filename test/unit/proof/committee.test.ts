@@ -1,18 +1,15 @@
-/* eslint-disable no-restricted-imports -- the door has only what the program uses, and this looks at the parts of it */
 import { RLP } from '@ethereumjs/rlp';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeExecutionResult, encodeRlp, sha3Identifier } from '../../../src/flow/index.js';
 import type { ExecutionResult, Identifier, RlpItem } from '../../../src/flow/index.js';
 import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
-import {
-  CURRENT_RULES,
-  prepareCommittee,
-  verifyCertificate,
-} from '../../../src/proof/certificates/verifyCertificate.js';
+import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
+import { CURRENT_RULES, EpochCommittees } from '../../../src/proof/index.js';
 import { thresholdOf } from '../../../src/proof/committee/committee.js';
-import { EpochCommittees, MAX_UNSEALED_RESULTS } from '../../../src/proof/committee/EpochCommittees.js';
-import type { EpochBlock, EpochState } from '../../../src/proof/committee/EpochCommittees.js';
+import { MAX_UNSEALED_RESULTS } from '../../../src/proof/committee/EpochCommittees.js';
+import type { EpochBlock } from '../../../src/proof/committee/EpochCommittees.js';
+import type { EpochState } from '../../../src/proof/index.js';
 import { bindResult } from '../../../src/proof/committee/executionResultId.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { readServiceEvent } from '../../../src/proof/committee/serviceEvents.js';

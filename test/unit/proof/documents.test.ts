@@ -9,10 +9,10 @@ import {
   loadCertificates,
   preimagesOf,
   readHeader,
-  readProtocolState,
 } from '../../../src/proof/index.js';
+import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import type { Committee, VerifyCertificate } from '../../../src/proof/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 
 const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
 const checker = new URL('../../../docs/examples/check-proof.mjs', import.meta.url).href;

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countHeights, FAILURES_BEFORE_DISPUTE, LocalWorkSource } from '../../../src/ranges/index.js';
-import type { RangeJob, WantedPlan } from '../../../src/ranges/index.js';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { countHeights, LocalWorkSource } from '../../../src/ranges/index.js';
+import { FAILURES_BEFORE_DISPUTE } from '../../../src/ranges/plans.js';
+import type { RangeJob } from '../../../src/ranges/index.js';
+import type { WantedPlan } from '../../../src/ranges/ports.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { joined } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { common, countHeights, cutNext, lacking } from '../../../src/ranges/index.js';
+import { common, countHeights } from '../../../src/ranges/index.js';
+import { cutNext, lacking } from '../../../src/ranges/planner.js';
 import { joined } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 

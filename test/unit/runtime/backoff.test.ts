@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { backoffMs, doublingMs, seededRandom } from '../../../src/runtime/index.js';
+import { backoffMs, doublingMs } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 
 const bounds = fc
   .tuple(fc.integer({ min: 1, max: 600_000 }), fc.integer({ min: 0, max: 600_000 }))

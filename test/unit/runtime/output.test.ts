@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_WAITING_BYTES, Output, seededRandom } from '../../../src/runtime/index.js';
-import type { Loss, Sink } from '../../../src/runtime/index.js';
+import { Output } from '../../../src/runtime/index.js';
+import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
+import { seededRandom } from '../../../src/runtime/random.js';
+import type { Loss } from '../../../src/runtime/index.js';
+import type { Sink } from '../../../src/runtime/output/openSink.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 type Done = Parameters<Sink['write']>[1];

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { seededRandom, sleep, systemClock } from '../../../src/runtime/index.js';
+import { sleep, systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { AccountIndexBuilder, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
-import type { AccountIndex } from '../../../src/storage/index.js';
+import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
 import { accountChain } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import type { VerifyReport } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { ReadBatcher } from '../../../src/storage/index.js';
+import { ReadBatcher } from '../../../src/storage/leveldb/directory/ReadBatcher.js';
 
 const key = (name: string): Buffer => Buffer.from(name);
 const keys = (...names: string[]): Buffer[] => names.map(key);

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

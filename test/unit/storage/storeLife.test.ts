@@ -1,11 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import {
-  defaultTuning,
-  LevelIndexStore,
-  openLevelDatabase,
-  StorageError,
-} from '../../../src/storage/index.js';
+import { LevelIndexStore, StorageError } from '../../../src/storage/index.js';
+import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
+import { openLevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { Database } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

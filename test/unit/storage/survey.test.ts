@@ -1,7 +1,8 @@
 import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { RANGES_SCHEMA_VERSION, surveyStore } from '../../../src/storage/index.js';
+import { surveyStore } from '../../../src/storage/index.js';
+import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
 import { logFile, PLAIN, sealedBlock, tableBlocks, varint, withIndex } from '../../support/levelFiles.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';

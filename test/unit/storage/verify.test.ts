@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { verifyStore } from '../../../src/storage/index.js';
 import type { VerifyOptions, VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
