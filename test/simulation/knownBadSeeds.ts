@@ -89,4 +89,11 @@ export const knownBadSeeds: readonly {
     isFixed: true,
     crossesSporks: false,
   },
+  {
+    seed: 50079,
+    cause:
+      'at a start, the quickest node hides the headers, and is believed before the others have said who they are',
+    isFixed: true,
+    crossesSporks: false,
+  },
 ];

@@ -94,10 +94,16 @@ export class AccessNetwork implements AccessNodes {
             { mode, chainId },
             {
               logger: dependencies.logger,
-              servers: (height) =>
-                this.forHeight(height, 'GetBlockByHeight')
+              servers: (height) => [
+                ...this.forHeight(height, 'GetBlockByHeight')
                   .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')
                   .map(({ name }) => name),
+                // At a start, the quickest node may be the one that hides the header.
+                ...this.#pool
+                  .named()
+                  .filter(({ tried }) => !tried)
+                  .map(({ node }) => node.name),
+              ],
               sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
             },
           );
