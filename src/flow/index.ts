@@ -27,13 +27,13 @@ export { decodeRlp, encodeRlp } from './ids/rlp.js';
 export type { RlpItem, RlpTree } from './ids/rlp.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
-export { verifyBlockCollections } from './verification/verifyBlockCollections.js';
-export { verifyCollection } from './verification/verifyCollection.js';
+export { verifyBlockCollections } from './verification/verifyCollections.js';
+export { verifyCollection } from './verification/verifyCollections.js';
 export { VerificationMemory } from './verification/VerificationMemory.js';
 export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
-export { serviceMethods } from './wire/serviceMethods.js';
-export type { FlowService } from './wire/serviceMethods.js';
+export { serviceMethods } from './wire/protocol.js';
+export type { FlowService } from './wire/protocol.js';
 export { WireError } from './WireError.js';
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
 export { isSameBlock } from './entities/finalizedBlock.js';
@@ -57,12 +57,12 @@ export {
   decodeBlockResponse,
   decodeProvableBlock,
   decodeSubscribeBlocksResponse,
-} from './responses/blockResponses.js';
+} from './responses/responses.js';
 export {
   decodeCollectionResponse,
   decodeFullCollectionResponse,
   decodeTransactionResponse,
-} from './responses/collectionResponses.js';
+} from './responses/responses.js';
 export {
   decodeExecutionDataResponse,
   decodeIndexedBlocksResponse,

@@ -20,7 +20,7 @@ export type { Minute, Stretch } from './progress/LastHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { ProgressReporter } from './progress/ProgressReporter.js';
 export { EdgeLog } from './health/EdgeLog.js';
-export { LiveScreen } from './progress/LiveScreen.js';
+export { LiveScreen } from './progress/LiveTerminal.js';
 export { LiveTerminal } from './progress/LiveTerminal.js';
 export type { TerminalStream } from './progress/LiveTerminal.js';
 export { formatCount, formatDuration, formatRate, formatSize } from './progress/format.js';

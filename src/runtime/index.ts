@@ -1,7 +1,7 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
 export { sleep, systemClock } from './time/clock.js';
 export { Pause } from './time/Pause.js';
-export { every } from './time/every.js';
+export { every } from './time/clock.js';
 export {
   childOf,
   orAborted,
@@ -18,14 +18,14 @@ export { RunningAverage } from './RunningAverage.js';
 export { maskedEndpoint, withoutCredentials, withoutUrlPaths } from './text/credentials.js';
 export { asError, messageOf, OperatorError } from './errors/OperatorError.js';
 export type { ExitReason } from './errors/OperatorError.js';
-export { exitCodeOf, exitCodes } from './errors/exitCodes.js';
-export { parseJson } from './text/json.js';
+export { exitCodeOf, exitCodes } from './errors/OperatorError.js';
+export { parseJson } from './text/text.js';
 export { named, quoted, sentence, shortened } from './text/text.js';
 export { systemRandom } from './random.js';
 export type { Random } from './random.js';
-export { descriptorLimit, openDescriptors, outOfDescriptors } from './descriptors.js';
-export { packageRoot, programVersion } from './version.js';
-export { hasSoundHttp2 } from './hasSoundHttp2.js';
+export { descriptorLimit, openDescriptors, outOfDescriptors } from './process.js';
+export { packageRoot, programVersion } from './process.js';
+export { hasSoundHttp2 } from './process.js';
 export { Output } from './output/Output.js';
 export type { Loss } from './output/Output.js';
 export { openSink } from './output/openSink.js';

@@ -229,7 +229,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'system chunk kept: it counts as one of the guaranteed',
-    file: 'flow/verification/verifyBlockCollections.ts',
+    file: 'flow/verification/verifyCollections.ts',
     of: 'data.chunks.length === expected.length + 1',
     instead: 'data.chunks.length === expected.length',
   },

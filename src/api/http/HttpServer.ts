@@ -18,7 +18,7 @@ import { HttpGuard } from './admission/HttpGuard.js';
 import { fastifyServer } from './fastifyServer.js';
 import { refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
 import { ResponseWriter } from './responses/ResponseWriter.js';
-import { beginStream } from './responses/streamedResponse.js';
+import { beginStream } from './responses/ResponseWriter.js';
 import { entityTag } from './responses/cacheHeaders.js';
 import { linksBelow, prefixOf, rootFrom } from './prefix.js';
 import { costOf, JSON_TYPE } from './types.js';

@@ -4,7 +4,8 @@ import { packageRoot, quoted } from '../../runtime/index.js';
 import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
-import { styleSheet } from './styleSheet.js';
+import { layoutStyle } from './layoutStyle.js';
+import { stripStyle } from './stripStyle.js';
 
 /** Where the files are served, from the root of the server. */
 export const FILES_FOLDER = 'page/';
@@ -38,3 +39,27 @@ export class PageFiles {
 function fileResponse(name: string, body: string, contentType: string): HttpResponse {
   return { body, contentType, validity: { tag: entityTag('page', name, body), isForever: false } };
 }
+
+/**
+ * The colours of the status page. Each has one meaning everywhere: green is done, blue is in progress, amber is late, red needs
+ * attention, teal is execution data, violet is the requester. Text has a contrast of at least 4.5, shapes of 3.
+ */
+const colours = `
+:root {
+  color-scheme: light dark;
+  --ground: #f2f4f7; --panel: #ffffff; --text: #18202a; --dim: #525d6a; --line: #d8dee6; --link: #0a53be;
+  --ok: #12683c; --busy: #1a52b8; --warn: #854f00; --bad: #b01f24; --unknown: #525d6a;
+  --done: #1f9159; --doing: #2f6fed; --late: #c47500; --stuck: #d02f2f; --grey: #7b8794;
+  --edi: #0b8686; --requester: #8450cf; --peer: #b5651d; --track: #e7ebf0; --edge: #a3aebb;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --ground: #0e1318; --panel: #171d24; --text: #e7ebf0; --dim: #9ca8b6; --line: #2c3540; --link: #82b5ff;
+    --ok: #5ccf97; --busy: #8bbaff; --warn: #f2b94b; --bad: #ff948b; --unknown: #9ca8b6;
+    --done: #38ad74; --doing: #5c95ff; --late: #eda126; --stuck: #ff655b; --grey: #7d8998;
+    --edi: #2bb3b3; --requester: #ad86ff; --peer: #e0a060; --track: #262e38; --edge: #5d6977;
+  }
+}
+`;
+
+const styleSheet = colours + layoutStyle + stripStyle;

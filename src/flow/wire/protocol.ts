@@ -1,6 +1,7 @@
+import type * as protoLoader from '@grpc/proto-loader';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type * as protoLoader from '@grpc/proto-loader';
 import { packageRoot } from '../../runtime/index.js';
 
 /** Loads a package when it is first used: what reads the interface takes a tenth of the start, and is needed after it. */
@@ -36,4 +37,18 @@ export function loadProtocol(): protoLoader.PackageDefinition {
     services.map((service) => `${service}.proto`),
     loading,
   );
+}
+
+/** Files with one service each. */
+const files = {
+  'flow.access.AccessAPI': 'flow/access/access.proto',
+  'flow.executiondata.ExecutionDataAPI': 'flow/executiondata/executiondata.proto',
+} as const;
+
+export type FlowService = keyof typeof files;
+
+/** The methods of a service, read from the text of its file: a parser would have to load all of `proto/` at the start. */
+export function serviceMethods(service: FlowService): readonly string[] {
+  const text = readFileSync(join(protoRoot, files[service]), 'utf8');
+  return [...text.matchAll(/^ *rpc (\w+)/gm)].map(([, method = '']) => method);
 }

@@ -33,3 +33,43 @@ export function asError(error: unknown): Error {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Exit codes and their meanings. Scripts and service managers depend on them. */
+export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; readonly meaning: string }>> = {
+  done: {
+    code: 0,
+    meaning:
+      'Done as asked: stopped by a signal, stop height reached, command finished. If the disk hangs, or a second signal comes, the signal itself ends the process (143 or 130 in a shell); what was not durable is fetched again.',
+  },
+  bug: {
+    code: 1,
+    meaning: 'A bug in the program. Please report it with its log line.',
+  },
+  usage: { code: 64, meaning: 'Wrong or unknown flag, value or command on the command line.' },
+  damage: {
+    code: 65,
+    meaning:
+      'Damage: `verify` found some and names every height; `repair` without `--yes` found some to repair; a file given to `export --resume` does not match its closing line; or a document given to `check-proof` does not hold.',
+  },
+  not_found: {
+    code: 66,
+    meaning:
+      'No such id or height is indexed; for `explain`, nothing has this id at all; for `prove`, a block is stored without a proof.',
+  },
+  no_daemon: { code: 69, meaning: 'No daemon answers; for `doctor`, no access node does.' },
+  storage: {
+    code: 74,
+    meaning: 'Storage: disk full, permission denied, directory in use by another process, damaged files.',
+  },
+  foreign: { code: 76, meaning: 'The nodes or the store belong to another chain or spork.' },
+  configuration: {
+    code: 78,
+    meaning:
+      'Configuration: wrong value in a file or the environment, keys that cannot work together, a store of a newer version.',
+  },
+};
+
+/** The exit code of a reason. */
+export function exitCodeOf(reason: ExitReason): number {
+  return exitCodes[reason].code;
+}

@@ -46,3 +46,16 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     return () => timer.cancel();
   });
 }
+
+/** Runs the action after each `intervalMs` until cancelled, which the action may do itself. */
+export function every(clock: Clock, intervalMs: number, action: () => void): Timer {
+  let timer: Timer;
+  const wait = (): void => {
+    timer = clock.setTimer(intervalMs, () => {
+      wait();
+      action();
+    });
+  };
+  wait();
+  return { cancel: () => timer.cancel() };
+}

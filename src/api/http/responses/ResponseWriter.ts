@@ -1,11 +1,13 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import type { Held, HeldBytes } from '../../limits/HeldBytes.js';
-import { cacheControl, GZIP_SUFFIX, heldTag, privately } from './cacheHeaders.js';
-import { Compressor } from './Compressor.js';
+import { ApiError } from '../../view/ApiError.js';
 import { JSON_TYPE } from '../types.js';
-import type { HttpResponse } from '../types.js';
+import type { HttpResponse, StreamedBody, StreamingResponse } from '../types.js';
+import { GZIP_SUFFIX, cacheControl, heldTag, privately } from './cacheHeaders.js';
 
 /** Turns what a handler returns into bytes and headers: caching, JSON, compression. */
 export class ResponseWriter {
@@ -71,4 +73,90 @@ function releaseWhenSent({ release }: Held, socket: Socket, response: ServerResp
 /** A Vary header with one more name, after those that others have set. */
 export function variedBy(name: string | undefined, others: number | string | readonly string[] | undefined) {
   return [others, name].flat().filter(Boolean).join(', ');
+}
+
+const gzipped = promisify(gzip);
+
+/** Smaller responses are sent uncompressed. */
+const COMPRESSED_FROM_BYTES = 16 * 1024;
+/** Concurrent compressions. They run in the threads that also read the store. */
+const MAX_COMPRESSING = 1;
+/** The cheapest. */
+const LEVEL = 1;
+const CHUNK_BYTES = 64 * 1024;
+
+/** Compresses large responses for callers who accept gzip. While it is busy, others are sent uncompressed. */
+class Compressor {
+  #compressing = 0;
+
+  /** `undefined` when the text should be sent uncompressed. */
+  async compress(text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> {
+    if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
+    if (this.#compressing >= MAX_COMPRESSING) return undefined;
+    this.#compressing += 1;
+    try {
+      return await gzipped(text, { level: LEVEL, chunkSize: CHUNK_BYTES });
+    } finally {
+      this.#compressing -= 1;
+    }
+  }
+}
+
+/** True when the caller names gzip, or `*`, with a weight above 0. */
+function acceptsGzip(acceptEncoding = ''): boolean {
+  const weights = new Map<string, number>();
+  for (const item of acceptEncoding.split(',')) {
+    const [coding = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    weights.set(coding, weight === undefined ? 1 : Number(weight.slice('q='.length)));
+  }
+  return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0;
+}
+
+/**
+ * Begins an endless response; HEAD gets only its headers. The connection serves nothing after it. Expected
+ * errors: ApiError; as `StreamingResponse.stream`.
+ */
+export function beginStream(
+  { contentType, preamble, stream }: StreamingResponse,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  explain: StreamedBody['explain'],
+): void {
+  const { raw } = reply;
+  const headers = {
+    'content-type': contentType,
+    'cache-control': 'no-store',
+    connection: 'close',
+    // Asks proxies not to buffer the stream.
+    'x-accel-buffering': 'no',
+  };
+  if (request.method === 'HEAD') {
+    reply.hijack();
+    raw.writeHead(200, headers).end();
+    return;
+  }
+  // Node.js gives the connection only to the first of several responses.
+  if (raw.socket === null) {
+    const message = 'a stream cannot wait behind another request: open a connection for it';
+    throw new ApiError(429, 'rate_limited', message);
+  }
+  const leave = stream({
+    write: (text, onTaken) => {
+      raw.write(text, (error) => {
+        if (error === null || error === undefined) onTaken();
+      });
+    },
+    end: () => raw.end(),
+    cut: () => raw.destroy(),
+    explain,
+  });
+  reply.hijack();
+  if (request.raw.socket.destroyed) {
+    leave();
+    return;
+  }
+  raw.once('close', leave);
+  raw.writeHead(200, headers);
+  raw.write(preamble);
 }

@@ -1,5 +1,33 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+/** The root of the installed package: the nearest parent folder with a package.json, of `src/runtime` or the built files. */
+export const packageRoot = findRoot(import.meta.dirname);
+
+function findRoot(folder: string): string {
+  return existsSync(join(folder, 'package.json')) ? folder : findRoot(dirname(folder));
+}
+
+/** The program's version, from its package.json. */
+export function programVersion(): string {
+  const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string };
+  return manifest.version;
+}
+
+/**
+ * Major versions of Node.js with releases in which any client can crash an HTTP/2 server (nodejs/node#64850): seen in
+ * 22.23.3 and 26.8.1.
+ */
+const UNSOUND_MAJORS: readonly number[] = [22, 26];
+
+/**
+ * False if a few bytes from any client of an HTTP/2 server may end the process. `version`: like `process.version`.
+ */
+export function hasSoundHttp2(version: string): boolean {
+  const [major] = version.slice(1).split('.', 1);
+  return !UNSOUND_MAJORS.includes(Number(major));
+}
 
 /** The entry of `/proc/self/limits`: the soft limit. */
 const OPEN_FILES = /^Max open files\s+(\d+|unlimited)/m;
