@@ -43,6 +43,9 @@ export const devnetSettings = {
   certificatesEvery: setting(integer(0, MAX_HEIGHT, 'heights'), 100, {
     doc: 'With hashed ids: every so many heights of the history, and at every height above it, a quorum certificate that the committee signed, so that finality can be proven; 10 ms each. 0 = none, and no protocol-state snapshots.',
   }),
+  epochViews: setting(integer(0, MAX_HEIGHT, 'views'), 0, {
+    doc: 'With certificates: views of an epoch; each has a committee of its own, committed in the middle of the one before. 0 = one epoch that does not end.',
+  }),
   blockIntervalMs: setting(integer(0, 3_600_000, 'ms'), 800, {
     doc: 'Milliseconds between blocks; 0 = as fast as they are read.',
   }),

@@ -467,6 +467,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     heldBy: { file: 'unit/proof/committee.test.ts', test: 'is refused when anything of it was changed' },
   },
   {
+    name: 'finality: who signs next is taken from whoever gives the newest block',
+    file: 'finality/proven/FinalityAnchor.ts',
+    of: '    throw new NotProvenError(`who signs after view ${lastView} is not known: ${why}`, pauseMs);',
+    instead:
+      '    if (pauseMs === LACKING_MS && (await this.#deps.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    throw new NotProvenError(`who signs after view ${lastView} is not known: ${why}`, pauseMs);',
+    heldBy: {
+      file: 'unit/finality/finalityProver.test.ts',
+      test: 'takes no next committee on the word of nodes that withhold the state at the end of an epoch (spork_root)',
+    },
+  },
+  {
+    name: 'finality: a committee signs beyond its epoch',
+    file: 'proof/committee/committee.ts',
+    of: ' && view <= epoch.finalView',
+    instead: '',
+    heldBy: {
+      file: 'unit/proof/committee.test.ts',
+      test: 'names who certifies each block around the end of an epoch',
+    },
+  },
+  {
     name: 'proofs: the Merkle root of the guarantees is not compared with the one that is stored',
     file: 'proof/blocks/BlockProver.ts',
     of: 'this.#root(this.#hasher.guaranteeIds(form, block.guarantees), 0) &&',

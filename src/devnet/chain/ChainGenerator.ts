@@ -23,7 +23,7 @@ import {
 } from './chainProfile.js';
 import { PlainTransactions } from './PlainTransactions.js';
 import { SystemChunk } from './SystemChunk.js';
-import { SimulatedCommittee } from './SimulatedCommittee.js';
+import { SimulatedEpochs } from './SimulatedEpochs.js';
 import { makeTransaction } from './makeTransaction.js';
 import type { Prng } from './Prng.js';
 
@@ -80,6 +80,15 @@ export interface ChainOptions {
   readonly certifiedFrom?: number;
   /** The certificates from this height on are signed by a minority. Ids depend on it. Default: none is. */
   readonly minorityFrom?: number;
+  /**
+   * With a committee: views of each epoch, the next of which has another committee; 8 at least. Default 0: one epoch that does
+   * not end. Ids depend on it, as on the next two.
+   */
+  readonly epochViews?: number;
+  /** The epoch that is not followed by a committed one in time: it takes twice as long. Default: none. */
+  readonly fallbackEpoch?: number;
+  /** From this epoch on, a committee signs that nobody has committed. Default: none. */
+  readonly forgedEpoch?: number;
   readonly profile?: ProfileName | (Partial<ChainProfile> & { readonly base?: ProfileName });
 }
 
@@ -129,7 +138,7 @@ export class ChainGenerator {
   readonly #rootParentId: Identifier;
   readonly #hashed: HashedBlocks | undefined;
   /** `undefined` where no certificate is real. */
-  readonly #committee: SimulatedCommittee | undefined;
+  readonly #epochs: SimulatedEpochs | undefined;
   readonly #certificatesEvery: number;
   readonly #certifiedFrom: number;
   readonly #minorityFrom: number;
@@ -158,11 +167,12 @@ export class ChainGenerator {
       options.hashedIds === true ? (options.certificatesEvery ?? DEFAULT_CERTIFICATES_EVERY_HEIGHTS) : 0;
     this.#certifiedFrom = options.certifiedFrom ?? Number.MAX_SAFE_INTEGER;
     this.#minorityFrom = options.minorityFrom ?? Number.MAX_SAFE_INTEGER;
-    this.#committee =
+    const { epochViews = 0, fallbackEpoch, forgedEpoch } = options;
+    this.#epochs =
       this.#certificatesEvery === 0
         ? undefined
-        : new SimulatedCommittee(
-            { firstView: viewsOf(rootHeight).view },
+        : new SimulatedEpochs(
+            { firstView: viewsOf(rootHeight).view, epochViews, fallbackEpoch, forgedEpoch },
             { derive: (name) => plain.derive(name) },
           );
     this.#hashed =
@@ -265,7 +275,7 @@ export class ChainGenerator {
       seals,
       receipts: [],
       results: [],
-      protocolStateId: this.#committee?.protocolStateId ?? this.ids.derive('protocol state'),
+      protocolStateId: this.#epochs?.protocolStateId(view) ?? this.ids.derive('protocol state'),
       timestamp: new WireWriter().number(1, seconds).number(2, nanos).finish(),
       view,
       parentView,
@@ -284,7 +294,7 @@ export class ChainGenerator {
     const isCertified = height % this.#certificatesEvery === 0 || height >= this.#certifiedFrom;
     // The committee did not sign the root's parent, which is of another spork.
     if (!isCertified || height === this.rootHeight) return undefined;
-    return this.#committee?.certificateOf({
+    return this.#epochs?.certificateOf({
       view: viewsOf(height).parentView,
       blockId: this.blockId(height - 1),
       isMinority: height >= this.#minorityFrom,
@@ -293,7 +303,7 @@ export class ChainGenerator {
 
   /** Whether it has a committee, and so snapshots. */
   get hasCommittee(): boolean {
-    return this.#committee !== undefined;
+    return this.#epochs !== undefined;
   }
 
   /**
@@ -301,20 +311,20 @@ export class ChainGenerator {
    * with all its parts. `undefined` without a committee.
    */
   snapshot(height: number): string | undefined {
-    const committee = this.#committee;
-    if (committee === undefined) return undefined;
+    const epochs = this.#epochs;
+    if (epochs === undefined) return undefined;
     const { chainId, rootHeight, sporkId } = this;
     const { view } = viewsOf(height);
     const id = this.blockId(height);
-    const { voterIndices, voterSigData } = committee.certificateOf({ view, blockId: id });
+    const { voterIndices, voterSigData } = epochs.certificateOf({ view, blockId: id });
     return JSON.stringify({
       SealingSegment: {
-        Blocks: [this.#blockInSnapshot(height, committee)],
+        Blocks: [this.#blockInSnapshot(height, epochs)],
         ExtraBlocks: null,
         ExecutionResults: null,
         LatestSeals: {},
         FirstSeal: null,
-        ProtocolStateEntries: committee.entries(),
+        ProtocolStateEntries: epochs.entries(view),
       },
       QuorumCertificate: {
         View: view,
@@ -332,7 +342,7 @@ export class ChainGenerator {
     });
   }
 
-  #blockInSnapshot(height: number, { protocolStateId }: SimulatedCommittee): object {
+  #blockInSnapshot(height: number, epochs: SimulatedEpochs): object {
     const { view, parentView } = viewsOf(height);
     return {
       Block: {
@@ -341,7 +351,7 @@ export class ChainGenerator {
         Height: height,
         View: view,
         ParentView: parentView,
-        Payload: { ProtocolStateID: toIdentifier(protocolStateId) },
+        Payload: { ProtocolStateID: toIdentifier(epochs.protocolStateId(view)) },
         ID: this.blockId(height),
       },
       ProposerSigData: null,

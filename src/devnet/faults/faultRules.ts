@@ -63,7 +63,7 @@ export type FaultEffect =
   | { readonly fault: 'oversized'; readonly bytes?: number }
   /**
    * Bytes that do not hash to what was asked for; in a block, an invented guarantee; in a header or digest, a wrong
-   * id.
+   * id; in a snapshot, a committee of other weights.
    */
   | { readonly fault: 'wrong_body' }
   /** A valid answer for another height or id. */
@@ -153,7 +153,7 @@ const kinds: Readonly<Record<FaultKind, KindInfo>> = {
   cut: { parameters: { how: optional(choice('end', 'reset')) } },
   truncated: {},
   oversized: { parameters: { bytes: optional(whole(1, OVERSIZE_BYTES_MAX)) } },
-  wrong_body: { subjects: bodySubjects },
+  wrong_body: { subjects: [...bodySubjects, 'snapshot'] },
   other_body: { subjects: bodySubjects },
   orphaned: { subjects: blockSubjects },
   wrong_parent: { subjects: ['block', 'header'] },

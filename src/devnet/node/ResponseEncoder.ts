@@ -56,7 +56,9 @@ export class ResponseEncoder {
   /** `ProtocolStateSnapshotResponse` at a height. */
   snapshot(height: number, metadata: Uint8Array, lie?: Lie): Buffer {
     const snapshot = this.#chain.generator.snapshot(height) ?? '';
-    return finish(new WireWriter().text(1, snapshot).element(2, metadata).finish(), lie);
+    const said =
+      lie?.fault === 'wrong_body' ? snapshot.replaceAll('"InitialWeight":', '"InitialWeight":9') : snapshot;
+    return finish(new WireWriter().text(1, said).element(2, metadata).finish(), lie);
   }
 
   /** `BlockResponse` and `BlockHeaderResponse` alike. */

@@ -98,12 +98,13 @@ function certifiedFrom(
 function parentOf(options: DevnetOptions): Pick<DevnetOptions, 'rootParentId'> {
   const { previousSeed, rootParentId, rootHeight = 0, ...chain } = options;
   if (previousSeed === undefined || rootParentId !== undefined || rootHeight === 0) return {};
-  const { chainId, certificatesEvery, hashedIds, profile, systemChunk } = chain;
+  const { chainId, certificatesEvery, epochViews, hashedIds, profile, systemChunk } = chain;
   const previous = new ChainGenerator({
     seed: previousSeed,
     ...(chainId && { chainId }),
     ...(hashedIds && { hashedIds }),
     ...(certificatesEvery === undefined ? {} : { certificatesEvery }),
+    ...(epochViews && { epochViews }),
     ...(profile && { profile }),
     ...(systemChunk === undefined ? {} : { systemChunk }),
   });

@@ -2,8 +2,8 @@ import type { AccessNodes } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
-import { EpochCommittees, readParts } from '../../proof/index.js';
-import type { CertificateThread, StoredHeader } from '../../proof/index.js';
+import { lastViewOf, readParts } from '../../proof/index.js';
+import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { askProtocolState } from './askProtocolState.js';
@@ -71,13 +71,20 @@ export interface FinalityAnchorDependencies {
   readonly logger: Logger;
 }
 
+/** The epochs as of a block, which is proven or believed. */
+export interface KnownEpochs {
+  readonly state: EpochState;
+  readonly height: number;
+}
+
 /**
- * The block that finality rests on, and who signs from there on: its protocol state says so, and for later epochs that of
- * a block that is proven already.
+ * The block that finality rests on, and who signs from there on: its protocol state says so, and for each later epoch that
+ * of a block that those before have proven (docs/decisions/0015-who-signs-next.md).
  *
  * On first use the nodes are believed once: that our first block is of the chain, or, where no node gives its protocol
  * state any more, or that of the spork's root, that our newest one is (which then is the anchor, and stays it after a restart).
- * A checkpoint is never replaced like that.
+ * A checkpoint is never replaced like that, and no anchor is once it is found: whoever can withhold the state at the end of
+ * an epoch would have us believe a next one of his own.
  */
 export class FinalityAnchor {
   readonly #options: FinalityAnchorOptions;
@@ -85,7 +92,7 @@ export class FinalityAnchor {
   #anchor: Anchor | undefined;
   /** Heights of named blocks that are stored and have the named ids. */
   readonly #compared = new Set<number>();
-  #known: { readonly committees: EpochCommittees; readonly height: number } | undefined;
+  #known: KnownEpochs | undefined;
 
   constructor(options: FinalityAnchorOptions, dependencies: FinalityAnchorDependencies) {
     this.#options = options;
@@ -97,7 +104,7 @@ export class FinalityAnchor {
   }
 
   /** Who signs above `height`; `undefined` until there is an anchor. */
-  get known(): { readonly committees: EpochCommittees; readonly height: number } | undefined {
+  get known(): KnownEpochs | undefined {
     return this.#known;
   }
 
@@ -168,40 +175,25 @@ export class FinalityAnchor {
     else throw pausing(answer);
   }
 
-  /**
-   * Learns of a later epoch from the highest block that is proven. `to`: our newest block, which may become the anchor
-   * of first use unless newest blocks were proven before. Expected errors: as for `begin`.
-   */
-  async follow(
-    provenHeight: number,
-    { to, hasReachedTip }: { readonly to: number; readonly hasReachedTip: boolean },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { committees, height } = this.#known ?? { height: to };
-    if (committees === undefined) return;
-    let answer: StateAnswer = {
-      state: undefined,
-      isLacking: true,
-      reason: 'no block just before is proven',
-    };
+  /** Learns of a later epoch from the highest block that is proven. Expected errors: as for `begin`. */
+  async follow({ state, height }: KnownEpochs, provenHeight: number, signal: AbortSignal): Promise<void> {
+    const lastView = lastViewOf(state);
+    let why = 'no block just before is proven';
+    let pauseMs = LACKING_MS;
     const [learned = provenHeight] = await this.#kept({ from: height + 1, to: provenHeight });
     for (const at of provenHeight > height ? new Set([learned, provenHeight]) : []) {
       const header = await this.#deps.header(at);
-      answer = await this.#stateAt(header, signal);
-      const later = answer.state && new EpochCommittees(answer.state);
-      if (answer.state === undefined || later === undefined || later.lastView <= committees.lastView)
-        continue;
-      this.#known = { committees: later, height: at };
-      await this.#keep(header, answer, { isAnchor: false });
-      return;
+      const answer = await this.#stateAt(header, signal);
+      if (answer.state === undefined) {
+        why = answer.reason;
+        if (!answer.isLacking) pauseMs = AGAIN_MS;
+      } else if (lastViewOf(answer.state) <= lastView) why = 'the last proven block does not say';
+      else {
+        this.#known = { state: answer.state, height: at };
+        return this.#keep(header, answer, { isAnchor: false });
+      }
     }
-    const isLacking = answer.state !== undefined || answer.isLacking;
-    if (isLacking && !hasReachedTip && this.#anchor?.kind !== 'checkpoint') return this.#believe(to, signal);
-    const why = answer.state === undefined ? answer.reason : 'the last proven block does not say';
-    throw new NotProvenError(
-      `who signs after view ${committees.lastView} is not known: ${why}`,
-      isLacking ? LACKING_MS : AGAIN_MS,
-    );
+    throw new NotProvenError(`who signs after view ${lastView} is not known: ${why}`, pauseMs);
   }
 
   /** Takes the nodes' word for our newest block. */
@@ -254,7 +246,7 @@ export class FinalityAnchor {
     const state = answer?.state;
     if (answer !== undefined) await this.#keep(header, answer, { isAnchor: true });
     this.#anchor = { kind, height, id };
-    this.#known = state && { committees: new EpochCommittees(state), height };
+    this.#known = state && { state, height };
     const { epoch, members } = state?.current.committee ?? {};
     this.#deps.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
   }

@@ -3,13 +3,19 @@ import { WireError } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { CertificateThreadError, CURRENT_RULES, provenFinal, weightOf } from '../../proof/index.js';
+import {
+  CertificateThreadError,
+  committeesIn,
+  CURRENT_RULES,
+  lastViewOf,
+  provenFinal,
+  weightOf,
+} from '../../proof/index.js';
 import type {
   Certificate,
   CertificateThread,
   CertificateVerdict,
   Committee,
-  EpochCommittees,
   StoredHeader,
 } from '../../proof/index.js';
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
@@ -17,7 +23,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { BlockHead, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
-import type { Anchor, FinalityAnchorOptions, LinkedHeights } from './FinalityAnchor.js';
+import type { Anchor, FinalityAnchorOptions, KnownEpochs, LinkedHeights } from './FinalityAnchor.js';
 
 /** Less than the time between two blocks, so it delays nothing at the tip; while catching up, it bounds the work. */
 const PACE_MS = 500;
@@ -90,8 +96,6 @@ export class FinalityProver {
   #failed: FinalityStatus['failed'];
   #onProven: () => void = () => undefined;
   #signers: Committee | undefined;
-  /** The newest blocks were proven: from then on, only proven blocks say who signs. */
-  #hasReachedTip = false;
   #reason: string | undefined = NOTHING_YET;
   /** Nothing is tried until it is due. */
   #rest: Timer | undefined;
@@ -109,7 +113,7 @@ export class FinalityProver {
 
   status(): FinalityStatus {
     const { anchor, known } = this.#anchor;
-    const committee = this.#signers ?? known?.committees.state.current.committee;
+    const committee = this.#signers ?? known?.state.current.committee;
     return {
       anchor,
       provenHeight: this.#proven?.height ?? (anchor?.kind === 'spork_table' ? anchor.height : undefined),
@@ -192,30 +196,26 @@ export class FinalityProver {
     const { known } = this.#anchor;
     if (known === undefined) return undefined;
     const { to } = range;
-    const { lastView } = known.committees;
+    const lastView = lastViewOf(known.state);
     const isAtTip = (this.#deps.head() ?? to) - to <= TIP_LAG;
     const isWithin = (await this.#header(to)).view <= lastView;
     const sparse = isAtTip ? to : to - (to % SPARSE_HEIGHTS);
     const top = isWithin ? sparse : await this.#firstBeyond(lastView, known.height, to);
     const reason = await this.#check(known, top);
     if (reason !== undefined && this.#proven === undefined) await this.#checkBelow(known, top);
-    if (isWithin && isAtTip) this.#hasReachedTip ||= this.#proven !== undefined;
     if (isWithin || reason !== undefined) return reason ?? (isAtTip ? undefined : CATCHING_UP);
-    const provenHeight = this.#proven?.height ?? 0;
-    await this.#anchor.follow(provenHeight, { to, hasReachedTip: this.#hasReachedTip }, signal);
+    await this.#anchor.follow(known, this.#proven?.height ?? 0, signal);
     this.#moved.notify();
     return undefined;
   }
 
   /** Proves what a certificate in the block at `top`, or just below, can prove. Resolves with what is wrong with it. */
-  async #check(
-    { committees, height }: { readonly committees: EpochCommittees; readonly height: number },
-    top: number,
-  ): Promise<string | undefined> {
+  async #check({ state, height }: KnownEpochs, top: number): Promise<string | undefined> {
+    const committeeAt = committeesIn(state);
     const { logger, metrics, thread } = this.#deps;
     let signers: Committee | undefined;
     const verify = async (certificate: Certificate): Promise<CertificateVerdict> => {
-      signers = committees.committeeAt(certificate.view);
+      signers = committeeAt(certificate.view);
       if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };
       return thread.verify(certificate, signers, CURRENT_RULES);
     };
@@ -247,10 +247,7 @@ export class FinalityProver {
   }
 
   /** After a start above blocks that too few signed: what was proven before stays readable. */
-  async #checkBelow(
-    known: { readonly committees: EpochCommittees; readonly height: number },
-    top: number,
-  ): Promise<void> {
+  async #checkBelow(known: KnownEpochs, top: number): Promise<void> {
     const failed = this.#failed;
     const provenHeight = () => this.#proven?.height;
     let invalid = top;
@@ -314,7 +311,6 @@ export class FinalityProver {
   #forget(): void {
     this.#anchor.forget();
     this.#proven = this.#signers = this.#failed = undefined;
-    this.#hasReachedTip = false;
     this.#reason = NOTHING_YET;
   }
 }

@@ -13,7 +13,7 @@ import {
   type Identifier,
   type Span,
 } from '../../flow/index.js';
-import { bindResult } from '../committee/executionResultId.js';
+import { executionResultId } from '../committee/serviceEvents.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import {
   headerFormOf,
@@ -206,8 +206,8 @@ export class BlockProver {
     for (const ids of selections(candidates, results.length, limit)) if (fit(ids)) return true;
     const received = receipts.map(({ resultId }) => toIdentifier(bytes.subarray(...range(resultId))));
     const ids = results.flatMap((result) => {
-      const bound = bindResult(decodeExecutionResult(bytes.subarray(...range(result))), received);
-      return bound === undefined ? [] : [identifierBytes(bound.id).toString('latin1')];
+      const id = executionResultId(decodeExecutionResult(bytes.subarray(...range(result))), received);
+      return id === undefined ? [] : [identifierBytes(id).toString('latin1')];
     });
     return ids.length === results.length && fit(ids);
   }

@@ -27,3 +27,30 @@ export function weightOf(committee: Committee): number {
 export function thresholdOf(totalWeight: number): number {
   return 2 * Math.floor(totalWeight / 3) + Math.max(1, totalWeight % 3);
 }
+
+/** An epoch that is committed. `finalView` includes its extensions. */
+export interface KnownEpoch {
+  readonly firstView: number;
+  readonly finalView: number;
+  readonly committee: Committee;
+}
+
+/** The epochs that the protocol state of a block knows. Plain data. */
+export interface EpochState {
+  readonly previous?: KnownEpoch | undefined;
+  readonly current: KnownEpoch;
+  readonly next?: KnownEpoch | undefined;
+}
+
+/** Who signs, by view, in the epochs that a protocol state knows, and in no others. */
+export function committeesIn({ previous, current, next }: EpochState) {
+  return (view: number): Committee | undefined =>
+    [next, current, previous].find(
+      (epoch) => epoch !== undefined && view >= epoch.firstView && view <= epoch.finalView,
+    )?.committee;
+}
+
+/** The last view whose committee is known. */
+export function lastViewOf({ current, next }: EpochState): number {
+  return (next ?? current).finalView;
+}

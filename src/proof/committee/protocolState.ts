@@ -1,7 +1,6 @@
 import { decodeRlp, encodeRlp, sha3Identifier, WireError, ZERO_ID } from '../../flow/index.js';
 import type { Identifier, RlpItem, RlpTree } from '../../flow/index.js';
-import { knownEpoch } from './EpochCommittees.js';
-import type { EpochState } from './EpochCommittees.js';
+import type { EpochState, KnownEpoch } from './committee.js';
 import { commitOf, idBytes, readCommit, readSetup, setupOf } from './serviceEvents.js';
 import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
 
@@ -67,35 +66,29 @@ export function epochsOf({ protocolState, epochState, events }: StateParts, id: 
     throw new ShapeError('the version of the protocol state is not known');
   let values = items(outermost);
   for (let nested = number(version); nested > 0; nested--) values = items(values[0]);
-  const [, epochStateId, extensionViews, safetyThreshold] = values;
+  const [, epochStateId] = values;
   check(sha3Identifier(epochState), string(epochStateId).toString('hex'), 'the epoch state');
   const byId = new Map(events.map((event) => [sha3Identifier(event), event]));
-  const [previous, current, next, isFallback] = items(decodeRlp(epochState));
-  const inForce = readEpoch(current, byId);
-  if (inForce?.commit === undefined) throw new ShapeError('the current epoch is missing');
-  const before = readEpoch(previous, byId);
-  return {
-    previous: before?.commit && knownEpoch(before.setup, before.commit, before.finalView),
-    current: knownEpoch(inForce.setup, inForce.commit, inForce.finalView),
-    next: readEpoch(next, byId),
-    isFallback: number(isFallback) === 1,
-    safetyThreshold: number(safetyThreshold),
-    extensionViews: number(extensionViews),
-  };
+  const epochs = items(decodeRlp(epochState)).slice(0, EPOCHS.length);
+  const [previous, current, next] = epochs.map((epoch) => readEpoch(items(epoch), byId));
+  if (current === undefined) throw new ShapeError('the current epoch is missing');
+  return { previous, current, next };
 }
 
-function readEpoch(epoch: RlpTree | undefined, byId: ReadonlyMap<string, Uint8Array>) {
-  const [setupId, commitId, , extensions] = items(epoch);
-  const setupEvent = setupId && byId.get(string(setupId).toString('hex'));
-  if (setupEvent === undefined) return undefined;
-  const setup = setupOf(setupEvent);
-  if (!setup.isSound) throw new ShapeError('the setup of an epoch breaks a rule');
-  const extension = items(extensions).at(-1);
-  const finalView = extension === undefined ? setup.finalView : number(items(extension)[1]);
-  const commitEvent = byId.get(string(commitId).toString('hex'));
-  return commitEvent === undefined
-    ? { setup, finalView }
-    : { setup, commit: commitOf(commitEvent), finalView };
+/** `undefined` until it is committed. */
+function readEpoch(epoch: readonly RlpTree[], byId: ReadonlyMap<string, Uint8Array>): KnownEpoch | undefined {
+  const [setupEvent, commitEvent] = epoch.slice(0, 2).map((id) => byId.get(string(id).toString('hex')));
+  if (setupEvent === undefined || commitEvent === undefined) return undefined;
+  const { committee, firstView, finalView, isSound } = setupOf(setupEvent);
+  if (!isSound) throw new ShapeError('the setup of an epoch breaks a rule');
+  const extension = items(epoch[3]).at(-1);
+  const { beaconKey } = commitOf(commitEvent);
+  return {
+    firstView,
+    finalView: extension === undefined ? finalView : number(items(extension)[1]),
+    // A simulated network may have no beacon; on Flow every epoch that is committed has one.
+    committee: beaconKey === '' ? committee : { ...committee, beaconKey },
+  };
 }
 
 /** Packs what JSON has unpacked. */

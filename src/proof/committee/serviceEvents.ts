@@ -1,65 +1,90 @@
 // The service events that a system transaction emits: nodes send them as JSON, ids are hashed over RLP of their fields.
-import { decodeRlp, identifierBytes, parseIdentifier, encodeRlp, sha3Identifier } from '../../flow/index.js';
-import type { Identifier, RlpItem } from '../../flow/index.js';
+import {
+  decodeRlp,
+  encodeRlp,
+  identifierBytes,
+  parseIdentifier,
+  sha3Identifier,
+  WireError,
+} from '../../flow/index.js';
+import type { Chunk, ExecutionResult, Identifier, RlpItem } from '../../flow/index.js';
 import type { Committee } from './committee.js';
 import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
 
 /** What this room needs of an EpochSetup event. Views are those in which the epoch's blocks are proposed. */
 export interface EpochSetup {
   readonly id: Identifier;
-  readonly counter: number;
   readonly firstView: number;
   readonly finalView: number;
   /** Without a beacon key: the commit event has it. */
   readonly committee: Committee;
   /** Whether it keeps the protocol's rules, as far as this room depends on them; the network ignores others. */
   readonly isSound: boolean;
-  readonly clusters: number;
 }
 
 /** What this room needs of an EpochCommit event. */
 export interface EpochCommit {
   readonly id: Identifier;
-  readonly counter: number;
-  readonly clusters: number;
   readonly beaconKey: string;
 }
 
-/** An event that changes who signs, or how. */
-export type EpochEvent =
-  | { readonly kind: 'setup'; readonly setup: EpochSetup }
-  | { readonly kind: 'commit'; readonly commit: EpochCommit }
-  | { readonly kind: 'recover'; readonly setup: EpochSetup; readonly commit: EpochCommit }
-  | { readonly kind: 'extension-length'; readonly views: number };
-
 const ROLES = ['collection', 'consensus', 'execution', 'verification', 'access'];
 const CONSENSUS = 2;
+/** Set in a chunk's count of service events where it has none. */
+const NO_COUNT = 0xffff_0000;
 const KEY_BYTES = 96;
 
 /**
- * A service event from its JSON: its RLP as part of a result, and what it means here (`undefined`: nothing). Expected
- * errors: `ShapeError` for a type or a shape that is not known.
+ * Hashes a result, with its service events, in each form it may have, and takes the one whose id is among `ids`, which the
+ * caller has proven. `undefined` when none is: the result was changed, or has a form that is not known.
  */
-export function readServiceEvent(
-  type: string,
-  event: unknown,
-): { readonly rlp: RlpItem; readonly meaning: EpochEvent | undefined } {
+export function executionResultId(
+  result: ExecutionResult,
+  ids: readonly Identifier[],
+): Identifier | undefined {
+  let events: RlpItem[];
+  try {
+    events = result.serviceEvents.map(({ type, payload }) => [
+      type,
+      eventItem(type, JSON.parse(Buffer.from(payload).toString())),
+    ]);
+  } catch (error) {
+    if (error instanceof ShapeError || error instanceof SyntaxError || error instanceof WireError)
+      return undefined;
+    throw error;
+  }
+  const { previousResultId, blockId, executionDataId } = result;
+  return [chunk, chunkWithoutCount]
+    .map((item) => [previousResultId, blockId, result.chunks.map(item), events, executionDataId])
+    .map((fields) => sha3Identifier(encodeRlp(fields)))
+    .find((id) => ids.includes(id));
+}
+
+/** Protocol version 2 and later: with the count of service events, unless the chunk is marked to have none. */
+function chunk(of: Chunk): RlpItem {
+  const { serviceEventCount: count } = of;
+  return (count & NO_COUNT) === 0 ? chunkItem(of, [count]) : chunkItem(of, []);
+}
+
+function chunkWithoutCount(of: Chunk): RlpItem {
+  return chunkItem(of, []);
+}
+
+function chunkItem(of: Chunk, count: readonly number[]): RlpItem {
+  const body = [of.collectionIndex, of.startState, of.eventCollection, ...count];
+  return [[...body, of.blockId, of.totalComputationUsed, of.numberOfTransactions], of.index, of.endState];
+}
+
+/** A service event from its JSON, as part of a result. Expected errors: `ShapeError` where its type or shape is not known. */
+function eventItem(type: string, event: unknown): RlpItem {
   switch (type) {
-    case 'setup': {
-      const { rlp, setup } = readSetup(event);
-      return { rlp, meaning: { kind: 'setup', setup } };
-    }
-    case 'commit': {
-      const { rlp, commit } = readCommit(event);
-      return { rlp, meaning: { kind: 'commit', commit } };
-    }
+    case 'setup':
+      return readSetup(event).rlp;
+    case 'commit':
+      return readCommit(event).rlp;
     case 'recover': {
       const { EpochSetup, EpochCommit } = record(event);
-      const [setup, commit] = [readSetup(EpochSetup), readCommit(EpochCommit)];
-      return {
-        rlp: [setup.rlp, commit.rlp],
-        meaning: { kind: 'recover', setup: setup.setup, commit: commit.commit },
-      };
+      return [readSetup(EpochSetup).rlp, readCommit(EpochCommit).rlp];
     }
     case 'version-beacon': {
       const { VersionBoundaries, Sequence } = record(event);
@@ -67,19 +92,16 @@ export function readServiceEvent(
         const { BlockHeight, Version } = record(boundary);
         return [safeInteger(BlockHeight), text(Version)];
       });
-      return { rlp: [boundaries, safeInteger(Sequence)], meaning: undefined };
+      return [boundaries, safeInteger(Sequence)];
     }
     case 'protocol-state-version-upgrade': {
       const { NewProtocolStateVersion, ActiveView } = record(event);
-      return { rlp: [safeInteger(NewProtocolStateVersion), safeInteger(ActiveView)], meaning: undefined };
+      return [safeInteger(NewProtocolStateVersion), safeInteger(ActiveView)];
     }
-    case 'set-epoch-extension-view-count': {
-      const views = safeInteger(record(event)['Value']);
-      return { rlp: [views], meaning: { kind: 'extension-length', views } };
-    }
+    case 'set-epoch-extension-view-count':
+      return [safeInteger(record(event)['Value'])];
     case 'eject-node':
-      // The committee of an epoch is fixed: an ejected node stays a member until the next one.
-      return { rlp: [idBytes(record(event)['NodeID'])], meaning: undefined };
+      return [idBytes(record(event)['NodeID'])];
     default:
       throw new ShapeError(`service events of type ${type} are not known`);
   }
@@ -150,12 +172,10 @@ export function setupOf(bytes: Uint8Array): EpochSetup {
     Number.isSafeInteger(members.reduce((sum, { weight }) => sum + weight, 0));
   return {
     id: sha3Identifier(bytes),
-    counter,
     firstView,
     finalView,
     isSound,
     committee: { epoch: counter, members },
-    clusters: items(fields[7]).length,
   };
 }
 
@@ -188,13 +208,8 @@ export function readCommit(event: unknown): { readonly rlp: RlpItem; readonly co
 
 /** What an EpochCommit event says, from its RLP. Expected errors: `ShapeError`; `WireError`. */
 export function commitOf(bytes: Uint8Array): EpochCommit {
-  const [counter, clusters, beaconKey] = items(decodeRlp(bytes));
-  return {
-    id: sha3Identifier(bytes),
-    counter: number(counter),
-    clusters: items(clusters).length,
-    beaconKey: string(beaconKey).toString('hex'),
-  };
+  const [, , beaconKey] = items(decodeRlp(bytes));
+  return { id: sha3Identifier(bytes), beaconKey: string(beaconKey).toString('hex') };
 }
 
 /** Expected errors: `ShapeError`. */

@@ -4,7 +4,7 @@ import { certificateIn } from '../certificates/provenFinal.js';
 import type { FinalityHeader } from '../certificates/provenFinal.js';
 import type { Certificate, CertificateVerdict } from '../certificates/verifyCertificate.js';
 import type { Committee } from '../committee/committee.js';
-import { committeesIn } from '../committee/EpochCommittees.js';
+import { committeesIn } from '../committee/committee.js';
 import { epochsOf } from '../committee/protocolState.js';
 import { items, list, number, record, ShapeError, string, text } from '../committee/ShapeError.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';

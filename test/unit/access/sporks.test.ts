@@ -38,6 +38,19 @@ describe('the spork table that ships', () => {
     expect(sporkOf(table, 305_778_201)?.endHeightExclusive).toBeNull();
   });
 
+  it('gives no two roots the same parent, and two of mainnet none', async () => {
+    for (const network of ['mainnet', 'testnet']) {
+      const parents = (await readSporkTable(shipped, network)).flatMap(
+        ({ rootParentId }) => rootParentId ?? [],
+      );
+      expect(new Set(parents).size).toBe(parents.length);
+    }
+    const unknown = (await readSporkTable(shipped, 'mainnet')).filter(
+      (each) => each.rootParentId === undefined,
+    );
+    expect(unknown.map(({ name }) => name)).toEqual(['candidate9', 'mainnet5']);
+  });
+
   it('has nothing for other networks', async () => {
     expect(await readSporkTable(shipped, 'emulator')).toEqual([]);
     expect(await readSporkTable(shipped, 'toString')).toEqual([]);

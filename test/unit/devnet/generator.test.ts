@@ -24,11 +24,13 @@ import {
 } from '../../../src/flow/index.js';
 import {
   BlockProver,
+  type Committee,
   loadCertificates,
   provenFinal,
   readHeader,
   type StoredHeader,
 } from '../../../src/proof/index.js';
+import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
 
@@ -464,12 +466,12 @@ describe('a chain with a committee', () => {
     provenFinal(headers, (certificate) => verifyCertificate(certificate, prepared, CURRENT_RULES));
 
   it('names it in the protocol state of each block: five members, for one long epoch', () => {
-    const { current, next, isFallback } = stateAt(130);
+    const { current, next } = stateAt(130);
     expect(current.committee).toEqual(prepared.committee);
     expect(current.committee.members).toHaveLength(5);
     expect(current.firstView).toBe(headerAt(ROOT).view);
     expect(current.finalView).toBeGreaterThan(current.firstView + 1_000_000);
-    expect({ next, isFallback }).toEqual({ next: undefined, isFallback: false });
+    expect(next).toBeUndefined();
   });
 
   it('serves it with the names that recorded nodes gave the fields', () => {
@@ -528,5 +530,75 @@ describe('a chain with a committee', () => {
     const fewer = new ChainGenerator(options);
     expect(fewer.blockId(139)).toBe(chain.blockId(139));
     expect(fewer.blockId(140)).not.toBe(chain.blockId(140));
+  });
+});
+
+describe('a chain of epochs', () => {
+  const options = { hashedIds: true, certificatesEvery: 1, epochViews: 20 } as const;
+  const prover = new BlockProver({ chainId: 'flow-localnet' });
+  const headerOf = (chain: ChainGenerator, height: number): StoredHeader => {
+    const { encoded, hashed } = chain.block(height);
+    const proving = prover.prove(Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]));
+    if (proving.kind !== 'proven') throw new Error(`height ${height}: ${JSON.stringify(proving)}`);
+    return readHeader(proving.block.encoded, proving.proof, chain.chainId);
+  };
+  const stateOf = (chain: ChainGenerator, height: number) => {
+    const stateId = toIdentifier(headerOf(chain, height).protocolStateId);
+    const read = readProtocolState(JSON.parse(chain.snapshot(height) ?? ''), stateId);
+    if (!read.ok) throw new Error(read.reason);
+    return read.state;
+  };
+  /** The epoch at each height, with its last view, and that of the next one. */
+  const told = (chain: ChainGenerator, heights: readonly number[]) =>
+    heights.map((height) => {
+      const { current, next, previous } = stateOf(chain, height);
+      expect(previous?.committee.epoch).toBe(
+        current.committee.epoch === 0 ? undefined : current.committee.epoch - 1,
+      );
+      return [current.committee.epoch, current.finalView - 1_000, next && next.firstView - 1_000];
+    });
+  const isSignedBy = (chain: ChainGenerator, height: number, committee: Committee): boolean =>
+    verifyCertificate(certificateIn(headerOf(chain, height)), prepareCommittee(committee), CURRENT_RULES)
+      .valid;
+
+  it('names the next committee from the middle of each, which signs from its first view on', () => {
+    const chain = new ChainGenerator(options);
+    expect(told(chain, [0, 9, 10, 19, 20, 39, 45])).toEqual([
+      [0, 19, undefined],
+      [0, 19, undefined],
+      [0, 19, 20],
+      [0, 19, 20],
+      [1, 39, undefined],
+      [1, 39, 40],
+      [2, 59, undefined],
+    ]);
+    const { current, next } = stateOf(chain, 19);
+    // Each header holds the certificate of its parent.
+    expect([20, 21].map((height) => isSignedBy(chain, height, current.committee))).toEqual([true, false]);
+    expect([20, 21].map((height) => isSignedBy(chain, height, next!.committee))).toEqual([false, true]);
+  });
+
+  it('goes on with the same committee where none was committed in time', () => {
+    const chain = new ChainGenerator({ ...options, fallbackEpoch: 1 });
+    expect(told(chain, [19, 34, 35, 45, 52, 62])).toEqual([
+      [0, 19, 20],
+      [1, 39, undefined],
+      [1, 59, undefined],
+      [1, 59, undefined],
+      [1, 59, 60],
+      [2, 79, undefined],
+    ]);
+    expect(isSignedBy(chain, 45, stateOf(chain, 20).current.committee)).toBe(true);
+  });
+
+  it('is the same up to an epoch that is forged', () => {
+    const [chain, forged] = [{}, { forgedEpoch: 1 }].map(
+      (other) => new ChainGenerator({ ...options, ...other }),
+    ) as [ChainGenerator, ChainGenerator];
+    expect(forged.blockId(19)).toBe(chain.blockId(19));
+    expect(forged.blockId(20)).not.toBe(chain.blockId(20));
+    const { next } = stateOf(forged, 19);
+    expect([chain, forged].map((each) => isSignedBy(each, 22, next!.committee))).toEqual([true, false]);
+    expect(isSignedBy(forged, 22, stateOf(forged, 20).current.committee)).toBe(true);
   });
 });

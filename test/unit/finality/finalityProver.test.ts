@@ -1,12 +1,15 @@
+import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { ChainGenerator } from '../../../src/devnet/index.js';
 import { FinalityProver } from '../../../src/finality/index.js';
 import type { NamedBlock } from '../../../src/finality/index.js';
 import type { FinalityProverDependencies } from '../../../src/finality/proven/FinalityProver.js';
 import { identifierBytes } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { CertificateThread } from '../../../src/proof/index.js';
-import type { CertificatePort, StoredHeader } from '../../../src/proof/index.js';
+import { BlockProver, CertificateThread, readHeader } from '../../../src/proof/index.js';
+import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
+import type { CertificatePort, Committee, StoredHeader } from '../../../src/proof/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { certificatesHere } from '../../support/certificates.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
@@ -244,25 +247,43 @@ describe('FinalityProver', () => {
     expect(doubting.node.calls.map(({ height }) => height)).toEqual([385, 389]);
   });
 
-  it.each([
-    ['and believes the nodes once more at its start', [399], [385, 389, 399]],
-    ['and believes no node once it followed the chain', [390, 399], [385, 389]],
-  ])('says that no node has the next committee, %s', async (_what, reached, asked) => {
-    const { protocolStateId } = headerAt(274);
-    const proving = new Proving([385, 385], {
-      change: (its) => {
-        its.change(385, { protocolStateId });
-        its.node.snapshot = (height) => (height === 385 ? snapshot : 'not_found');
-      },
-    });
-    for (const height of reached) await proving.reaches(height);
-    await proving.clock.advance(2_000);
-    expect(proving.node.calls.map(({ height }) => height)).toEqual(asked);
-    const { anchor, provenHeight, reason } = proving.prover.status();
-    expect({ anchor: anchor?.height, provenHeight }).toEqual({ anchor: 385, provenHeight: 389 });
-    const [last] = asked.slice(-1);
-    expect(reason).toContain(`no access node gives the protocol state of block ${last}`);
-  });
+  it.each(['first_use', 'spork_root', 'checkpoint'] as const)(
+    'takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
+    async (kind) => {
+      const { protocolStateId } = headerAt(274);
+      const proving = new Proving([385, 385], {
+        named: kind === 'first_use' ? [] : [{ kind, height: 385, id: headerAt(385).id }],
+        change: (its) => {
+          its.change(385, { protocolStateId });
+          its.node.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
+        },
+      });
+      await proving.reaches(399);
+      await proving.clock.advance(2_000);
+      expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
+      const { anchor, provenHeight, reason } = proving.prover.status();
+      expect({ anchor, provenHeight }).toEqual({
+        anchor: { kind, height: 385, id: headerAt(385).id },
+        provenHeight: 389,
+      });
+      expect(reason).toContain(
+        'who signs after view 399 is not known: no access node gives the protocol state of block 389',
+      );
+      // Neither does a restart.
+      const again = new Proving([385, 399], {
+        evidence: proving.evidence,
+        change: (its) => {
+          its.change(385, { protocolStateId });
+          its.node.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
+        },
+      });
+      await again.clock.advance(2_000);
+      expect(again.prover.status()).toMatchObject({ anchor: { height: 385 }, provenHeight: 389 });
+      again.node.snapshot = () => snapshot;
+      await again.clock.advance(FIVE_MINUTES_MS);
+      expect(again.prover.status()).toMatchObject({ provenHeight: 397, committee: { epoch: 1 } });
+    },
+  );
 
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
     const proving = new Proving([274, 279], {
@@ -573,3 +594,139 @@ describe('FinalityProver', () => {
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 });
+
+/** A simulated chain of epochs of six views. */
+class MadeEpochs {
+  readonly #chain: ChainGenerator;
+  readonly #blocks = new BlockProver({ chainId: 'flow-localnet' });
+  readonly headers: readonly StoredHeader[];
+  readonly #committees = new Map<string, Committee>();
+
+  constructor(last: number, odd: { readonly fallbackEpoch?: number; readonly forgedEpoch?: number }) {
+    this.#chain = new ChainGenerator({ hashedIds: true, profile: 'empty', epochViews: 6, ...odd });
+    this.headers = Array.from({ length: last + 1 }, (_, height) => {
+      const { encoded, hashed } = this.#chain.block(height);
+      const proving = this.#blocks.prove(Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]));
+      if (proving.kind !== 'proven') throw new Error(proving.kind);
+      return readHeader(proving.block.encoded, proving.proof, 'flow-localnet');
+    });
+  }
+
+  snapshot(height: number): ReturnType<typeof recordedSnapshot> {
+    return JSON.parse(this.#chain.snapshot(height) ?? '') as ReturnType<typeof recordedSnapshot>;
+  }
+
+  /** Who signs a block, if it is of this chain. */
+  signersOf(id: Identifier): Committee | undefined {
+    const height = this.headers.findIndex((header) => header.id === id);
+    const state = this.headers[height]?.protocolStateId.toString();
+    if (state === undefined) return undefined;
+    let committee = this.#committees.get(state);
+    if (committee === undefined) {
+      const snapshot = this.snapshot(height);
+      const [stateId] = Object.keys(snapshot.SealingSegment.ProtocolStateEntries);
+      const read = readProtocolState(snapshot, stateId as Identifier);
+      if (!read.ok) throw new Error(read.reason);
+      committee = read.state.current.committee;
+      this.#committees.set(state, committee);
+    }
+    return committee;
+  }
+}
+
+it('proves no block that the true committees did not sign, whatever nodes say of epochs, and all that they did', async () => {
+  const LAST = 44;
+  const chains = new Map<string, MadeEpochs>();
+  const chainOf = (odd: ConstructorParameters<typeof MadeEpochs>[1]): MadeEpochs => {
+    const key = JSON.stringify(odd);
+    const chain = chains.get(key) ?? new MadeEpochs(LAST, odd);
+    chains.set(key, chain);
+    return chain;
+  };
+  const answers = fc.array(fc.constantFrom('true', 'forged', 'stale', 'not_found', 'unavailable'), {
+    ...{ minLength: 5, maxLength: 9 },
+  });
+  const world = fc.record({
+    fallbackEpoch: fc.constantFrom(undefined, 1),
+    forgedEpoch: fc.constantFrom(undefined, undefined, 2, 4),
+    hasCheckpoint: fc.boolean(),
+    nodes: fc.tuple(answers, answers),
+    steps: fc.array(fc.record({ blocks: fc.nat(20), restarts: fc.boolean(), waitsMs: fc.nat(400_000) }), {
+      ...{ minLength: 1, maxLength: 8 },
+    }),
+  });
+  await fc.assert(
+    fc.asyncProperty(world, async ({ fallbackEpoch, forgedEpoch, hasCheckpoint, nodes, steps }) => {
+      const fallback = fallbackEpoch === undefined ? {} : { fallbackEpoch };
+      const truth = chainOf(fallback);
+      const forger = chainOf({ ...fallback, forgedEpoch: 0 });
+      const served = forgedEpoch === undefined ? truth : chainOf({ ...fallback, forgedEpoch });
+      const answering = new CertificateThread(certificatesHere);
+      // In place of signatures: nobody but the committee of its epoch can sign a block of the chain.
+      const thread: FinalityProverDependencies['thread'] = {
+        readState: (...question) => answering.readState(...question),
+        verify: ({ blockId }, { members }) => {
+          const signers = truth.signersOf(blockId) ?? served.signersOf(blockId);
+          const isSigned = JSON.stringify(members) === JSON.stringify(signers?.members);
+          return Promise.resolve(
+            isSigned
+              ? { valid: true, signers: 4, weight: 400, threshold: 334 }
+              : { valid: false, reason: 'another committee voted' },
+          );
+        },
+      };
+      let isHonest = false;
+      const said = (answer: string | undefined, height: number) => {
+        // The first block is believed, or checked: it is what all rests on.
+        if (isHonest || height === 0 || answer === 'true') return served.snapshot(height);
+        if (answer === 'stale') return served.snapshot(Math.max(0, height - 6));
+        if (answer !== 'forged') return answer as 'not_found' | 'unavailable';
+        // Whole in itself, with committees of his own: only the hash of the epoch state is another.
+        const forged = served.snapshot(height);
+        const [entry] = Object.values(forged.SealingSegment.ProtocolStateEntries);
+        const [own] = Object.values(forger.snapshot(height).SealingSegment.ProtocolStateEntries);
+        if (entry !== undefined && own !== undefined) entry.EpochEntry = own.EpochEntry;
+        return forged;
+      };
+      const evidence = new MemoryIndexStore();
+      const [first] = served.headers as readonly [StoredHeader];
+      const start = (to: number): Proving =>
+        new Proving([0, to], {
+          ...{ thread, evidence, names: ['a', 'b'] },
+          ...(hasCheckpoint && { checkpoint: { height: 0, id: first.id } }),
+          change: (its) => {
+            its.store.clear();
+            for (const header of served.headers) its.store.set(header.height, header);
+            its.nodes.all.forEach((node, index) => {
+              node.snapshot = (height) => said(nodes[index]?.[height % nodes[index].length], height);
+            });
+          },
+        });
+      let proving = start(0);
+      const check = (): number => {
+        const { failed, provenHeight = 0 } = proving.prover.status();
+        expect(truth.headers[provenHeight]?.id).toBe(served.headers[provenHeight]?.id);
+        if (forgedEpoch === undefined) expect(failed).toBeUndefined();
+        return provenHeight;
+      };
+      let height = 0;
+      for (const { blocks, restarts, waitsMs } of steps) {
+        height = Math.min(LAST, height + blocks);
+        if (restarts) {
+          for (const each of stops.splice(0)) each.abort();
+          proving = start(height);
+        }
+        await proving.reaches(height);
+        await proving.clock.advance(waitsMs);
+        check();
+      }
+      isHonest = true;
+      await proving.reaches(LAST);
+      await proving.clock.advance(2 * FIVE_MINUTES_MS);
+      const lastTrue = truth.headers.findLastIndex(({ id }, at) => id === served.headers[at]?.id);
+      expect(check()).toBe(lastTrue - (lastTrue === LAST ? 2 : 1));
+      for (const each of stops.splice(0)) each.abort();
+    }),
+    { numRuns: 40 },
+  );
+}, 60_000);

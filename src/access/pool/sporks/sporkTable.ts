@@ -9,8 +9,8 @@ export interface Spork {
   readonly rootHeight: number;
   /** The root height of the next spork; `null` while this one is live. */
   readonly endHeightExclusive: number | null;
-  /** Id of the root block's parent, as 64 hex digits. */
-  readonly rootParentId: string;
+  /** Id of the root block's parent, as 64 hex digits; absent where it is not known. */
+  readonly rootParentId?: string;
   /** Id of the root block, as 64 hex digits; absent where it is not known. */
   readonly rootId?: string;
   /**
@@ -75,6 +75,12 @@ export function sporkOf(table: SporkTable, height: number): Spork | undefined {
 
 function parseSpork(entry: unknown, place: string, refuse: (what: string) => never): Spork {
   if (!isRecord(entry)) return refuse(`${place} is not an object`);
+  const parseId = (field: 'rootId' | 'rootParentId', value: unknown) => {
+    if (value === undefined) return {};
+    if (typeof value !== 'string' || !IDENTIFIER.test(value))
+      return refuse(`${place}.${field} is not 64 hex digits`);
+    return { [field]: value };
+  };
   const {
     name,
     rootHeight,
@@ -89,11 +95,7 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
   if (endHeightExclusive !== null && !(isHeight(endHeightExclusive) && endHeightExclusive > rootHeight)) {
     return refuse(`${place}.endHeightExclusive is neither null nor a height above rootHeight`);
   }
-  if (typeof rootParentId !== 'string' || !IDENTIFIER.test(rootParentId)) {
-    return refuse(`${place}.rootParentId is not 64 hex digits`);
-  }
-  if (rootId !== undefined && !(typeof rootId === 'string' && IDENTIFIER.test(rootId)))
-    return refuse(`${place}.rootId is not 64 hex digits`);
+  const ids = { ...parseId('rootParentId', rootParentId), ...parseId('rootId', rootId) };
   if (typeof rootParentIsBelow !== 'boolean')
     return refuse(`${place}.rootParentIsBelow is not true or false`);
   if (!isTextList(accessNodes) || accessNodes.length === 0) {
@@ -106,8 +108,7 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
       refuse(`${place}.accessNodes: ${messageOf(error)}`);
     }
   }
-  const known = { name, rootHeight, endHeightExclusive, rootParentId, rootParentIsBelow, accessNodes };
-  return rootId === undefined ? known : { ...known, rootId };
+  return { name, rootHeight, endHeightExclusive, ...ids, rootParentIsBelow, accessNodes };
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -11,6 +11,7 @@ import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './HistoryPace.js';
 import { startIndexingLine } from '../indexingLine.js';
 import type { IndexingLine } from '../indexingLine.js';
+import { rootParentsOf } from '../sections/lineOptions.js';
 import type { ChainHead, IndexingLineParts } from '../sections/lineParts.js';
 import { vouchForRootAbove } from '../rootAbove.js';
 
@@ -47,8 +48,8 @@ export async function startRangeLine(
   const isRoot = (height: number): boolean => network.heights.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
-  // The root of a spork may name another parent, which the table has.
-  const isInTable = parts.sporks.some((spork) => spork.rootHeight === rootHeight);
+  // The root of a spork may name another parent, which the table has, unless it is not known.
+  const isInTable = rootParentsOf(parts.sporks).some((spork) => spork.rootHeight === rootHeight);
   // The block above says which block is the last of the range: no other is accepted.
   const rootParents: readonly RootParent[] =
     above === undefined || isInTable ? [] : [{ rootHeight, rootParentId: above.block.parentId }];

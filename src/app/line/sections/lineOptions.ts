@@ -79,7 +79,7 @@ export function blocksOptions(
 /** The parents of root blocks in the table: a spork may have discarded the blocks that we hold there. */
 export function rootParentsOf(sporks: SporkTable): RootParent[] {
   return sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) => {
-    const parsed = parseIdentifier(rootParentId);
+    const parsed = parseIdentifier(rootParentId ?? '');
     return parsed === undefined ? [] : [{ rootHeight, rootParentId: parsed, rootParentIsBelow }];
   });
 }

@@ -1,0 +1,134 @@
+import { describe, expect, it } from 'vitest';
+import type { StatusDocument } from '../../src/api/index.js';
+import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+
+/** Epochs begin at heights 12, 24, 36 and 48; the block at 50 skips a view. */
+const EPOCH_VIEWS = 12;
+const HEAD = 46;
+/** In the epoch after that of `HEAD`. */
+const LATER = 56;
+const METHOD = 'GetProtocolStateSnapshotByHeight';
+/** The first block of epoch 2. The last certificate of epoch 1 is for the block below, and proves the one below that. */
+const BORDER = 24;
+
+function epochsForTest(options: DevnetOptions = {}): Promise<DevnetHandle> {
+  return devnetForTest({
+    ...{ seed: 37, startHead: HEAD, paused: true, hashedIds: true, profile: 'empty' },
+    ...{ certificatesEvery: 1, epochViews: EPOCH_VIEWS },
+    ...options,
+  });
+}
+
+const withholding: FaultRule = {
+  ...{ method: METHOD, fault: 'error', code: 'NOT_FOUND' },
+  ...{ fromHeight: BORDER - 2, toHeight: BORDER - 1 },
+};
+
+const proofOf = async (daemon: RunningDaemon) => (await daemon.status()).proof;
+const proven = (daemon: RunningDaemon, height: number) =>
+  daemon.scrapeUntil((metrics) => metrics.value('proven_height') === height);
+const reasonOf = (daemon: RunningDaemon, part: string) =>
+  eventually(async () => {
+    const { reason } = await proofOf(daemon);
+    return reason?.includes(part) === true ? reason : undefined;
+  });
+
+const start = (node: DevnetHandle, dataDir: string, ...flags: readonly string[]) =>
+  startDaemon(startArguments(node, dataDir, '--start-height', 'root', ...flags));
+
+describe.each(['reported', 'proven'])('a daemon on a chain of epochs, finality %s', (finality) => {
+  const flags = ['--proof-finality', finality];
+  const readable = async (daemon: RunningDaemon): Promise<unknown> => {
+    const { body } = await daemon.api('/v1/blocks?height=final');
+    return Number((body as { header: { height: string } }[])[0]?.header.height);
+  };
+
+  it('catches up over three switches of the committee, restarts among them, and follows the next', async () => {
+    const node = await epochsForTest();
+    const dataDir = scratchDirectory();
+    const first = await start(node, dataDir, ...flags);
+    const metrics = await proven(first, HEAD - 2);
+    expect(await proofOf(first)).toMatchObject({
+      ...{ anchor: { kind: 'first_use', height: 0 }, committee: { epoch: 3, members: 5 }, reason: null },
+      latestCertificate: { height: HEAD - 1, signers: 4, weight: 400, threshold: 334 },
+    });
+    // One for each epoch that was learned, and none twice.
+    const asked = { method: METHOD };
+    expect(metrics.sum('upstream_requests_total', asked)).toBe(4);
+    expect(await first.program.stop()).toBe(0);
+
+    const again = await start(node, dataDir, ...flags);
+    await eventually(async () => (await proofOf(again)).latestCertificate ?? undefined);
+    expect((await proven(again, HEAD - 2)).sum('upstream_requests_total', asked)).toBe(0);
+    node.node.head.set(LATER);
+    await proven(again, LATER - 2);
+    expect((await proofOf(again)).committee).toMatchObject({ epoch: 4 });
+    expect((await again.scrape()).sum('upstream_requests_total', asked)).toBe(1);
+    const final = finality === 'proven' ? LATER - 2 : LATER;
+    await eventually(async () => ((await readable(again)) === final ? true : undefined));
+    expect(await again.program.stop()).toBe(0);
+  });
+
+  it('proves nothing by a committee that nobody has committed, and names the height', async () => {
+    const forger = await epochsForTest({ forgedEpoch: 2 });
+    const daemon = await start(forger, scratchDirectory(), ...flags);
+    await daemon.reaches(HEAD);
+    const reason = await reasonOf(daemon, 'is invalid');
+    expect(reason).toMatch(/^the certificate in block \d+ is invalid: another committee voted$/);
+    await proven(daemon, BORDER - 2);
+    const said = (await daemon.health('/readyz')).body as Pick<StatusDocument, 'reasons'>;
+    const failed = said.reasons.find(({ code }) => code === 'proof_failed');
+    expect(failed?.message).toContain(`the chain is proven up to ${BORDER - 2}`);
+    expect((await proofOf(daemon)).committee).toMatchObject({ epoch: 1 });
+    if (finality === 'proven') expect(await readable(daemon)).toBe(BORDER - 2);
+    expect(await daemon.program.stop()).toBe(0);
+  });
+});
+
+describe('a daemon on a chain of epochs', () => {
+  it('goes on with the same committee in fallback, and takes the one that ends it', async () => {
+    const node = await epochsForTest({ fallbackEpoch: 1, startHead: 20 });
+    const { id } = node.chain.block(0);
+    const daemon = await start(node, scratchDirectory(), '--proof-checkpoint', `0:${id}`);
+    for (const [head, epoch] of [
+      [20, 1],
+      [30, 1],
+      [HEAD, 2],
+      [LATER, 3],
+    ] as const) {
+      node.node.head.set(head);
+      await proven(daemon, head - 2);
+      expect((await proofOf(daemon)).committee).toMatchObject({ epoch });
+    }
+    expect((await proofOf(daemon)).anchor).toMatchObject({ kind: 'checkpoint', height: 0, id });
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
+  it('takes that committee neither where the state is withheld that names the true one, nor after a restart', async () => {
+    const forger = await epochsForTest({ forgedEpoch: 2, faults: [withholding] });
+    const dataDir = scratchDirectory();
+    for (let starts = 0; starts < 2; starts += 1) {
+      const daemon = await start(forger, dataDir);
+      await daemon.reaches(HEAD);
+      const reason = await reasonOf(daemon, 'who signs after view 1023 is not known');
+      expect(reason).toContain(`no access node gives the protocol state of block ${BORDER - 2}: `);
+      await proven(daemon, BORDER - 2);
+      expect((await proofOf(daemon)).anchor).toMatchObject({ kind: 'first_use', height: 0 });
+      expect(await daemon.program.stop()).toBe(0);
+    }
+  });
+
+  it('takes no forged state, and names the node that gives it', async () => {
+    const forged: FaultRule = { method: METHOD, fault: 'wrong_body', fromHeight: 1 };
+    const forger = await epochsForTest({ faults: [forged] });
+    const dataDir = scratchDirectory();
+    const daemon = await start(forger, dataDir);
+    const reason = await reasonOf(daemon, 'who signs after view');
+    expect(reason).toContain(forger.address);
+    expect(reason).toContain('does not have the id that it should have');
+    expect(await daemon.program.stop()).toBe(0);
+  });
+});
