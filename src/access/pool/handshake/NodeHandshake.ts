@@ -7,7 +7,7 @@ import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { isUsable, noteHead } from '../poolMember.js';
+import { isUsable, nameOf, noteHead } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 import type { StartWaits } from './StartWaits.js';
 
@@ -209,8 +209,4 @@ export class NodeHandshake {
     this.#pool.refreshRanges();
     waits.notify();
   }
-}
-
-function nameOf({ roles }: PoolMember): string {
-  return roles.peer ? 'peer' : 'access node';
 }
