@@ -123,8 +123,10 @@ class Survey {
       : undefined;
     const headAskedAtMs = (beganAtMs + this.#clock.now()) / 2;
     const sealed = head && (await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
-    if (head !== undefined) await this.#askData(head.height, sealed?.height ?? head.height);
-    const from = peer === 'mirrored' ? (head?.height ?? 0) : peer?.fromHeight;
+    // An index has no header of a block without a proof.
+    const at = head?.height ?? (peer === 'mirrored' ? version?.nodeRootHeight : undefined);
+    if (at !== undefined) await this.#askData(at, sealed?.height ?? at);
+    const from = peer === 'mirrored' ? at : peer?.fromHeight;
     if (isReached && from !== undefined) {
       await this.#open('SubscribeIndexedBlocks', (signal) => node.subscribeIndexedBlocks(from, { signal }));
     }
