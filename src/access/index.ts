@@ -63,6 +63,7 @@ export type {
   NodeHealth,
   NodeVersionInfo,
   ReceivedBlock,
+  ReceivedEvidence,
   StreamMethod,
   StreamOptions,
   UnaryMethod,
