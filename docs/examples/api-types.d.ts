@@ -2815,6 +2815,8 @@ export interface operations {
         limit?: string;
         /** @description next_cursor of the previous page; without it, the newest. */
         cursor?: string;
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
       };
       header?: never;
       path: {

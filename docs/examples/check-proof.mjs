@@ -1,12 +1,12 @@
 // Checks a proof document without the program that wrote it (docs/proofs.md):
 //   node docs/examples/check-proof.mjs FILE HEIGHT:BLOCK_ID
 // HEIGHT:BLOCK_ID is what you trust. Exit code 0: all that is printed follows from it. Otherwise 65, with what does not fit.
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { blake2b } from '@noble/hashes/blake2.js';
-import { sha3_256 } from '@noble/hashes/sha3.js';
 import { kmac128 } from '@noble/hashes/sha3-addons.js';
 
 const MAX_HEADERS = 1000;
@@ -22,7 +22,7 @@ function ensure(holds, misfit) {
   if (!holds) throw new Misfit(misfit);
 }
 
-const sha3 = (bytes) => Buffer.from(sha3_256(bytes)).toString('hex');
+const sha3 = (bytes) => createHash('sha3-256').update(bytes).digest('hex');
 
 function bytesOf(text, what) {
   ensure(typeof text === 'string' && /^([0-9a-f]{2})*$/.test(text), `${what} is not hexadecimal`);

@@ -43,6 +43,7 @@ export type {
   NodeHealth,
   NodeVersionInfo,
   ReceivedBlock,
+  ReceivedEvidence,
   StreamMethod,
   StreamOptions,
   UnaryMethod,

@@ -10,7 +10,9 @@ export type UnaryMethod =
   | 'GetCollectionByID'
   | 'GetFullCollectionByID'
   | 'GetTransaction'
-  | 'GetProtocolStateSnapshotByHeight';
+  | 'GetProtocolStateSnapshotByHeight'
+  /** A method of our own `IndexAPI`, which a peer serves. */
+  | 'GetCommitteeEvidence';
 
 /** The streams we open; also the label of metrics and errors. */
 export type StreamMethod =
@@ -73,6 +75,15 @@ export interface NodeVersionInfo {
   readonly nodeRootHeight: number;
 }
 
+/** Who signs from a block on, as another indexer keeps it: each part as RLP, from one hash to the next. */
+export interface ReceivedEvidence {
+  readonly height: number;
+  readonly id: Identifier;
+  readonly protocolState: Uint8Array;
+  readonly epochState: Uint8Array;
+  readonly events: readonly Uint8Array[];
+}
+
 /** `set_aside`: penalized, asked last; `unknown` (not identified yet) and `foreign` are not asked at all. */
 export type NodeHealth = (typeof endpointStates)[number];
 
@@ -116,6 +127,8 @@ export interface AccessNode {
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array>;
   /** The protocol state at a block, as JSON of some megabytes. Nothing is verified here. */
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array>;
+  /** What a peer keeps of who signs, of its newest such block at or below the height. Nothing is verified here. */
+  getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence>;
 
   /**
    * Streams: one item per height, ascending, gap-free if the node keeps its promise (the consumer checks). Nothing is

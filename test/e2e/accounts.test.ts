@@ -111,6 +111,8 @@ describe('the account index of a daemon', () => {
         })),
         ...{ covered_from: String(ROOT), covered_to: String(HEAD), complete: true },
       });
+      const proven = await grpc.call('GetAccountTransactions', { ...request, finality: 1 }, service);
+      expect(proven).toMatchObject({ transactions: [], covered_to: '0' });
       const malformed = grpc.call('GetAccountTransactions', { address: Buffer.alloc(3) }, service);
       expect(await refusalOf(malformed)).toMatchObject({
         code: 'INVALID_ARGUMENT',

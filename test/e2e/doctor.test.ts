@@ -9,6 +9,7 @@ import { systemClock } from '../../src/runtime/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { encrypted } from '../support/encryptedNode.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
+import { relayedPeer } from '../support/relayedPeer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
@@ -191,6 +192,17 @@ describe('doctor', () => {
     expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is not an indexer`);
     expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
     expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
+
+    const older = await relayedPeer(source.grpcAddress, (_, answer) => answer, ['GetProvableBlock']);
+    const mirror = startArguments({ address: 'none' }, scratchDirectory(), '--peer', older.endpoint);
+    const lacking = await examined(mirror);
+    expect(lacking.code).not.toBe(0);
+    expect(lacking.saying('nodes', 'warning')).toContain(
+      `Peer ${older.endpoint} does not know GetProvableBlock, so it cannot be mirrored`,
+    );
+    const mirrored = await examined([...mirror, '--peer', source.grpcAddress]);
+    expect(mirrored.code).toBe(0);
+    expect(mirrored.saying('nodes', 'ok')).toContain(`Peer ${source.grpcAddress}`);
 
     const known = ['--peer', guarded.grpcAddress, '--peer-token-file', secrets.tokensFile];
     const fed = await examined(startArguments(devnet, scratchDirectory(), ...known));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator } from '../../src/devnet/index.js';
+import { ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
+import type { DevnetOptions } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
@@ -7,6 +8,7 @@ import { expectNoDamage } from '../support/provenStore.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
 const HEAD = 120;
@@ -16,6 +18,13 @@ const NOBODY = { address: 'none' };
 
 function mirrorOf(peer: string, dataDir: string, ...flags: string[]): Promise<RunningDaemon> {
   return startDaemon(startArguments(NOBODY, dataDir, '--peer', peer, ...FROM_ROOT, ...flags));
+}
+
+/** Two sporks; of the first, blocks above its end may have been discarded. */
+function sporksEndingAt(lastHeight: number, discarded = 0): [DevnetOptions, DevnetOptions] {
+  const common = { paused: true };
+  const options = { seed: chain.seed, ends: [{ lastHeight, discarded }], common };
+  return consecutiveSporks(options) as [DevnetOptions, DevnetOptions];
 }
 
 async function stopAll(...daemons: RunningDaemon[]): Promise<void> {
@@ -34,18 +43,22 @@ describe('a mirror', () => {
   it('has the store of its source and proves the same final, as does a mirror of the mirror', async () => {
     const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
     const [first, second, third] = [scratchDirectory(), scratchDirectory(), scratchDirectory()];
-    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT, '--api-forward'));
-    await source.reaches(HEAD);
-    const { id } = node.chain.block(0);
-    const strict = ['--proof-mode', 'required', '--proof-checkpoint', `0:${id}`];
-    const mirror = await mirrorOf(source.grpcAddress, second, ...strict, '--api-forward');
+    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
+    await source.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
+    // Above the block of which the source keeps who signs.
+    const { id } = node.chain.block(7);
+    const strict = ['--proof-mode', 'required', '--proof-checkpoint', `7:${id}`];
+    const mirror = await mirrorOf(source.grpcAddress, second, ...strict);
+    await mirror.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
     const far = await mirrorOf(mirror.grpcAddress, third, ...strict, '--proof-finality', 'proven');
     const proven = await far.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
     expect(proven.value('unproven_heights')).toBe(0);
     const { endpoints, proof, sources } = await far.status();
-    expect(proof).toMatchObject({ anchor: { kind: 'checkpoint', height: 0, id }, provenHeight: HEAD - 2 });
+    expect(proof).toMatchObject({ anchor: { kind: 'checkpoint', height: 7, id }, provenHeight: HEAD - 2 });
     expect(endpoints).toMatchObject([{ name: mirror.grpcAddress, state: 'healthy' }]);
     expect(sources).toMatchObject({ edi: { state: 'off' }, peer: { endpoint: mirror.grpcAddress } });
+
+    expect(proven.sum('upstream_requests_total', { method: 'GetFullCollectionByID' })).toBe(0);
 
     node.node.head.set(HEAD + 40);
     await far.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD + 38);
@@ -53,17 +66,16 @@ describe('a mirror', () => {
     await expectSameStores(first, second, third);
   });
 
-  it('says what its source would have to do where that does not forward, and proves no block final', async () => {
+  it('says what its source would have to do where that keeps nothing of who signs above the first block, and proves no block final', async () => {
     const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
     const source = await startDaemon(startArguments(node, scratchDirectory(), ...FROM_ROOT));
-    const mirror = await mirrorOf(source.grpcAddress, scratchDirectory());
+    const mirror = await mirrorOf(source.grpcAddress, scratchDirectory(), '--start-height', '7');
     await mirror.reaches(HEAD);
     const { proof } = await eventually(async () => {
       const status = await mirror.status();
-      return status.proof.reason === null ? undefined : status;
+      return status.proof.reason?.includes('forward such calls (api.forward)') === true ? status : undefined;
     });
     expect(proof).toMatchObject({ provenHeight: null, unprovenHeights: 0 });
-    expect(proof.reason).toContain('have the daemon forward such calls (api.forward)');
   });
 
   it('ends with 76 where the checkpoint is another block', async () => {
@@ -77,6 +89,80 @@ describe('a mirror', () => {
     );
     expect(await program.exited).toBe(76);
     expect(program.stdout + program.stderr).toContain('proof.checkpoint names');
+  });
+
+  it('begins where its source begins, and says of peers what it says of nodes elsewhere', async () => {
+    const node = await devnetForTest(chain);
+    const port = await lastingPort();
+    const second = scratchDirectory();
+    const early = await mirrorOf(`127.0.0.1:${port}`, second);
+    const { body } = await eventually(async () => {
+      const answer = await early.health('/readyz');
+      return JSON.stringify(answer.body).includes('no peer has reported') ? answer : undefined;
+    });
+    expect(JSON.stringify(body)).not.toContain('access node');
+    const grpc = ['--start-height', '50', '--api-grpc-port', String(port)];
+    const source = await startDaemon(startArguments(node, scratchDirectory(), ...grpc));
+    await early.reaches(HEAD);
+    expect((await early.status()).firstIndexed).toBe(50);
+    await stopAll(early, source);
+  });
+
+  it('goes with its source from one spork to the next, also while it follows', async () => {
+    const [ended, after] = sporksEndingAt(99);
+    const old = await devnetForTest(ended);
+    const port = await lastingPort();
+    const [first, second, third] = [scratchDirectory(), scratchDirectory(), scratchDirectory()];
+    const next = ['--access-node', `127.0.0.1:${port}`, '--access-spork-root', '100'];
+    const source = await startDaemon(startArguments(old, first, ...FROM_ROOT, ...next));
+    const follower = await mirrorOf(source.grpcAddress, second);
+    await follower.reaches(99);
+    const { node } = await devnetForTest({ ...after, port, startHead: HEAD });
+    await source.reaches(HEAD);
+    await follower.reaches(HEAD);
+    const handshakes = (metrics: ScrapedMetrics): number =>
+      metrics.sum('upstream_latency_seconds_count', { method: 'GetNodeVersionInfo' });
+    const before = handshakes(await follower.scrape());
+    await follower.scrapeUntil((metrics) => handshakes(metrics) > before);
+    node.head.set(HEAD + 20);
+    await follower.reaches(HEAD + 20);
+    const late = await mirrorOf(follower.grpcAddress, third);
+    await late.reaches(HEAD + 20);
+    await stopAll(late, follower, source);
+    await expectSameStores(first, second);
+    // Of sporks that ended before it began, a mirror has the blocks, and not their ids.
+    await expectNoDamage(third);
+  });
+
+  it('keeps its blocks where its source went over to another fork, and says how far to rewind', async () => {
+    const [before, after] = sporksEndingAt(99, HEAD - 99);
+    // Both have the blocks up to 99, and others above.
+    const [old, other] = [
+      await devnetForTest(before),
+      await devnetForTest({ ...after, startHead: HEAD + 20 }),
+    ];
+    const [first, second] = [scratchDirectory(), scratchDirectory()];
+    const grpc = ['--api-grpc-port', String(await lastingPort())];
+    let source = await startDaemon(startArguments(old, first, ...FROM_ROOT, ...grpc));
+    await source.reaches(HEAD);
+    const mirror = await mirrorOf(source.grpcAddress, second);
+    await mirror.reaches(HEAD);
+    await stopAll(source);
+    expect((await runProgram(['rewind', ...storeFlags(first), '--to', '99', '--yes'])).code).toBe(0);
+    const both = startArguments(other, first, '--access-node', old.address, '--access-spork-root', '100');
+    source = await startDaemon([...both, ...FROM_ROOT, ...grpc]);
+    await source.reaches(HEAD + 20);
+    const text = await eventually(async () => {
+      const said = JSON.stringify((await mirror.health('/readyz')).body);
+      return said.includes('parent_mismatch') || said.includes('chain_replaced') ? said : undefined;
+    });
+    expect(text).toMatch(/rewind/);
+    await stopAll(mirror);
+    expect((await runProgram(['rewind', ...storeFlags(second), '--to', '99', '--yes'])).code).toBe(0);
+    const again = await mirrorOf(source.grpcAddress, second);
+    await again.reaches(HEAD + 20);
+    await stopAll(again, source);
+    await expectSameStores(first, second);
   });
 
   it('goes on where it was when its source is killed, and when that was rewound', async () => {

@@ -61,6 +61,11 @@ export class RequestReader {
         encode: (answer) => new WireWriter().bytes(1, answer).finish(),
       });
     }
+    // It keeps nothing of who signs either.
+    this.#methods.set('/flow_collection_indexer.v1.IndexAPI/GetCommitteeEvidence', {
+      ...this.#of('/flow.access.AccessAPI/GetProtocolStateSnapshotByHeight'),
+      encode: () => Buffer.alloc(0),
+    });
   }
 
   read(path: string, request: Buffer) {

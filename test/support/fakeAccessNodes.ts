@@ -8,6 +8,7 @@ import type {
   NodeFault,
   NodeHealth,
   ReceivedBlock,
+  ReceivedEvidence,
   UpstreamErrorKind,
 } from '../../src/access/index.js';
 import type { BlockDigest, CallOptions } from '../../src/access/types.js';
@@ -77,6 +78,9 @@ export class FakeAccessNode implements AccessNode {
 
   /** What it serves as snapshots; none unless set. */
   snapshot: ((height: number) => object | UpstreamErrorKind) | undefined;
+
+  /** What it keeps of who signs; nothing unless set. */
+  evidence: ((height: number) => ReceivedEvidence | undefined) | undefined;
 
   readonly calls: { readonly method: AccessMethod; readonly height: number | undefined }[] = [];
   /** Heights of blocks that left it, in order. */
@@ -149,6 +153,15 @@ export class FakeAccessNode implements AccessNode {
     const snapshot = this.snapshot?.(height) ?? 'unimplemented';
     if (typeof snapshot === 'string') throw this.error(snapshot, method);
     return Buffer.from(JSON.stringify(snapshot));
+  }
+
+  async getCommitteeEvidence(height: number): Promise<ReceivedEvidence> {
+    const method = 'GetCommitteeEvidence';
+    this.#admit(method, height);
+    await Promise.resolve();
+    const evidence = this.evidence?.(height);
+    if (evidence === undefined) throw this.error('not_found', method);
+    return evidence;
   }
 
   async *subscribeBlocks(
@@ -284,7 +297,7 @@ export class FakeAccessNodes implements AccessNodes {
   }
 
   peers(): readonly FakeAccessNode[] {
-    return [];
+    return this.all.filter(({ evidence }) => evidence !== undefined);
   }
 
   whyNoPeer(): undefined {

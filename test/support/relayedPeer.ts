@@ -4,10 +4,11 @@ import { AccessServer } from './accessServer.js';
 import type { StreamHandler, UnaryHandler } from './accessServer.js';
 import { atEnd } from './cleanup.js';
 
-/** Gives what an indexer answers, as `change` makes it. */
+/** Gives what an indexer answers, as `change` makes it, but for calls that it does not know. */
 export async function relayedPeer(
   source: string,
   change: (method: string, answer: Buffer) => Buffer,
+  unknown: readonly string[] = [],
 ): Promise<AccessServer> {
   const client = new grpc.Client(source, grpc.credentials.createInsecure());
   const unary: Record<string, UnaryHandler> = {};
@@ -15,6 +16,7 @@ export async function relayedPeer(
   for (const definition of Object.values(loadProtocol())) {
     if ('format' in definition) continue;
     for (const [method, { path, requestSerialize }] of Object.entries(definition)) {
+      if (unknown.includes(method)) continue;
       const changed = (answer: Buffer) => change(method, answer);
       unary[method] = (request) =>
         new Promise((resolve, reject) =>

@@ -154,6 +154,7 @@ export class ScriptedNode implements PooledNode {
   getFullCollection = this.#never;
   getTransaction = this.#never;
   getProtocolStateSnapshot = this.#never;
+  getCommitteeEvidence = this.#never;
   subscribeBlockDigests = this.#never;
   subscribeExecutionData = this.#never;
   subscribeIndexedBlocks = this.#never;

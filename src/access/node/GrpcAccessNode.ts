@@ -13,6 +13,7 @@ import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/in
 import {
   decodeBlockDigest,
   decodeBlockHeader,
+  decodeCommitteeEvidence,
   decodeNetworkParameters,
   decodeNodeVersionInfo,
   decodeProtocolStateSnapshot,
@@ -37,6 +38,7 @@ import type {
   NodeHealth,
   NodeVersionInfo,
   ReceivedBlock,
+  ReceivedEvidence,
   StreamOptions,
   UnaryMethod,
 } from '../types.js';
@@ -177,6 +179,16 @@ export class GrpcAccessNode implements PooledNode {
       method,
       { block_height: height },
       (m) => decodeProtocolStateSnapshot(this.#stubs[method], m),
+      options,
+    );
+  }
+
+  getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence> {
+    const method = 'GetCommitteeEvidence';
+    return this.#caller.unary(
+      method,
+      { height },
+      (m) => decodeCommitteeEvidence(this.#stubs[method], m),
       options,
     );
   }

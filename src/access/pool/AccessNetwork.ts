@@ -14,6 +14,7 @@ import { nodeState } from './nodeState.js';
 import type { NodeState } from './nodeState.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
+import { nameOf } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
 import { BlockProofs } from '../node/BlockProofs.js';
 import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
@@ -172,11 +173,12 @@ export class AccessNetwork implements AccessNodes {
   report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
     this.#logger.debug({ endpoint: node.name, method, fault, detail }, 'access node reported');
     if (fault === 'lied') this.#metrics.endpointLies.inc({ endpoint: node.name });
-    const penaltyMs = this.#pool.member(node.name)?.node.healthRecord.report(fault, detail, method);
-    if (penaltyMs === undefined) return;
+    const member = this.#pool.member(node.name);
+    const penaltyMs = member?.node.healthRecord.report(fault, detail, method);
+    if (member === undefined || penaltyMs === undefined) return;
     const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };
     // Readiness warns about what a failing call holds up.
-    if (fault === 'lied') this.#logger.warn(fields, 'access node penalized');
+    if (fault === 'lied') this.#logger.warn(fields, `${nameOf(member)} penalized`);
     else this.#logger.debug(fields, 'a call to an access node penalized');
   }
 

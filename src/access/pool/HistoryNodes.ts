@@ -10,6 +10,7 @@ import type {
   NodeHealth,
   NodeVersionInfo,
   ReceivedBlock,
+  ReceivedEvidence,
   StreamOptions,
   UnaryMethod,
 } from '../types.js';
@@ -119,6 +120,10 @@ class HistoryNode implements AccessNode {
 
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
     return this.#node.getProtocolStateSnapshot(height, { ...options, ...HISTORY });
+  }
+
+  getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence> {
+    return this.#node.getCommitteeEvidence(height, { ...options, ...HISTORY });
   }
 
   subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock> {

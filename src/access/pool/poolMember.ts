@@ -102,6 +102,11 @@ export function isUsable(member: PoolMember): boolean {
   return member.node.healthRecord.identity === 'usable';
 }
 
+/** What it is, for messages. */
+export function nameOf({ roles }: PoolMember): string {
+  return roles.peer ? 'peer' : 'access node';
+}
+
 /** False for a node that is only a peer: what it says about the chain, its sporks and its head does not count. */
 export function isHeard({ roles }: PoolMember): boolean {
   return roles.access || roles.executionData;

@@ -1,10 +1,11 @@
+import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import { createMetrics } from '../../observability/index.js';
 import { isAbort, programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { loadMethodStubs } from '../transport/methodStubs.js';
+import { indexerStubs, loadMethodStubs } from '../transport/methodStubs.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
@@ -49,8 +50,11 @@ export interface SurveyOptions {
   /** Limit of each call, and of the wait for a stream's first message. */
   readonly timeoutMs: number;
   readonly asksExecutionData: boolean;
-  /** Present for another indexer, which is asked for its blocks from this height on. */
-  readonly peer?: { readonly fromHeight: number };
+  /**
+   * Present for another indexer, which is asked for its blocks from this height on. `mirrored`: instead of nodes, so for
+   * everything that these are asked for, and for blocks with their proofs.
+   */
+  readonly peer?: { readonly fromHeight: number } | 'mirrored';
   readonly credentials: CallCredentials;
 }
 
@@ -64,6 +68,8 @@ export async function surveyNode(
 ): Promise<NodeSurvey> {
   const { credentials, endpoint, maxMessageBytes, timeoutMs } = options;
   const { clock } = dependencies;
+  const isMirrored = options.peer === 'mirrored';
+  const stubs = loadMethodStubs();
   const node = new GrpcAccessNode(
     {
       endpoint,
@@ -75,7 +81,10 @@ export async function surveyNode(
     {
       clock,
       credentials,
-      stubs: loadMethodStubs(),
+      stubs: isMirrored ? indexerStubs(stubs) : stubs,
+      proveBlock: isMirrored
+        ? (message) => decodeBlockMessage(decodeProvableBlock(message).block)
+        : undefined,
       healthRecord: new NodeHealthRecord({ clock }),
       metrics: createMetrics({ version: programVersion(), node: process.version }),
     },
@@ -104,12 +113,7 @@ class Survey {
     const { endpoint, peer } = this.#options;
     const parameters = await this.#ask('GetNetworkParameters', () => node.getNetworkParameters());
     const isReached = parameters !== undefined || !this.#isUnreachable();
-    const asksNode = isReached && peer === undefined;
-    if (isReached && peer !== undefined) {
-      await this.#open('SubscribeIndexedBlocks', (signal) =>
-        node.subscribeIndexedBlocks(peer.fromHeight, { signal }),
-      );
-    }
+    const asksNode = isReached && (peer === undefined || peer === 'mirrored');
     const version = asksNode
       ? await this.#ask('GetNodeVersionInfo', () => node.getNodeVersionInfo())
       : undefined;
@@ -119,7 +123,13 @@ class Survey {
       : undefined;
     const headAskedAtMs = (beganAtMs + this.#clock.now()) / 2;
     const sealed = head && (await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
-    if (head !== undefined) await this.#askData(head.height, sealed?.height ?? head.height);
+    // An index has no header of a block without a proof.
+    const at = head?.height ?? (peer === 'mirrored' ? version?.nodeRootHeight : undefined);
+    if (at !== undefined) await this.#askData(at, sealed?.height ?? at);
+    const from = peer === 'mirrored' ? at : peer?.fromHeight;
+    if (isReached && from !== undefined) {
+      await this.#open('SubscribeIndexedBlocks', (signal) => node.subscribeIndexedBlocks(from, { signal }));
+    }
     return {
       endpoint,
       isAnswering: isReached,

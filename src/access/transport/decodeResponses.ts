@@ -1,7 +1,7 @@
 import { parseIdentifier, toIdentifier, WireError } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { MethodStub } from './methodStubs.js';
-import type { BlockDigest, BlockHeader, NodeVersionInfo } from '../types.js';
+import type { BlockDigest, BlockHeader, NodeVersionInfo, ReceivedEvidence } from '../types.js';
 
 // The protobuf library decodes rare answers; src/flow decodes the hot ones.
 
@@ -76,6 +76,21 @@ export function decodeProtocolStateSnapshot(stub: MethodStub, message: Buffer): 
   const snapshot = decodeFields(stub, message)['serializedSnapshot'];
   if (!Buffer.isBuffer(snapshot) || snapshot.length === 0) throw new WireError('the snapshot is empty');
   return snapshot;
+}
+
+export function decodeCommitteeEvidence(stub: MethodStub, message: Buffer): ReceivedEvidence {
+  const fields = decodeFields(stub, message);
+  const { protocol_state: protocolState, epoch_state: epochState, events } = fields;
+  const all: unknown[] = Array.isArray(events) ? events : [];
+  if (!Buffer.isBuffer(protocolState) || !Buffer.isBuffer(epochState))
+    throw new WireError('the evidence of a committee is missing');
+  return {
+    height: height(fields['height']),
+    id: identifier(fields['block_id']),
+    protocolState,
+    epochState,
+    events: all.filter((event) => Buffer.isBuffer(event)),
+  };
 }
 
 /** Whole seconds are enough. An invalid value counts as none: nothing stored depends on it. */

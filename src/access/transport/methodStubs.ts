@@ -55,6 +55,7 @@ export function loadMethodStubs(): MethodStubs {
       'SubscribeExecutionDataFromStartBlockHeight',
     ),
     SubscribeExecutionData: stub(EXECUTION_DATA, 'SubscribeExecutionData'),
+    GetCommitteeEvidence: stub(INDEX, 'GetCommitteeEvidence'),
     SubscribeIndexedBlocks: stub(INDEX, 'SubscribeIndexedBlocks'),
     GetProvableBlock: stub(INDEX, 'GetProvableBlock'),
     SubscribeProvableBlocks: stub(INDEX, 'SubscribeProvableBlocks'),

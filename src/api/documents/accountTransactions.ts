@@ -4,6 +4,7 @@ import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as t from '../schema.js';
 import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
+import { provenOnly } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 
 /** Transactions per page: at most, and by default. */
@@ -67,14 +68,15 @@ export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
   requested: AccountRequest,
   range: IndexedRange,
+  until?: 'proven',
 ): Promise<t.Described<typeof accountTransactionsSchema>> {
   const request = parseAccountRequest(requested);
-  const { transactions, next, coverage } = await accountPage(reader, request, range);
+  const { transactions, next, coverage, isComplete } = await accountPage(reader, request, range, until);
   return {
     kind: 'account',
     address: request.address,
     covered: { from: coverage.from, to: coverage.to },
-    complete: isComplete(coverage, range),
+    complete: isComplete,
     transactions: transactions.map(transactionDocument),
     next_cursor: next === undefined ? null : encodeCursor(next).toString('base64url'),
   };
@@ -90,24 +92,37 @@ export function parseAccountRequest(requested: AccountRequest): AccountPageReque
   };
 }
 
-/** Expected errors: ApiError (404 while nothing is indexed or without the index), StorageError. */
+/**
+ * `until`: only transactions of blocks that are proven final. Expected errors: ApiError (404 while nothing is indexed or
+ * without the index), StorageError.
+ */
 export async function accountPage(
   { accounts }: Pick<IndexReader, 'accounts'>,
   request: AccountPageRequest,
   range: IndexedRange,
-): Promise<AccountPage> {
+  until?: 'proven',
+): Promise<AccountPage & { readonly isComplete: boolean }> {
   if (accounts.coverage() === undefined) {
     const message =
       'the account index is off: start the daemon with --index-accounts (index.accounts: true); it is then built from the store';
     throw new ApiError(404, 'index_off', message);
   }
   if (range.firstIndexed === null) throw nothingIndexed(range);
-  return accounts.page(request);
-}
-
-/** True when the index covers all indexed heights. */
-export function isComplete({ from }: AccountPage['coverage'], { firstIndexed }: IndexedRange): boolean {
-  return firstIndexed !== null && from <= firstIndexed;
+  if (until === undefined) {
+    const page = await accounts.page(request);
+    return { ...page, isComplete: page.coverage.from <= range.firstIndexed };
+  }
+  const { firstIndexed, latestIndexed } = provenOnly(range);
+  const [from, to] = [firstIndexed ?? 0, latestIndexed ?? -1];
+  const above = { height: to + 1, collectionIndex: 0, transactionIndex: 0 };
+  const before = request.before !== undefined && request.before.height <= to ? request.before : above;
+  const { transactions, next, coverage } = await accounts.page({ ...request, before });
+  return {
+    transactions: transactions.filter(({ place }) => place.height >= from),
+    next: next !== undefined && next.height >= from ? next : undefined,
+    coverage: { ...coverage, from: Math.max(from, coverage.from), to: Math.min(to, coverage.to) },
+    isComplete: coverage.from <= from,
+  };
 }
 
 /** The names of the roles in a sum. */

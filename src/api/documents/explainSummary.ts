@@ -27,7 +27,7 @@ export function summaryOf(facts: Facts): string {
     case 'backfill':
       return history(facts, what);
     case 'above_head':
-      return `${what} is above the finalized head, ${known(head)}: the chain has not reached it, according to the access nodes.`;
+      return `${what} is above the finalized head, ${known(head)}: the chain has not reached it, by the head that is reported.`;
     case 'beyond_stop':
       return `${what} is above the stop height, ${known(window?.stopHeight ?? null)}: the daemon does not ask for it.`;
     case 'outside_window':
@@ -43,7 +43,7 @@ export function summaryOf(facts: Facts): string {
     case 'awaiting_proof':
       return `${what} is stored, and its finality is not proven yet: proof.finality is proven, so it can be read once certificates of the consensus nodes prove it. ${latest === null ? 'Nothing is proven yet' : `Everything through ${latest} is proven`}; proof.reason of /status says what is missing.`;
     case 'starting':
-      return `${what} is not indexed: the daemon has not started indexing, because no access node has reported the head yet.`;
+      return `${what} is not indexed: the daemon has not started indexing, because nobody has reported the head yet.`;
     case 'not_indexed':
       return latest === null
         ? `${what} is not indexed: the store is empty, and no daemon is running to fill it.`

@@ -20,6 +20,8 @@ export const MAX_FOLLOWERS = 200;
 export const SEND_LIMIT_MS = 30_000;
 /** The most recently read blocks: all followers of the tip want the same one. */
 const RECENT_BLOCKS = 64;
+/** Blocks read at once for a follower behind the tip: one at a time, each would wait for the database. */
+const READ_AHEAD = 8;
 /** Events sent in one go before requests are served again: reads from the cache never yield. */
 const EVENTS_PER_BURST = 64;
 /** Interval of the check for late followers. */
@@ -94,6 +96,7 @@ export class ChangeFeed {
     const read = async ({ next, rewind }: Follower): Promise<Sending> => {
       if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
       const stored = await this.#blocks.get(next);
+      this.#readAhead(next, until);
       const range = this.#dependencies.status.range();
       const isSealed = next <= (range.sealed ?? -1);
       const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
@@ -111,6 +114,16 @@ export class ChangeFeed {
       ...from,
       end: (reason) => sink.end(reason),
     });
+  }
+
+  /** Reads what the follower will want next into the cache, a group at a time. */
+  #readAhead(height: number, until: Following['until']): void {
+    if (height % READ_AHEAD !== 0) return;
+    const last = rangeWith(height, this.#rangeOf(until))?.to ?? height;
+    for (let next = height + 1; next <= Math.min(last, height + READ_AHEAD); next += 1) {
+      // The `get` of whoever wants it reports an error.
+      this.#blocks.get(next).catch(() => undefined);
+    }
   }
 
   /**

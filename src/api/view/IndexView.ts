@@ -62,12 +62,12 @@ export class IndexView {
   /** A block by id or height. Expected errors: ApiError (404 outside the view), StorageError. */
   async block(key: Identifier | number): Promise<StoredBlock> {
     if (typeof key === 'number') {
-      const stored = this.#covers(key) ? await this.#reader.blockByHeight(key) : undefined;
+      const stored = this.covers(key) ? await this.#reader.blockByHeight(key) : undefined;
       if (stored === undefined) throw heightOutside(key, this.range);
       return stored;
     }
     const stored = await this.#reader.blockById(key);
-    if (stored === undefined || !this.#covers(stored.block.height)) throw unknownId('block', this.range);
+    if (stored === undefined || !this.covers(stored.block.height)) throw unknownId('block', this.range);
     return stored;
   }
 
@@ -85,31 +85,31 @@ export class IndexView {
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
   async collection(id: Identifier): Promise<StoredCollection> {
     const stored = await this.#reader.collection(id);
-    if (stored === undefined || !this.#covers(stored.place.height)) throw unknownId('collection', this.range);
+    if (stored === undefined || !this.covers(stored.place.height)) throw unknownId('collection', this.range);
     return stored;
   }
 
   /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
   async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
     const places = await this.#reader.collectionPlaces(id, limit);
-    return places.filter(({ height }) => this.#covers(height));
+    return places.filter(({ height }) => this.covers(height));
   }
 
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
   async transaction(id: Identifier): Promise<StoredTransaction> {
     const stored = await this.#reader.transaction(id);
-    if (stored === undefined || !this.#covers(stored.place.height))
-      throw unknownId('transaction', this.range);
+    if (stored === undefined || !this.covers(stored.place.height)) throw unknownId('transaction', this.range);
     return stored;
   }
 
   /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
     const places = await this.#reader.transactionPlaces(id, limit);
-    return places.filter(({ height }) => this.#covers(height));
+    return places.filter(({ height }) => this.covers(height));
   }
 
-  #covers(height: number): boolean {
+  /** Whether a height can be read. */
+  covers(height: number): boolean {
     return rangeWith(height, this.range) !== undefined;
   }
 }

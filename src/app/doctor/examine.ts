@@ -191,7 +191,7 @@ function surveyNodes(
 }
 
 function surveyPeers(
-  { access, peers }: DaemonConfig,
+  { access, accessNodes, peers }: DaemonConfig,
   sources: CredentialSources,
   fromHeight: number,
   clock: Clock,
@@ -205,7 +205,7 @@ function surveyPeers(
           maxMessageBytes,
           timeoutMs: CALL_LIMIT_MS,
           asksExecutionData: false,
-          peer: { fromHeight },
+          peer: accessNodes.length === 0 ? 'mirrored' : { fromHeight },
           credentials: credentialsFor(endpoint, true, sources),
         },
         { clock },

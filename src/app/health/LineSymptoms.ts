@@ -30,6 +30,7 @@ export class LineSymptoms {
       headAnswerAgeMs: () => listener.lastAnswerAgeMs(),
       headAgeMs: () => listener.lastAdvanceAgeMs(),
       sealedAgeMs: () => listener.sealedAdvanceAgeMs(),
+      giver: () => network.heights.giver,
       identityTroubles: () => network.identityTroubles(),
       headTroubles: () => listener.headTroubles(),
       chainReplaced: () => network.chainReplaced(),

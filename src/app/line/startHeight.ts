@@ -59,24 +59,26 @@ async function wantedFirstHeight(
     if (root !== undefined) return root;
     throw new OperatorError(
       'configuration',
-      'No configured access node reports the root height of its spork, so startHeight root cannot be resolved. ' +
+      `No configured ${network.heights.giver} reports the root height of its spork, so startHeight root cannot be resolved. ` +
         'Give a number with --start-height.',
     );
   }
+  const { giver } = network.heights;
+  const another = giver === 'peer' ? 'a --peer' : 'an --access-node';
   const lowest = network.heights.lowestHeight();
   if (lowest !== undefined && config.startHeight < lowest) {
     throw new OperatorError(
       'configuration',
-      `startHeight ${config.startHeight} is below ${lowest}, the lowest height that any configured access node has` +
-        `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add an --access-node that goes further back.`,
+      `startHeight ${config.startHeight} is below ${lowest}, the lowest height that any configured ${giver} has` +
+        `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add ${another} that goes further back.`,
     );
   }
   const served = network.heights.lowestServedFrom(config.startHeight);
   if (served !== undefined && served > config.startHeight) {
     throw new OperatorError(
       'configuration',
-      `startHeight ${config.startHeight} lies between two sporks that are served: no configured access node has it, and ` +
-        `the spork table names none${exceptFor(network)}. Use --start-height ${served} or higher, or add an --access-node that has it.`,
+      `startHeight ${config.startHeight} lies between two sporks that are served: no configured ${giver} has it, and ` +
+        `the spork table names none${exceptFor(network)}. Use --start-height ${served} or higher, or add ${another} that has it.`,
     );
   }
   return config.startHeight;

@@ -53,6 +53,9 @@ export class FaultReporter {
     metrics.invalidCollections.inc({ source: this.#source, reason: fault.refused });
     if (this.#refused.has(node.name)) return;
     this.#refused.add(node.name);
-    logger.warn({ ...common, reason: fault.refused }, 'access node sent data that was refused');
+    logger.warn(
+      { ...common, reason: fault.refused },
+      `${this.#source === 'peer' ? 'peer' : 'access node'} sent data that was refused`,
+    );
   }
 }

@@ -6,7 +6,7 @@ import { lastViewOf, readParts } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { askProtocolState } from './askProtocolState.js';
+import { askEvidence, askProtocolState, EVIDENCE } from './askProtocolState.js';
 import type { ProtocolStateAnswer } from './askProtocolState.js';
 
 /** Pause before nodes are asked again for a protocol state that none has. */
@@ -65,7 +65,7 @@ export interface FinalityAnchorDependencies {
   /** Expected errors: `NotProvenError` for a block without a proof; `StorageError`; `WireError`. */
   readonly header: (height: number) => Promise<StoredHeader>;
   /** Keeps who signs, so that no node is asked for it again. */
-  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence'>;
+  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence' | 'unproven'>;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState'>;
   readonly logger: Logger;
@@ -166,46 +166,57 @@ export class FinalityAnchor {
     const last = checkpoint === undefined ? this.#namedIn(range, 'spork_table') : undefined;
     if (named === undefined && last !== undefined) return this.#beginAtLast(last);
     const [believed] = checkpoint === undefined ? await this.#kept(range, { isAnchor: true }) : [];
-    const header = await this.#deps.header(named?.height ?? believed ?? from);
+    const height = named?.height ?? believed ?? from;
+    await this.#borrow({ from, to: height }, signal);
+    // What is kept of a block below follows from the named one by hash.
+    const [below = height] = named === undefined ? [] : await this.#kept({ from, to: height });
+    const header = await this.#deps.header(this.#isLinked(below, height) ? below : height);
     const answer = await this.#stateAt(header, signal);
-    if (answer.state !== undefined) await this.#begin(named?.kind ?? 'first_use', header, answer);
+    if (answer.state !== undefined)
+      await this.#begin(named ?? { kind: 'first_use', ...header }, header, answer);
     else if (last !== undefined) await this.#beginAtLast(last);
-    else if (checkpoint === undefined && answer.isLacking && to > from)
-      await this.#believe(believed ?? to, signal);
-    else throw pausing(answer);
+    else if (checkpoint === undefined && answer.isLacking && to > from) {
+      await this.#borrow(range, signal);
+      const [given = to] = await this.#kept(range);
+      await this.#believe(believed ?? given, signal);
+    } else throw this.#pausing(answer);
   }
 
   /** Learns of a later epoch from the highest block that is proven. Expected errors: as for `begin`. */
   async follow({ state, height }: KnownEpochs, provenHeight: number, signal: AbortSignal): Promise<void> {
     const lastView = lastViewOf(state);
     let why = 'no block just before is proven';
-    let pauseMs = LACKING_MS;
+    let isLacking = true;
+    await this.#borrow({ from: height + 1, to: provenHeight }, signal);
     const [learned = provenHeight] = await this.#kept({ from: height + 1, to: provenHeight });
     for (const at of provenHeight > height ? new Set([learned, provenHeight]) : []) {
       const header = await this.#deps.header(at);
       const answer = await this.#stateAt(header, signal);
       if (answer.state === undefined) {
         why = answer.reason;
-        if (!answer.isLacking) pauseMs = AGAIN_MS;
+        isLacking &&= answer.isLacking;
       } else if (lastViewOf(answer.state) <= lastView) why = 'the last proven block does not say';
       else {
         this.#known = { state: answer.state, height: at };
         return this.#keep(header, answer, { isAnchor: false });
       }
     }
-    throw new NotProvenError(`who signs after view ${lastView} is not known: ${why}`, pauseMs);
+    throw new NotProvenError(
+      `who signs after view ${lastView} is not known: ${why}`,
+      this.#pauseMs(isLacking),
+    );
   }
 
   /** Takes the nodes' word for our newest block. */
   async #believe(height: number, signal: AbortSignal): Promise<void> {
     const header = await this.#deps.header(height);
     const answer = await this.#stateAt(header, signal);
-    if (answer.state === undefined) throw pausing(answer);
-    await this.#begin('first_use', header, answer);
+    if (answer.state === undefined) throw this.#pausing(answer);
+    await this.#begin({ kind: 'first_use', ...header }, header, answer);
   }
 
-  async #beginAtLast({ height }: NamedBlock): Promise<void> {
-    await this.#begin('spork_table', await this.#deps.header(height));
+  async #beginAtLast(last: NamedBlock): Promise<void> {
+    await this.#begin(last, await this.#deps.header(last.height));
   }
 
   #namedIn({ from, to }: LinkedHeights, wanted: NamedBlock['kind']): NamedBlock | undefined {
@@ -220,6 +231,30 @@ export class FinalityAnchor {
       if ((await this.#deps.idAt(height)) === id) heights.push(height);
     }
     return heights;
+  }
+
+  /**
+   * Where nothing is kept of these heights: keeps what a peer has of the highest, if it is of our chain, follows from the
+   * block at `to` by hash, and hashes to its state.
+   */
+  async #borrow(range: LinkedHeights, signal: AbortSignal): Promise<void> {
+    const { from, to } = range;
+    if (from > to || (await this.#kept(range)).length > 0) return;
+    const { idAt, header, nodes, store } = this.#deps;
+    for await (const { node, evidence } of askEvidence(to, nodes, signal)) {
+      const { height, id } = evidence;
+      if (height < from || height > to || !this.#isLinked(height, to) || (await idAt(height)) !== id)
+        continue;
+      if (readParts(evidence, toIdentifier((await header(height)).protocolStateId)) === undefined)
+        nodes.report(node, 'failing', `what it keeps of who signs is not that of block ${height}`, EVIDENCE);
+      else return store.keepEvidence({ ...evidence, isAnchor: false });
+    }
+  }
+
+  /** Whether the ids of all blocks between are recomputed. */
+  #isLinked(from: number, to: number): boolean {
+    const unproven = this.#deps.store.unproven?.();
+    return from === to || unproven?.some((range) => range.from <= to && from <= range.to) === false;
   }
 
   /** As it was kept, or else as a node gives it. */
@@ -241,21 +276,26 @@ export class FinalityAnchor {
       await this.#deps.store.keepEvidence({ ...parts, height, id, isAnchor });
   }
 
-  async #begin(kind: Anchor['kind'], header: StoredHeader, answer?: Known): Promise<void> {
-    const { height, id } = header;
+  /** `header`: whose state the answer is, the block itself or one below. */
+  async #begin({ kind, height, id }: Anchor, header: StoredHeader, answer?: Known): Promise<void> {
     const state = answer?.state;
     if (answer !== undefined) await this.#keep(header, answer, { isAnchor: true });
     this.#anchor = { kind, height, id };
-    this.#known = state && { state, height };
+    this.#known = state && { state, height: header.height };
     const { epoch, members } = state?.current.committee ?? {};
     this.#deps.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
+  }
+
+  #pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
+    return new NotProvenError(reason, this.#pauseMs(isLacking));
+  }
+
+  /** A peer learns who signs at any time. */
+  #pauseMs(isLacking: boolean): number {
+    return isLacking && this.#deps.nodes.peers().length === 0 ? LACKING_MS : AGAIN_MS;
   }
 }
 
 /** `wasAnchor`: it was kept, as that of an anchor or not. */
 type Known = Exclude<ProtocolStateAnswer, { state: undefined }> & { readonly wasAnchor?: boolean };
 type StateAnswer = Exclude<ProtocolStateAnswer, { parts: object }> | Known;
-
-function pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
-  return new NotProvenError(reason, isLacking ? LACKING_MS : AGAIN_MS);
-}

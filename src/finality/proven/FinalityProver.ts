@@ -54,7 +54,7 @@ export interface FinalityProverDependencies {
   readonly onMoved: (listener: () => void) => () => void;
   /** Keeps the height of a block that was proven final, for other processes. Expected errors: `StorageError`. */
   readonly keep?: ((height: number) => Promise<void>) | undefined;
-  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence'>;
+  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence' | 'unproven'>;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;

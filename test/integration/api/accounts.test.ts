@@ -55,6 +55,30 @@ describe('/accounts/{address}/transactions', () => {
     expect(rest).toMatchObject({ complete: true, next_cursor: null });
   });
 
+  it('lists with finality=proven what is in proven blocks alone, page by page', async () => {
+    const served = await serve();
+    const all = everyTransactionOf(payer, chain);
+    const within = all.filter(({ place }) => place.height >= 104 && place.height <= 118).map(({ id }) => id);
+    const idsOf = ({ transactions }: Page) => transactions.map(({ id }) => id);
+    const path = `${payer}/transactions?finality=proven`;
+    served.range = { ...served.range, proven: { from: 104, to: 118 } };
+    const whole = await pageOf(served, `${path}&limit=50`);
+    expect(whole).toMatchObject({ covered: { from: 104, to: 118 }, complete: true, next_cursor: null });
+    expect(idsOf(whole)).toEqual(within);
+    const first = await pageOf(served, `${path}&limit=10`);
+    const rest = await pageOf(served, `${path}&limit=10&cursor=${first.next_cursor}`);
+    expect([...idsOf(first), ...idsOf(rest)]).toEqual(within);
+    expect(rest.next_cursor).toBeNull();
+    // A cursor of a page of everything may be above.
+    const newest = await pageOf(served, `${payer}/transactions?limit=2`);
+    expect(newest.transactions.map(({ id }) => id)).toEqual(all.slice(0, 2).map(({ id }) => id));
+    expect(idsOf(await pageOf(served, `${path}&limit=50&cursor=${newest.next_cursor}`))).toEqual(within);
+
+    served.range = { ...served.range, proven: { from: 0, to: -1 } };
+    expect(idsOf(await pageOf(served, path))).toEqual([]);
+    expect((await served.get(`/accounts/${payer}/transactions?finality=maybe`)).status).toBe(400);
+  });
+
   it.each([
     ['f8d6e0586b0a20c/transactions', 'malformed_address'],
     ['f8d6e0586b0a20c7a/transactions', 'malformed_address'],

@@ -9,6 +9,8 @@ import {
 import type { Identifier } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
+import type { BlockEntry } from '../../../src/storage/index.js';
+import { evidenceOf } from '../../support/committeeEvidence.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { HashedChain } from '../../support/hashedChain.js';
@@ -106,6 +108,30 @@ describe('headers of stored blocks', () => {
     const id: Identifier = chain.blockId(FIRST);
     const light = await probe.call('GetBlockByID', { id: identifierBytes(id) });
     expect(light['block']).toMatchObject({ height: String(FIRST) });
+  });
+
+  it('come with who signs, as it is kept of the newest stored block at or below a height', async () => {
+    const service = 'flow_collection_indexer.v1.IndexAPI';
+    const at = (height: number) => hashed.entries(height, height)[0]!;
+    const of = (entry: BlockEntry) => ({
+      height: String(entry.block.height),
+      block_id: identifierBytes(entry.block.id),
+      protocol_state: Buffer.from(evidenceOf(entry).protocolState),
+      epoch_state: Buffer.from(evidenceOf(entry).epochState),
+      events: evidenceOf(entry).events,
+    });
+    const ask = (height: number) => probe.call('GetCommitteeEvidence', { height }, service);
+    expect(await refusalOf(ask(LATEST))).toMatchObject({ code: 'NOT_FOUND' });
+    await store.keepEvidence(evidenceOf(at(FIRST + 1), true));
+    await store.keepEvidence(evidenceOf(at(FIRST + 3)));
+    // Of a block that was rewound.
+    await store.keepEvidence({ ...evidenceOf(at(FIRST + 5)), id: chain.blockId(FIRST) });
+    expect(await ask(LATEST)).toMatchObject(of(at(FIRST + 3)));
+    expect(await ask(FIRST + 2)).toMatchObject(of(at(FIRST + 1)));
+    expect(await refusalOf(ask(FIRST))).toMatchObject({
+      code: 'NOT_FOUND',
+      metadata: { reason: 'unknown_id' },
+    });
   });
 
   it('come with their proofs for another indexer, by call and by stream', async () => {

@@ -313,6 +313,20 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
       expect(await again.evidence()).toEqual(all.slice(0, 2));
     });
 
+    it('keeps who signs while blocks above a gap are forgotten, and of a block that is gone until there is another', async () => {
+      const store = await filled(chain.slice(0, 2));
+      await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11 });
+      const [anchor, kept] = [evidenceOf(chain[0]!, true), evidenceOf(chain[1]!)];
+      await Promise.all([store.keepEvidence(anchor), store.rewind(11), store.keepEvidence(kept)]);
+      expect(await store.evidence()).toEqual([anchor, kept]);
+      // Whoever reads it compares the id.
+      const late = store.rewind(10).then(() => store.keepEvidence(kept));
+      await late;
+      const other = { ...kept, id: UNKNOWN };
+      await store.keepEvidence(other);
+      expect(await store.evidence()).toEqual([anchor, other]);
+    });
+
     it('forgets blocks above a gap, sporks that begin above, and, one below the first height, everything', async () => {
       const store = await filled(chain.slice(0, 2));
       const spork = { rootHeight: 14, sporkId: 'bb' };

@@ -353,6 +353,18 @@ describe('a follower', () => {
     expect(world.reads).toEqual([100, 101]);
   });
 
+  it('behind the tip has eight heights read together, within what can be read', async () => {
+    const world = await World.with(11);
+    const reader = await world.follow({ height: 103 }, { atOnce: false });
+    await world.clock.advance(1_000);
+    expect(world.reads).toEqual([103]);
+    reader.take();
+    await world.clock.advance(1_000);
+    expect([reader.heights, world.reads]).toEqual([[103, 104], heights(103, 110)]);
+    while (reader.take()) await world.clock.advance(1_000);
+    expect([reader.heights, world.reads]).toEqual([heights(103, 110), heights(103, 110)]);
+  });
+
   it('that takes nothing for half a minute is cut, and no other', async () => {
     const world = await World.with(20);
     const slow = await world.follow({ height: 100 }, { atOnce: false });

@@ -256,6 +256,8 @@ export class FakeNode implements AccessNode {
     throw new Error('a source of collections is not asked for snapshots');
   }
 
+  readonly getCommitteeEvidence = unused;
+
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
     return this.#call('GetTransaction', id, options) as Promise<Uint8Array>;
   }

@@ -11,6 +11,7 @@ import { BlockProver, CertificateThread, readHeader } from '../../../src/proof/i
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import type { CertificatePort, Committee, StoredHeader } from '../../../src/proof/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
+import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere } from '../../support/certificates.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
@@ -284,6 +285,73 @@ describe('FinalityProver', () => {
       expect(again.prover.status()).toMatchObject({ provenHeight: 397, committee: { epoch: 1 } });
     },
   );
+
+  describe('beside a peer that keeps who signs', () => {
+    const { protocolStateId } = headerAt(274);
+    /** What a peer keeps that has proven 385 to 399. */
+    const keptBy = async (): Promise<readonly CommitteeEvidence[]> => {
+      const source = new Proving([385, 399], { change: (its) => its.change(385, { protocolStateId }) });
+      await source.clock.advance(5_000);
+      return source.evidence.evidence();
+    };
+    const provingWith = (
+      given: readonly CommitteeEvidence[],
+      options: ConstructorParameters<typeof Proving>[1] = {},
+      unproven: readonly HeightRange[] = [],
+    ): Proving =>
+      new Proving([385, 399], {
+        ...options,
+        change: (its) => {
+          its.change(385, { protocolStateId });
+          its.node.snapshot = undefined;
+          its.node.evidence = (height) => given.findLast((each) => each.height <= height);
+          Object.assign(its.evidence, { unproven: () => unproven });
+        },
+      });
+
+    it('proves what that proved, asks for no snapshot, and keeps it for others', async () => {
+      const given = await keptBy();
+      const proving = provingWith(given);
+      await proving.clock.advance(5_000);
+      expect(proving.prover.status()).toMatchObject({ provenHeight: 397, committee: { epoch: 1 } });
+      expect([proving.node.count(METHOD), proving.node.count('GetCommitteeEvidence')]).toEqual([0, 2]);
+      expect(await proving.evidence.evidence()).toEqual(given);
+    });
+
+    it('takes it for a block below the checkpoint, unless an id between is on the word of others', async () => {
+      const given = await keptBy();
+      const { id } = headerAt(387);
+      const checkpoint = { height: 387, id };
+      const proving = provingWith(given, { checkpoint });
+      await proving.clock.advance(5_000);
+      const anchor = { kind: 'checkpoint', height: 387, id };
+      expect(proving.prover.status()).toMatchObject({ anchor, provenHeight: 397 });
+      const doubting = provingWith(given, { checkpoint }, [{ from: 386, to: 386 }]);
+      await doubting.clock.advance(5_000);
+      expect(doubting.prover.status()).toMatchObject({ anchor: undefined, provenHeight: undefined });
+      expect(await doubting.evidence.evidence()).toEqual([]);
+    });
+
+    it('takes nothing that is of another block or does not hash to its state, and asks again soon', async () => {
+      const given = await keptBy();
+      const [first] = given as [CommitteeEvidence];
+      let answer: CommitteeEvidence = { ...first, events: first.events.map(flipped) };
+      const proving = provingWith(given);
+      proving.node.evidence = () => answer;
+      await proving.clock.advance(1_000);
+      expect(proving.prover.status()).toMatchObject({ provenHeight: undefined });
+      expect(proving.nodes.reported).toContainEqual({
+        ...{ node: 'a', fault: 'failing' },
+        detail: 'what it keeps of who signs is not that of block 385',
+      });
+      answer = { ...first, id: headerAt(386).id };
+      await proving.clock.advance(20_000);
+      expect(await proving.evidence.evidence()).toEqual([]);
+      answer = first;
+      await proving.clock.advance(20_000);
+      expect(proving.prover.status().provenHeight).toBe(389);
+    });
+  });
 
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
     const proving = new Proving([274, 279], {

@@ -5,7 +5,7 @@ import type { AccessMetrics } from '../../transport/ports.js';
 import { confirmsWatermark, foreignMessage, foreignness } from '../identity/foreignness.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { anchorOf, isHeard, isUsable } from '../poolMember.js';
+import { anchorOf, isHeard, isUsable, nameOf } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 
 /** Heads older than this say nothing about the present. */
@@ -123,11 +123,13 @@ export class ChainCheck {
     return this.#pool.verifier.verdict(sporkRootHeight) !== 'contradicted';
   }
 
-  #announce({ node, identity, foreign }: PoolMember): void {
+  #announce(member: PoolMember): void {
+    const { node, identity, foreign } = member;
+    const name = nameOf(member);
     if (foreign === undefined) {
       this.#logger.info(
         { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
-        'access node identified',
+        `${name} identified`,
       );
       return;
     }
@@ -135,11 +137,8 @@ export class ChainCheck {
     this.#metrics.foreignNodes.inc({ reason });
     // Chain ids are names; ids of sporks and blocks are for the debug log.
     const chains = reason === 'chain' ? { expected, found } : {};
-    this.#logger.warn(
-      { endpoint: node.name, reason, height, ...chains },
-      'access node is foreign and left out',
-    );
-    this.#logger.debug({ endpoint: node.name, ...foreign }, 'ids of the foreign access node');
+    this.#logger.warn({ endpoint: node.name, reason, height, ...chains }, `${name} is foreign and left out`);
+    this.#logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
 }
 

@@ -7,7 +7,7 @@ import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { isUsable, noteHead } from '../poolMember.js';
+import { isUsable, nameOf, noteHead } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 import type { StartWaits } from './StartWaits.js';
 
@@ -26,7 +26,7 @@ const LONG_PATIENCE_MS = 8_000;
 const FAILURES_BEFORE_PATIENCE = 2;
 /** Pause before asking a foreign node again: it may be moved to our chain. */
 const FOREIGN_AGAIN_MS = 5_000;
-/** How often to ask a node whose head may change the verdict on a spork. */
+/** How often to ask a node whose head may change the verdict on a spork, and one that may enter the next unnoticed. */
 const WITNESS_EVERY_MS = 10_000;
 /** Pauses and number of attempts for a node that has not named the root of its spork: most never will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
@@ -155,7 +155,9 @@ export class NodeHandshake {
   #pauseMs(member: PoolMember, { failures, opens }: Attempts): number {
     const { random, waits } = this.#dependencies;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);
-    const isWitness = this.#pool.verifier.isWitness(member);
+    // What a mirror mirrors goes on over the same connection when a spork ends.
+    const isMirrored = member.roles.access && member.roles.peer;
+    const isWitness = isMirrored || this.#pool.verifier.isWitness(member);
     const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
     const isTroubled = member.identity?.rootTrouble !== undefined;
     if (opens === 0 || !(isTroubled || waits.wantsRoot || opens <= ROOT_ASKED_AGAIN)) return usualMs;
@@ -209,8 +211,4 @@ export class NodeHandshake {
     this.#pool.refreshRanges();
     waits.notify();
   }
-}
-
-function nameOf({ roles }: PoolMember): string {
-  return roles.peer ? 'peer' : 'access node';
 }

@@ -132,11 +132,13 @@ async function askRoots(
 ): Promise<Roots> {
   const told = (height: number): number | undefined => (height === 0 ? undefined : height);
   const isSilent = info instanceof UpstreamError;
-  const sporkRoot = isSilent ? undefined : told(info.sporkRootHeight);
+  // An index that names its spork knows where that begins, and asking for height 0 tells no more than it knows.
+  const isSure = inquiry.isIndexer && !isSilent && info.sporkId !== '';
+  const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : told(info.sporkRootHeight);
   const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
-  if (sporkRoot !== undefined && nodeRoot !== undefined) {
-    const lowestHeight = inquiry.isIndexer ? nodeRoot : Math.max(sporkRoot, nodeRoot);
+  if (nodeRoot !== undefined && (inquiry.isIndexer || sporkRoot !== undefined)) {
+    const lowestHeight = inquiry.isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot);
     const rootRefusal = undefined;
     return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
   }

@@ -1,6 +1,7 @@
 import { identifierBytes, identifyTransactions, WireWriter } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
+import { ApiError } from '../../view/ApiError.js';
 import { IndexView } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
 import { nodeVersion } from '../../view/nodeVersion.js';
@@ -92,6 +93,9 @@ export function accessCalls(
     GetProvableBlock: viewed((request, moment) =>
       blockResponse(heightOf(request.number(1)), moment, provableBlock),
     ),
+    GetCommitteeEvidence: viewed((request, { view }) =>
+      evidenceResponse(heightOf(request.number(1)), view, store),
+    ),
   };
   return { access, index };
 }
@@ -129,6 +133,17 @@ async function blockResponse(
     .number(2, view.isSealed(block.height) ? SEALED : FINALIZED)
     .element(3, metadata)
     .finish();
+}
+
+/** Expected errors: ApiError (unknown_id) where nothing is kept of a block that can be read; StorageError. */
+async function evidenceResponse(highest: number, view: IndexView, store: ReadableIndex): Promise<Buffer> {
+  for (const evidence of (await store.evidence()).toReversed()) {
+    const { height, id, protocolState, epochState, events } = evidence;
+    if (height > highest || !view.covers(height) || (await view.block(height)).block.id !== id) continue;
+    const head = new WireWriter().number(1, height).bytes(2, identifierBytes(id));
+    return head.bytes(3, protocolState).bytes(4, epochState).elements(5, events).finish();
+  }
+  throw new ApiError(404, 'unknown_id', `nothing is kept of who signs at height ${highest} or below`);
 }
 
 /** The transaction ids are recomputed: the index keeps them as keys only. */

@@ -9,12 +9,14 @@ import {
   decodeCursor,
   DEFAULT_PAGE_ITEMS,
   encodeCursor,
-  isComplete,
   roleNamesOf,
 } from '../../documents/accountTransactions.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import type { UnaryCall } from './calls.js';
+import { finalityOf } from './feedStream.js';
+
+const FINALITY = 5;
 
 /** The account route of REST as a call of our own `flow_collection_indexer.v1.IndexAPI`. */
 export function accountCalls(dependencies: {
@@ -32,7 +34,8 @@ export function accountCalls(dependencies: {
         limit: limit === 0n ? DEFAULT_PAGE_ITEMS : checkLimit(Number(limit)),
         before: decodeCursor(request.bytes(4)),
       };
-      const { transactions, next, coverage } = await accountPage(store, page, range);
+      const until = finalityOf(request, FINALITY) === 'proven' ? 'proven' : undefined;
+      const { transactions, next, coverage, isComplete } = await accountPage(store, page, range, until);
       return (
         new WireWriter()
           .elements(1, transactions.map(encoded))
@@ -40,7 +43,7 @@ export function accountCalls(dependencies: {
           // No height is below 0: an empty chain that begins at height 0 covers the empty range from 1 on.
           .number(3, coverage.to < 0 ? 1 : coverage.from)
           .number(4, Math.max(0, coverage.to))
-          .number(5, isComplete(coverage, range) ? 1 : 0)
+          .number(5, isComplete ? 1 : 0)
           .finish()
       );
     },

@@ -48,9 +48,9 @@ export async function streamStart(
   });
 }
 
-/** `Finality` of a request of `IndexAPI`, the same field in each. Expected errors: ApiError (invalid_argument). */
-export function finalityOf(request: RequestFields): Following['until'] {
-  const until = finalities[Number(request.number(FINALITY))];
+/** `Finality` of a request of `IndexAPI`, the same field in each stream. Expected errors: ApiError (invalid_argument). */
+export function finalityOf(request: RequestFields, field = FINALITY): (typeof finalities)[number] {
+  const until = finalities[Number(request.number(field))];
   if (until !== undefined) return until;
   throw invalidArgument('finality must be FINALITY_REPORTED or FINALITY_PROVEN');
 }

@@ -19,7 +19,7 @@ import * as t from '../../schema.js';
 import { errorSchema, invalidArgument } from '../../view/ApiError.js';
 import type { HeightWorkSource } from '../../view/heightWork.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
-import { single } from '../../view/queryParameters.js';
+import { single, wantsProven } from '../../view/queryParameters.js';
 import { statusSchema } from '../../view/statusDocument.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import type { EventStreams } from '../EventStreams.js';
@@ -175,6 +175,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
           t.note(`Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, t.text),
         ),
         inQuery('cursor', t.note('next_cursor of the previous page; without it, the newest.', t.text)),
+        finality,
       ],
       response: accountTransactionsSchema,
       errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],
@@ -186,7 +187,8 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
           limit: single(query, 'limit'),
           cursor: single(query, 'cursor'),
         };
-        return { body: await accountDocument(reader, request, status.range()) };
+        const until = wantsProven(query) ? 'proven' : undefined;
+        return { body: await accountDocument(reader, request, status.range(), until) };
       },
     },
   ];

@@ -1,8 +1,14 @@
-import type { NodeSurvey } from '../../../access/index.js';
+import type { AccessMethod, NodeSurvey } from '../../../access/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 import { brief, MAX_REFUSAL, mendOf, whyOf } from './nodes.js';
+
+/** What a mirror calls in place of the calls for blocks, by these. */
+const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
+  GetBlockByHeight: 'GetProvableBlock',
+  SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
+};
 
 /** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes, if any. */
 export function checkPeers(
@@ -34,6 +40,14 @@ function peerFindings(
     if (stream?.outcome === 'unimplemented') {
       return warning(
         `${peer} has no stream of indexed blocks: it is not an indexer, or an older version; name the gRPC port of one, or upgrade it.`,
+      );
+    }
+    const unknown = survey.calls.find(
+      ({ method, outcome }) => outcome === 'unimplemented' && method in PROVABLE,
+    );
+    if (unknown !== undefined) {
+      return warning(
+        `${peer} does not know ${PROVABLE[unknown.method] ?? ''}, so it cannot be mirrored: it is of an older version; upgrade it.`,
       );
     }
     // A peer with nothing newer stays quiet.

@@ -18,6 +18,8 @@ export interface Symptoms {
   headAgeMs(): number | undefined;
   /** Since the sealed head moved. */
   sealedAgeMs(): number | undefined;
+  /** Who gives the chain, in one word or two. */
+  giver(): string;
   /** Why nodes are not identified. */
   identityTroubles(): readonly NodeTrouble[];
   /** Why no finalized head is reported. */

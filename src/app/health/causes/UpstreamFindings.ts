@@ -16,7 +16,7 @@ const START_HELD_UP_AFTER_MS = 8_500;
 type UpstreamSymptoms = Pick<
   Symptoms,
   | ('phase' | 'headHeight' | 'headAnswerAgeMs' | 'headAgeMs')
-  | ('identityTroubles' | 'headTroubles' | 'chainReplaced' | 'headBehind')
+  | ('giver' | 'identityTroubles' | 'headTroubles' | 'chainReplaced' | 'headBehind')
 >;
 
 /** Findings about nodes that do not answer, or answer for another chain. */
@@ -45,7 +45,9 @@ export class UpstreamFindings {
   #starting(): Finding | undefined {
     const isStarting = this.#symptoms.phase() === 'starting';
     if (!isStarting && this.#symptoms.headHeight() !== undefined) return undefined;
-    const what = isStarting ? 'the daemon is starting' : 'no access node has reported its finalized head yet';
+    const what = isStarting
+      ? 'the daemon is starting'
+      : `no ${this.#symptoms.giver()} has reported its finalized head yet`;
     const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
     return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
   }
@@ -63,8 +65,10 @@ export class UpstreamFindings {
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
     const words = describeTroubles(troubles, this.#clock);
-    const what = `no access node has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
-    const advice = '; check that accessNodes names nodes that run and can be reached from here';
+    const giver = this.#symptoms.giver();
+    const what = `no ${giver} has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
+    const key = giver === 'peer' ? 'peers' : 'accessNodes';
+    const advice = `; check that ${key} names ${giver}s that run and can be reached from here`;
     return { code, message: code === 'upstream_unreachable' ? what + advice : what };
   }
 

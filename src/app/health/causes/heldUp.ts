@@ -42,6 +42,8 @@ export interface HeldUpFacts {
     readonly trouble: string | undefined;
     readonly troubles: readonly NodeTrouble[];
   };
+  /** Who gives the chain. */
+  readonly giver: string;
   /** Why no peer sends it, in one sentence; `undefined` without peers, and while nothing is wrong. */
   readonly peerTrouble: string | undefined;
   readonly sealedHeight: number | undefined;
@@ -60,11 +62,11 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   if (stage === 'collecting') {
     return facts.executionData.isOnlySource ? heldUpByFeed(facts, clock) : heldUpByCollections(facts, clock);
   }
-  const { block } = facts;
+  const { block, giver } = facts;
   if (block === undefined) return { height, message: `waiting for block ${height}`, code: undefined };
   const what = `waiting for block ${block.height}`;
   if (block.isUnserved) {
-    const none = `${what}: no access node serves that height`;
+    const none = `${what}: no ${giver} serves that height`;
     const { message, code = 'upstream_refusing' } = because(none, block.troubles, clock);
     return { height, message, code, because: 'unserved' };
   }

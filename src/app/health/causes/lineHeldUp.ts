@@ -8,7 +8,7 @@ import type { HeldUp } from './heldUp.js';
 
 interface Surroundings {
   readonly ediOnly: boolean;
-  readonly network: { readonly heights: Pick<ServedHeights, 'whyUnserved'> };
+  readonly network: { readonly heights: Pick<ServedHeights, 'giver' | 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly store: Pick<IndexStore, 'trouble'>;
   readonly diskWatch: { pause(): { readonly message: string } | undefined };
@@ -42,6 +42,7 @@ export function lineHeldUp(
         trouble: line.edi?.trouble(),
         troubles: line.edi?.troubles() ?? [],
       },
+      giver: network.heights.giver,
       peerTrouble: line.peer?.trouble(),
       sealedHeight: listener.sealedHeight(),
       sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,

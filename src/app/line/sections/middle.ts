@@ -12,6 +12,9 @@ import { peerOptions, requesterOptions, streamOptions } from './lineOptions.js';
 import { commonOf } from './lineParts.js';
 import type { IndexingLineParts } from './lineParts.js';
 
+/** Longer than the stream of a peer may be late before it is opened again. */
+const MIRROR_HOLD_BACK_MS = 10_000;
+
 export type Middle = ReturnType<typeof buildMiddle>;
 
 /** The sources of collections, and the processor that takes from all of them. They are connected through ports only. */
@@ -42,14 +45,21 @@ export function buildMiddle(
           dueHeight: () => listener.finalizedHeight(),
         })
       : undefined;
+  // Calls of a mirror go to whom the stream comes from, and only slow it down.
+  const isMirror = config.accessNodes.length === 0;
   const outlook: ExecutionDataForecast = {
     expects: (height, withinMs) =>
-      edi?.expects(height, withinMs) === true || peer?.expects(height, withinMs) === true,
+      edi?.expects(height, withinMs) === true ||
+      peer?.expects(height, isMirror ? Infinity : withinMs) === true,
   };
   const requester = config.ediOnly
     ? undefined
     : new CollectionRequester(
-        { ...requesterOptions(config), isHistory, holdBackMs: DEFAULT_HOLD_BACK_MS },
+        {
+          ...requesterOptions(config),
+          isHistory,
+          holdBackMs: isMirror ? MIRROR_HOLD_BACK_MS : DEFAULT_HOLD_BACK_MS,
+        },
         { ...common, slots, mcq, window, sink, outlook, onFatal },
       );
   const processor = new JobProcessor(config, {

@@ -40,7 +40,7 @@ export function Figures({ view, status, elapsed }: FiguresProps): VNode {
 }
 
 function headNote({ head, headAgeSeconds, headConfirmedSeconds, sealed }: Status, elapsed: number): string {
-  if (head === null) return 'no access node has reported it yet';
+  if (head === null) return 'nobody has reported it yet';
   const isSilent = (headConfirmedSeconds ?? Infinity) > SILENT_SECONDS;
   if (isSilent && headConfirmedSeconds !== null)
     return `not confirmed for ${age(headConfirmedSeconds + elapsed)}`;
@@ -66,7 +66,7 @@ function latest({ newest }: View, { firstIndexed, latestIndexed }: Status): [str
 
 function lagNote({ head, lag, latestIndexed, reasons }: Status): string {
   if (latestIndexed === null) return 'nothing is indexed yet';
-  if (lag === null) return head === null ? 'the head is not known' : 'no access node confirms the head';
+  if (lag === null) return head === null ? 'the head is not known' : 'nobody confirms the head';
   if (lag === 0) return 'everything up to the head is indexed';
   if (reasons.some(({ code }) => code === 'behind')) return 'more than ready.maxLag allows';
   return 'heights, few enough to be ready';

@@ -121,7 +121,7 @@ function whyOf({ reasons }: Status, height: number, why: string): string {
 }
 
 function emptyWords({ firstIndexed, head, lag, latestIndexed }: Status): string {
-  if (head === null) return 'Empty: no access node has reported the head of the chain.';
+  if (head === null) return 'Empty: nobody has reported the head of the chain.';
   if (latestIndexed === null && firstIndexed !== null)
     return `Empty: nothing is indexed yet; it begins with height ${count(firstIndexed)}.`;
   if (lag === 0 || (latestIndexed ?? 0) >= head) return 'Empty: everything up to the head is indexed.';
