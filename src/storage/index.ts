@@ -19,7 +19,15 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './port/stored.js';
-export type { IndexReader, IndexStore, SharedStore, ShownIndex, WriteRoom } from './port/IndexStore.js';
+export type {
+  CheckedHeights,
+  FoundDamage,
+  IndexReader,
+  IndexStore,
+  SharedStore,
+  ShownIndex,
+  WriteRoom,
+} from './port/IndexStore.js';
 export { ReadBatcher } from './leveldb/directory/ReadBatcher.js';
 export { defaultTuning } from './leveldb/directory/openLevel.js';
 export { openLevelDatabase } from './leveldb/directory/LevelDatabase.js';
@@ -28,7 +36,7 @@ export type { OpenDatabase } from './leveldb/directory/LevelDatabase.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export type { LevelIndexStoreOptions } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/reading/LevelReplica.js';
-export { holdsData, makeDirectory } from './leveldb/directory/storeDirectory.js';
+export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
 export { verifiedBlock } from './records/blocks/assembleBlock.js';
@@ -43,7 +51,6 @@ export { surveyStore } from './integrity/surveyStore.js';
 export type { StoreSurvey } from './integrity/surveyStore.js';
 export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
 export { lockHolder } from './lockHolder.js';
-export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';

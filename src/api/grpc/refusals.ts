@@ -29,6 +29,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   too_large: status.RESOURCE_EXHAUSTED,
   rate_limited: status.RESOURCE_EXHAUSTED,
   busy: status.RESOURCE_EXHAUSTED,
+  healing: status.UNAVAILABLE,
   storage: status.DATA_LOSS,
   rewound: status.ABORTED,
   unproven: status.FAILED_PRECONDITION,

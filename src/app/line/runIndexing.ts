@@ -11,10 +11,12 @@ import type { CertificateThread } from '../../proof/index.js';
 import { SoleLeadership } from '../../ranges/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
+import { Healing } from './Healing.js';
 import { Backfill } from './history/Backfill.js';
 import { HistoryPace } from './history/HistoryPace.js';
 import type { IndexingLine } from './indexingLine.js';
 import type { IndexingParts } from './indexingParts.js';
+import { soundBlock } from './sections/lineParts.js';
 import { LiveIndexing } from './LiveIndexing.js';
 import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
@@ -29,6 +31,7 @@ export interface IndexingDependencies extends Omit<
   | 'slots'
   | 'backfill'
   | 'pace'
+  | 'healing'
   | 'leadership'
   | 'prover'
   | 'proofBackfill'
@@ -89,7 +92,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
         sporks: store.meta()?.sporks ?? [],
         watermark: store.latestBlock(),
         firstHeight: store.meta()?.firstHeight,
-        storedBlock: async (height) => (await store.blockByHeight(height))?.block,
+        storedBlock: (height) => soundBlock(store, height),
       }),
     },
   );
@@ -128,6 +131,8 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     room,
   };
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
+  const healing = new Healing({ ...common, ends, queue });
+  backfill.onDamage((damage) => healing.found(damage));
   const leadership = queue?.leadership() ?? new SoleLeadership();
   const prover = certificates && openProver(config, { ...common, certificates, ends });
   const proofBackfill =
@@ -144,7 +149,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
             store.shared?.isLeading() !== false &&
             (ends.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
-  return { ...common, ends, accountBuilder, backfill, leadership, prover, proofBackfill };
+  return { ...common, ends, accountBuilder, backfill, healing, leadership, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */
@@ -172,7 +177,7 @@ function openProver(
       head: () => ends.target(),
       onMoved: (listener) => ends.onMoved(listener),
       blockAt: async (at) => {
-        const block = (await store.blockByHeight(at))?.block;
+        const block = await soundBlock(store, at);
         return (
           block && {
             id: block.id,

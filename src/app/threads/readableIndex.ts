@@ -23,6 +23,7 @@ export function readableIndex(
     latestBlock: from.latestBlock(),
     rewinds: from.rewinds(),
     accounts: from.accounts.coverage(),
+    healing: from.healing(),
   };
   const final = prover?.finalBlock();
   const proven = prover && proof.mode !== 'off' ? provenHeights(store, final?.height) : undefined;

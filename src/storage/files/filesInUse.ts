@@ -5,7 +5,6 @@ import { LOG_FILE, MANIFEST_FILE, numberOf, TABLE_FILE, tableName } from './form
 import { parseManifest } from './format/manifest.js';
 import type { Manifest } from './format/manifest.js';
 import { readIfThere } from './format/readIfThere.js';
-import { SUSPECTS_FILE } from './suspects.js';
 import { syncDirectory } from './syncDirectory.js';
 import { syncFile, writeSynced } from './syncedFiles.js';
 
@@ -75,8 +74,6 @@ async function tryCopy(
   const logs = await copyLogs(path, copy, moment.manifest.logNumber);
   if (logs === undefined || !(await linkTables(path, copy, [...tables.keys()], done))) return undefined;
   await removeOthers(copy, tables);
-  const suspects = await readIfThere(join(path, SUSPECTS_FILE));
-  if (suspects !== undefined) await writeSynced(join(copy, SUSPECTS_FILE), suspects, 'w');
   await writeSynced(join(copy, moment.manifestFile), moment.manifestBytes, 'w');
   await writeSynced(join(copy, 'CURRENT'), moment.current, 'w');
   await syncDirectory(copy);

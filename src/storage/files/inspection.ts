@@ -37,8 +37,6 @@ export interface Inspection {
 export interface InspectionOptions {
   /** Tables are checked block by block, newest first, up to this many bytes; the others by their size. */
   readonly tableBytes: number;
-  /** Further tables to check block by block, by file name. Default: none. */
-  readonly suspects?: ReadonlySet<string>;
   /** Whether to parse blocks with correct checksums as well: several times the work. Default false. */
   readonly contents?: boolean;
   /** Called for every table that is read. */
@@ -115,7 +113,7 @@ async function checkTables(
   names: readonly string[],
   manifest: Manifest | undefined,
   damages: FileDamage[],
-  { contents = false, onTable, tableBytes, suspects }: InspectionOptions,
+  { contents = false, onTable, tableBytes }: InspectionOptions,
 ): Promise<ReadonlyMap<string, TableDamage>> {
   const damaged = new Map<string, TableDamage>();
   const note = (file: string, damage: TableDamage, ...described: readonly DescribedDamage[]): void => {
@@ -140,9 +138,8 @@ async function checkTables(
       note(file, UNREADABLE_TABLE, { what: wrongSize(size, expected) });
       continue;
     }
-    const isSuspect = suspects?.has(file) === true;
-    if (size > left && !isSuspect) continue;
-    if (!isSuspect) left -= size;
+    if (size > left) continue;
+    left -= size;
     onTable?.();
     const damage = checkTable(await readFile(join(path, file)), { contents });
     if (damage !== undefined) note(file, damage, ...describeDamage(damage));

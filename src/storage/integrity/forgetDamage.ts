@@ -10,6 +10,7 @@ import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { disorderOf } from '../records/book/checkStore.js';
+import { keeps, mendedBook } from '../records/book/mendedBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import {
   coverageOf,
@@ -39,7 +40,6 @@ import {
   UNPROVEN_KEY,
 } from '../records/schema.js';
 import { isCorruption, StorageError } from '../StorageError.js';
-import { keeps, mendedBook } from './mendedBook.js';
 import type { VerifyReport } from './verify/DamageList.js';
 
 /**

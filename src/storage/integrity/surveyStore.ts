@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { newestValues } from '../files/format/newestValues.js';
 import { inspectFiles } from '../files/inspection.js';
 import type { FileDamage } from '../files/inspection.js';
-import { readSuspects } from '../files/suspects.js';
 import type { BackfillPlan } from '../port/RangeBook.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import { decodeCoverage, decodeProgress } from '../records/coding/heightRecords.js';
@@ -31,8 +30,6 @@ export interface StoreSurvey {
   /** Size of all tables. */
   readonly bytes: number;
   readonly damages: readonly FileDamage[];
-  /** Tables that a running daemon found damaged. */
-  readonly suspects: readonly string[];
 }
 
 /**
@@ -45,13 +42,11 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return undefined;
   }
-  const suspects = await readSuspects(path);
-  const { damages, logs, manifest } = await inspectFiles(path, { tableBytes: TABLE_BYTES, suspects });
+  const { damages, logs, manifest } = await inspectFiles(path, { tableBytes: TABLE_BYTES });
   const content = manifest?.content;
   const sizes = [...(content?.tables.values() ?? [])];
   const survey = {
     damages,
-    suspects: [...suspects],
     bytes: sizes.reduce((sum, size) => sum + size, 0),
   };
   if (content === undefined) return { ...survey, meta: undefined, coverage: [], plans: [] };

@@ -386,14 +386,6 @@ describe('a backup', () => {
       ...saying('There is no store at'),
     });
   });
-
-  it('has the note of damaged tables, which its verification reads', async () => {
-    const path = await soundStore();
-    await writeFile(join(path, 'SUSPECTS'), '000005.ldb\n');
-    const report = await restored(path);
-    expect(report.damageCount).toBe(0);
-    expect(await readFile(join(report.path, 'SUSPECTS'), 'utf8')).toBe('000005.ldb\n');
-  });
 });
 
 async function manifestOf(path: string): Promise<string> {

@@ -57,7 +57,6 @@ describe('a survey of a closed store', () => {
       ],
       plans: [{ id: 1, from: 16, to: 30, order: 'oldest', isPaused: false }],
       damages: [],
-      suspects: [],
     };
     const names = await readdir(path);
     expect(await surveyStore(path)).toMatchObject(expected);
@@ -209,7 +208,7 @@ describe('a survey of a damaged store', () => {
     const survey = await surveyStore(path);
     expect(survey?.damages).toHaveLength(tables.length);
     expect(survey?.damages[0]?.what).toMatch(what);
-    expect(survey).toMatchObject({ suspects: [], coverage: expect.any(Array) as unknown[] });
+    expect(survey).toMatchObject({ coverage: expect.any(Array) as unknown[] });
   });
 
   it('passes over entries whose keys are none, though their block matches its checksum', async () => {
@@ -225,12 +224,6 @@ describe('a survey of a damaged store', () => {
     sealedBlock(contents, PLAIN).copy(file, offset);
     await writeFile(table, file);
     expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], damages: [] });
-  });
-
-  it('names the tables that a daemon noted as damaged', async () => {
-    const path = await closedStore(chain);
-    await writeFile(join(path, 'SUSPECTS'), '000099.ldb\n');
-    expect(await surveyStore(path)).toMatchObject({ suspects: ['000099.ldb'], damages: [] });
   });
 
   it('passes over a batch that cannot be read, and names its log', async () => {

@@ -3,7 +3,7 @@ import { FinalizedBlocks } from '../../../finality/index.js';
 import { ComponentConsumer, WorkSignal } from '../../../jobqueue/index.js';
 import type { DurableEnd } from './durableEnd.js';
 import { blocksOptions, rootParentsOf } from './lineOptions.js';
-import { commonOf } from './lineParts.js';
+import { commonOf, soundBlock } from './lineParts.js';
 import type { IndexingLineOptions, IndexingLineParts } from './lineParts.js';
 import type { Middle } from './middle.js';
 
@@ -36,7 +36,7 @@ export function buildFront(
       toldHead: (height, besides) => listener.toldHead(height, besides),
       upperBound: () => ends.upperBound(),
       onReplaced: (block, giver) => processor.onForked(block, giver),
-      storedBlock: async (height) => (await store.blockByHeight(height))?.block,
+      storedBlock: (height) => soundBlock(store, height),
     },
   );
   const consumer = new ComponentConsumer(

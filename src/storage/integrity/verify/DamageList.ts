@@ -1,5 +1,5 @@
 import type { HeightRange } from '../../port/stored.js';
-import { joined, within } from '../../records/heightRanges.js';
+import { joined, within, withinGap } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';
 
@@ -134,10 +134,4 @@ class DamagedHeights {
     this.#ranges = joined(this.#ranges);
     return this.#ranges;
   }
-}
-
-/** Ascending ranges; those at most `gap` heights apart become one. */
-export function withinGap(ranges: HeightRanges, gap: number): HeightRange[] {
-  const wider = joined(ranges.map(({ from, to }) => ({ from, to: to + gap })));
-  return wider.map(({ from, to }) => ({ from, to: to - gap }));
 }

@@ -13,6 +13,11 @@ export interface OpenDirectoryOptions {
   readonly create?: boolean;
   /** Default false. True: readers on other threads may open it beside this one (`LevelReplica`); they close it first. */
   readonly isShared?: boolean;
+  /**
+   * Default false. True: it opens in spite of damaged blocks in tables, for the daemon, which verifies and heals the heights
+   * in them.
+   */
+  readonly healsTables?: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<LevelTuning>;
   /** See `OpenOptions`. */
@@ -30,11 +35,11 @@ export interface OpenDirectoryDependencies {
  * `StorageError` (locked by another process, no permission, damaged, …).
  */
 export async function openDirectory(
-  { path, create = true, descriptors, isShared = false, tuning }: OpenDirectoryOptions,
+  { path, create = true, descriptors, healsTables = false, isShared = false, tuning }: OpenDirectoryOptions,
   { logger, openDatabase = openLevelDatabase }: OpenDirectoryDependencies,
 ): Promise<Database> {
   await prepareDirectory(path, create);
-  if (await holdsData(path)) await refuseDamagedFiles(path);
+  if (await holdsData(path)) await refuseDamagedFiles(path, { healsTables });
   const database = await openDatabase(
     path,
     { ...defaultTuning, ...tuning },

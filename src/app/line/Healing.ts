@@ -1,0 +1,180 @@
+import type { WindowEnds } from '../../collections/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import type { SharedQueue } from '../../ranges/index.js';
+import { childOf, Pause, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { joined } from '../../storage/index.js';
+import type { FoundDamage, HeightRange, IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+
+/** Damaged heights that wait to become holes; others are found again. */
+const MAX_WAITING = 4_096;
+/** Heights that are verified at once, and the least bytes that one counts as: an empty one costs time, too. */
+const STEP_HEIGHTS = 8;
+const LEAST_BYTES = 1_024;
+/** The shortest time between the beginnings of two passes, for small stores. */
+const MIN_PASS_MS = 3_600_000;
+
+export interface HealingDependencies {
+  readonly store: Pick<
+    IndexStore,
+    'check' | 'coverage' | 'heal' | 'latestIndexedHeight' | 'onDamage' | 'shared'
+  >;
+  readonly ends: Pick<WindowEnds, 'moved' | 'onMoved'>;
+  readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
+  readonly lifecycle: Pick<Lifecycle, 'supervise'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubbedBytes'>;
+}
+
+/**
+ * Makes holes of damaged heights, which the backfill fills again: those that a read meets, and those that it finds itself,
+ * verifying the store over and over.
+ */
+export class Healing {
+  readonly #deps: HealingDependencies;
+  /** What is wrong with each height that is not a hole yet. */
+  readonly #waiting = new Map<number, string>();
+  #isAtWork = false;
+  /** Damage was met at an unknown height: the store is verified from its newest height on. */
+  #isAnywhere = false;
+  readonly #pause: Pause;
+  #again = new AbortController();
+
+  constructor(dependencies: HealingDependencies) {
+    const { ends, store } = dependencies;
+    this.#deps = dependencies;
+    this.#pause = new Pause(dependencies);
+    store.onDamage((damage) => this.found(damage));
+    // What was the watermark may be a hole now.
+    ends.onMoved(() => this.#work());
+  }
+
+  /** Does not throw, and may be told the same again. */
+  found({ height, what }: FoundDamage): void {
+    if (height === undefined) {
+      this.#deps.logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
+      this.#isAnywhere = true;
+      this.#pause.wake();
+      this.#again.abort();
+      return;
+    }
+    this.#wait({ height, what });
+    this.#work();
+  }
+
+  /**
+   * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
+   * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
+   */
+  async checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
+    const { store } = this.#deps;
+    let seen = 0;
+    for (let next = store.latestIndexedHeight(); ;) {
+      const range = this.#stepBelow(next);
+      if (range === undefined) break;
+      const { bytes: read, damages } = await store.check(range, signal);
+      for (const damage of damages) this.#wait(damage);
+      seen += Math.max(read, LEAST_BYTES * (range.to - range.from + 1));
+      next = range.from - 1;
+      if (seen >= bytes) break;
+    }
+    if (this.#waiting.size > 0) await this.#heal();
+  }
+
+  /**
+   * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
+   * with the signal's abort reason; expected errors: `StorageError`.
+   */
+  async scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
+    const { clock, logger, metrics, store } = this.#deps;
+    for (;;) {
+      const startedAtMs = clock.monotonic();
+      this.#again = new AbortController();
+      // Of several processes, the one that leads verifies.
+      const isOurs = bytesPerSecond > 0 && store.shared?.isLeading() !== false;
+      if (isOurs || this.#isAnywhere) {
+        this.#isAnywhere = false;
+        const isWhole = await this.#pass(bytesPerSecond, signal);
+        if (!isWhole) continue;
+        metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
+        logger.debug(
+          { seconds: Math.round((clock.monotonic() - startedAtMs) / 1_000) },
+          'all heights of the store are verified',
+        );
+      }
+      await this.#pause.sleep(MIN_PASS_MS - (clock.monotonic() - startedAtMs), signal);
+    }
+  }
+
+  /** False: it is to begin again. */
+  async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<boolean> {
+    const { clock, metrics, store } = this.#deps;
+    const scope = childOf(signal, this.#again.signal);
+    let next = store.latestIndexedHeight();
+    try {
+      for (;;) {
+        const range = this.#stepBelow(next);
+        if (range === undefined) return true;
+        const { from, to } = range;
+        const { bytes, damages } = await store.check(range, signal);
+        for (const damage of damages) this.found(damage);
+        metrics.scrubbedBytes.inc(bytes);
+        next = from - 1;
+        const cost = Math.max(bytes, (to - from + 1) * LEAST_BYTES);
+        await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, scope.signal);
+      }
+    } catch (error) {
+      if (signal.aborted || !scope.signal.aborted) throw error;
+      return false;
+    } finally {
+      scope.abort();
+    }
+  }
+
+  /** The highest few covered heights up to this one. */
+  #stepBelow(height: number): HeightRange | undefined {
+    const range = this.#deps.store.coverage().findLast(({ from }) => from <= height);
+    if (range === undefined) return undefined;
+    const to = Math.min(range.to, height);
+    return { from: Math.max(range.from, to - STEP_HEIGHTS + 1), to };
+  }
+
+  #wait({ height, what }: FoundDamage): void {
+    if (height === undefined || this.#waiting.has(height) || this.#waiting.size >= MAX_WAITING) return;
+    this.#waiting.set(height, what);
+  }
+
+  #work(): void {
+    if (this.#isAtWork || ![...this.#waiting.keys()].some((height) => this.#mayLeave(height))) return;
+    this.#isAtWork = true;
+    this.#deps.lifecycle.supervise(this.#heal().finally(() => (this.#isAtWork = false)));
+  }
+
+  /** The watermark cannot leave the index before the live range has grown above it. */
+  #mayLeave(height: number): boolean {
+    return height < this.#deps.store.latestIndexedHeight();
+  }
+
+  async #heal(): Promise<void> {
+    const { ends, logger, metrics, queue, store } = this.#deps;
+    for (;;) {
+      const damaged = [...this.#waiting].filter(([height]) => this.#mayLeave(height));
+      if (damaged.length === 0) break;
+      const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
+      const holes = await store.heal(wanted, await queue?.lastPlan());
+      for (const [height, what] of damaged) {
+        this.#waiting.delete(height);
+        if (!isIn(holes, height)) continue;
+        metrics.damagedHeights.inc();
+        logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
+      }
+    }
+    ends.moved();
+  }
+}
+
+function isIn(ranges: readonly HeightRange[], height: number): boolean {
+  return ranges.some(({ from, to }) => height >= from && height <= to);
+}
