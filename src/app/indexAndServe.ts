@@ -127,7 +127,6 @@ export async function indexAndServe(
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
   await tellPlan(config, { addresses, store, logger, print });
-  metrics.scrubRate.set(config.scrub.bytesPerSecond);
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, lifecycle.signal));
   await runIndexing(config, parts, {
     onLine: (line) => health.running(line),

@@ -11,9 +11,11 @@ import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 const MAX_WAITING = 4_096;
 /** Heights that are verified at once, and the least bytes that one counts as: an empty one costs time, too. */
 const STEP_HEIGHTS = 8;
-const LEAST_BYTES = 1_024;
+const LEAST_BYTES = 128;
 /** The shortest time between the beginnings of two passes, for small stores. */
 const MIN_PASS_MS = 3_600_000;
+/** How often a process that does not lead looks whether it does now. */
+const LOOK_EVERY_MS = 60_000;
 
 export interface HealingDependencies {
   readonly store: Pick<
@@ -22,10 +24,10 @@ export interface HealingDependencies {
   >;
   readonly ends: Pick<WindowEnds, 'moved' | 'onMoved'>;
   readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
-  readonly lifecycle: Pick<Lifecycle, 'supervise'>;
+  readonly lifecycle: Pick<Lifecycle, 'onClose' | 'supervise'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubbedBytes'>;
+  readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubRate' | 'scrubbedBytes'>;
 }
 
 /**
@@ -41,14 +43,20 @@ export class Healing {
   #isAnywhere = false;
   readonly #pause: Pause;
   #again = new AbortController();
+  /** What reads or writes the store at this moment. */
+  readonly #running = new Set<Promise<unknown>>();
 
   constructor(dependencies: HealingDependencies) {
-    const { ends, store } = dependencies;
+    const { ends, lifecycle, store } = dependencies;
     this.#deps = dependencies;
     this.#pause = new Pause(dependencies);
     store.onDamage((damage) => this.found(damage));
     // What was the watermark may be a hole now.
     ends.onMoved(() => this.#work());
+    // The store closes next.
+    lifecycle.onClose('healing', async () => {
+      await Promise.allSettled(this.#running);
+    });
   }
 
   /** Does not throw, and may be told the same again. */
@@ -68,7 +76,11 @@ export class Healing {
    * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
    * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
    */
-  async checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
+  checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
+    return this.#run(this.#checkNewest(bytes, signal));
+  }
+
+  async #checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
     const { store } = this.#deps;
     let seen = 0;
     for (let next = store.latestIndexedHeight(); ;) {
@@ -87,14 +99,19 @@ export class Healing {
    * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
    * with the signal's abort reason; expected errors: `StorageError`.
    */
-  async scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
+  scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
+    return this.#run(this.#scrub(bytesPerSecond, signal));
+  }
+
+  async #scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
     const { clock, logger, metrics, store } = this.#deps;
     for (;;) {
       const startedAtMs = clock.monotonic();
       this.#again = new AbortController();
       // Of several processes, the one that leads verifies.
-      const isOurs = bytesPerSecond > 0 && store.shared?.isLeading() !== false;
-      if (isOurs || this.#isAnywhere) {
+      const isOurs = store.shared?.isLeading() !== false;
+      metrics.scrubRate.set(isOurs ? bytesPerSecond : 0);
+      if ((isOurs && bytesPerSecond > 0) || this.#isAnywhere) {
         this.#isAnywhere = false;
         const isWhole = await this.#pass(bytesPerSecond, signal);
         if (!isWhole) continue;
@@ -104,7 +121,8 @@ export class Healing {
           'all heights of the store are verified',
         );
       }
-      await this.#pause.sleep(MIN_PASS_MS - (clock.monotonic() - startedAtMs), signal);
+      const passMs = isOurs ? MIN_PASS_MS : LOOK_EVERY_MS;
+      await this.#pause.sleep(passMs - (clock.monotonic() - startedAtMs), signal);
     }
   }
 
@@ -149,7 +167,16 @@ export class Healing {
   #work(): void {
     if (this.#isAtWork || ![...this.#waiting.keys()].some((height) => this.#mayLeave(height))) return;
     this.#isAtWork = true;
-    this.#deps.lifecycle.supervise(this.#heal().finally(() => (this.#isAtWork = false)));
+    this.#deps.lifecycle.supervise(this.#run(this.#heal().finally(() => (this.#isAtWork = false))));
+  }
+
+  async #run(work: Promise<void>): Promise<void> {
+    this.#running.add(work);
+    try {
+      await work;
+    } finally {
+      this.#running.delete(work);
+    }
   }
 
   /** The watermark cannot leave the index before the live range has grown above it. */
