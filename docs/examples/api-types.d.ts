@@ -343,6 +343,7 @@ export interface components {
         | 'not_yet_indexed'
         | 'below_first_indexed'
         | 'hole'
+        | 'healing'
         | 'unknown_id'
         | 'malformed_id'
         | 'malformed_address'
@@ -475,6 +476,11 @@ export interface components {
       head: number | null;
       /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
       coverage: {
+        from: number;
+        to: number;
+      }[];
+      /** @description Stored heights that were damaged: they cannot be read until they are fetched again. */
+      healing: {
         from: number;
         to: number;
       }[];
@@ -1288,7 +1294,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1300,7 +1306,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1308,7 +1314,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1401,7 +1407,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1413,7 +1419,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1421,7 +1427,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1510,7 +1516,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1522,7 +1528,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1530,7 +1536,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1621,7 +1627,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1633,7 +1639,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1641,7 +1647,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1732,7 +1738,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1744,7 +1750,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1752,7 +1758,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1842,7 +1848,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1854,7 +1860,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1862,7 +1868,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1951,7 +1957,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1963,7 +1969,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1971,7 +1977,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2042,7 +2048,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2054,7 +2060,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2062,7 +2068,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2145,7 +2151,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2157,7 +2163,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2165,7 +2171,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2236,7 +2242,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2248,7 +2254,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2256,7 +2262,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2343,7 +2349,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2355,7 +2361,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2363,7 +2369,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2465,7 +2471,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2477,7 +2483,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2485,7 +2491,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2567,7 +2573,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2579,7 +2585,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2587,7 +2593,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2661,7 +2667,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2673,7 +2679,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2681,7 +2687,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2771,7 +2777,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2783,7 +2789,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2791,7 +2797,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2884,7 +2890,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2896,7 +2902,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2904,7 +2910,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2975,7 +2981,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2987,7 +2993,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2995,7 +3001,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };

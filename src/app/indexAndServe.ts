@@ -103,8 +103,8 @@ export async function indexAndServe(
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
-  await lifecycle.unlessStopped(parts.healing.checkNewest(newestBytes, lifecycle.signal));
-  if (lifecycle.signal.aborted) return;
+  const checking = parts.healing.checkNewest(newestBytes, lifecycle.signal).then(() => 'done');
+  if ((await lifecycle.unlessStopped(checking)) === undefined) return;
   const health = startHealth(config, {
     ...parts,
     descriptors,

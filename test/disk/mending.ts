@@ -27,7 +27,8 @@ export async function mend(stage: Stage, dataDir: string, names: RegExp): Promis
     expect(await started.program.stop()).toBe(0);
     const wentOnFrom = await stage.goesOn(dataDir, { isHealed: refused > 0 });
     expect(wentOnFrom).toBe(watermark);
-    if (refused > 0) return { outcome: 'healed', exitCode: 0, wentOnFrom, remark: `${refused} answers of 503, none wrong` };
+    if (refused > 0)
+      return { outcome: 'healed', exitCode: 0, wentOnFrom, remark: `${refused} answers of 503, none wrong` };
     return { outcome: watermark === KILLED ? 'unharmed' : 'rolled back', exitCode: 0, wentOnFrom };
   }
   const exitCode = await started.exited;

@@ -122,7 +122,8 @@ export class Stage {
     const opened = program.logs().find(({ msg }) => msg === 'store opened');
     if (isHealed) {
       const verified = await runProgram(['verify', ...storeFlags(dataDir)]);
-      expect(verified.stdout).not.toMatch(/at height \d/);
+      // It leaves out damaged blocks, and with them the sound pointers of such a block.
+      expect(verified.stdout).not.toMatch(/at height \d+ \((?!pointer)/);
       if (verified.code !== 0)
         expect(await runProgram(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
     }

@@ -41,7 +41,13 @@ async function expectHealed(
   args: (devnet: DevnetHandle) => readonly string[],
   damage: () => void | Promise<void>,
 ): Promise<void> {
-  const devnet = await devnetForTest({ seed: 19, profile: 'dense', startHead: LAST, paused: true, sealedLag: 0 });
+  const devnet = await devnetForTest({
+    seed: 19,
+    profile: 'dense',
+    startHead: LAST,
+    paused: true,
+    sealedLag: 0,
+  });
   const flags = [...args(devnet), '--start-height', '0'];
   expect(await runProgram([...flags, '--stop-height', String(LAST)])).toMatchObject({ code: 0 });
   const daemon = await startDaemon([...flags, ...SCRUB]);
@@ -57,12 +63,14 @@ async function expectHealed(
   );
   expect(healed.value('latest_indexed_height')).toBe(LAST);
   expect(await healingHeights(daemon, devnet)).toEqual(new Set());
-  expect(await eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined))).toBe(
-    true,
-  );
+  expect(
+    await eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined)),
+  ).toBe(true);
   const status = await daemon.status();
   expect(status).toMatchObject({ healing: [], firstIndexed: 0, coverage: [{ from: 0, to: LAST }] });
-  const named = daemon.program.logs().filter(({ msg }) => String(msg).startsWith('a stored height is damaged'));
+  const named = daemon.program
+    .logs()
+    .filter(({ msg }) => String(msg).startsWith('a stored height is damaged'));
   expect(named.length).toBe(healed.value('damaged_heights_total'));
   // Once more, with whatever has been left behind.
   expect(await daemon.program.stop()).toBe(0);

@@ -47,7 +47,8 @@ export abstract class DelegatingReader implements StoredReads {
     return this.tell(this.reads.transactionPlaces(id, limit));
   }
 
-  protected async tell<T>(reading: Promise<T>): Promise<T> {
+  /** Passes a read on, and tells the listeners of damage that it meets. */
+  async tell<T>(reading: Promise<T>): Promise<T> {
     try {
       return await reading;
     } catch (error) {
