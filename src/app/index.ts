@@ -29,6 +29,7 @@ export type { RestoreProgress } from './stores/copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './stores/databases.js';
 export type { OpenStore } from './stores/openStore.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
+export { Healing } from './line/Healing.js';
 export { HistoryPace } from './line/history/HistoryPace.js';
 export { BackfillWatch } from './health/watches/BackfillWatch.js';
 export type { Verdict } from './doctor/verdicts.js';
