@@ -30,7 +30,7 @@ const codes: Readonly<Record<ApiErrorReason, status>> = {
   rate_limited: status.RESOURCE_EXHAUSTED,
   busy: status.RESOURCE_EXHAUSTED,
   healing: status.UNAVAILABLE,
-  storage: status.DATA_LOSS,
+  storage: status.UNAVAILABLE,
   rewound: status.ABORTED,
   unproven: status.FAILED_PRECONDITION,
   overdue: status.DEADLINE_EXCEEDED,
