@@ -157,7 +157,7 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 6_461,
   'src/api': 12_320,
-  'src/app': 10_260,
+  'src/app': 10_261,
   'src/cli': 5_457,
   'src/collections': 5_551,
   'src/config': 1_088,
@@ -171,7 +171,7 @@ export const maxLines = {
   'src/runtime': 1_116,
   'src/storage': 14_277,
   'src/main.ts': 258,
-  test: 91_302,
+  test: 91_499,
 };
 
 const packageHomes = {
