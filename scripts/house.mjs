@@ -171,7 +171,7 @@ export const maxLines = {
   'src/runtime': 1_116,
   'src/storage': 14_277,
   'src/main.ts': 258,
-  test: 91_499,
+  test: 91_504,
 };
 
 const packageHomes = {
