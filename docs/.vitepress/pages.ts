@@ -79,6 +79,7 @@ export const menu: readonly PageGroup[] = [
       ['Readiness codes', 'docs/readiness.md'],
       ['Disk, readers, forwarding', 'docs/operations.md'],
       ['Backup and copies', 'docs/copies.md'],
+      ['Mirrors', 'docs/mirrors.md'],
       ['PostgreSQL', 'docs/postgresql.md'],
       ['PostgreSQL behind a pooler', 'docs/poolers.md'],
       ['The whole chain', 'docs/whole-chain.md'],

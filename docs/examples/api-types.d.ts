@@ -958,6 +958,14 @@ export interface components {
       collection?: string[];
       /** @description For a transaction: its id, one of those of the collection. */
       transaction?: string;
+      /** @description Where it ends by a certificate: from the anchor, the first, to who signed it. */
+      way?: {
+        headers: string[];
+        roots: string;
+        protocolState: string;
+        epochState: string;
+        events: string[];
+      }[];
     };
     IndexedHeight: {
       height: number;
@@ -1002,6 +1010,7 @@ export interface components {
         | 'fetching'
         | 'committing'
         | 'waiting_for_gap'
+        | 'awaiting_proof'
         | 'starting'
         | 'not_indexed'
         | 'unknown_id';
@@ -2378,12 +2387,12 @@ export interface operations {
   getProof: {
     parameters: {
       query?: {
-        /** @description The height of the block whose id is trusted. Default: that of the block in question. */
+        /** @description The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question. */
         to?: string;
       };
       header?: never;
       path: {
-        kind: 'blocks' | 'collections' | 'transactions';
+        kind: 'block' | 'collection' | 'transaction';
         /** @description An id; for a block also a height, final, sealed or latest. */
         key: string;
       };

@@ -40,7 +40,7 @@ export async function tellPlan(
 
 /** What the daemon is about to do, before any node is asked. */
 export interface FirstContact {
-  /** Five lines for people: network, nodes, heights, data, ports. */
+  /** Five lines or so for people: network, nodes, heights, data, ports. */
   readonly lines: readonly string[];
   /** The same for the log. */
   readonly fields: object;
@@ -65,8 +65,12 @@ export async function firstContact(
   const freeBytes = database === undefined ? await freeOn(storePathOf(dataDir)) : undefined;
   const lines = [
     `network  ${network} (${chainId})`,
-    `nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`,
-    ...(peers.length === 0 ? [] : [`peers    ${some(peers)}; collections from them too`]),
+    ...(nodes.length === 0 ? [] : [`nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`]),
+    ...(peers.length === 0
+      ? []
+      : [
+          `peers    ${some(peers)}; ${nodes.length === 0 ? 'everything from them' : 'collections from them too'}`,
+        ]),
     ...(proxy === undefined ? [] : [`proxy    ${proxy}`]),
     `heights  ${heightsInWords(config, store)}${stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`}`,
     `data     ${dataInWords(config, database, freeBytes)}`,

@@ -45,7 +45,7 @@ export { HUNG_AFTER_MS, ReaderThread } from './threads/ReaderThread.js';
 export type { ReaderSources } from './threads/ReaderInstance.js';
 export type { FromReader, Port, ReaderOptions, ToReader } from './threads/messages.js';
 export { MAX_RECORDS_UNDER_WAY } from './threads/LinkedLogger.js';
-export { readableIndex } from './threads/readableIndex.js';
+export { finalBlock, readableIndex } from './threads/readableIndex.js';
 export { serveReaders } from './threads/serveReaders.js';
 export type { ReaderHandle, StartReader } from './threads/startWorker.js';
 

@@ -4,6 +4,7 @@ import {
   backfillActions,
   backfillFlags,
   backupFlags,
+  checkProofFlags,
   completionFlags,
   configActions,
   daemonAddressSettings,
@@ -16,7 +17,6 @@ import {
   INSTALL,
   migrateFlags,
   proveFlags,
-  proveKinds,
   repairFlags,
   restoreFlags,
   rewindFlags,
@@ -64,12 +64,23 @@ export const commands: readonly Command[] = [
     name: 'prove',
     summary: 'Print what proves a block, collection or transaction to somebody who trusts one block ID.',
     details:
-      'One JSON document, which docs/examples/check-proof.mjs checks without this program (docs/proofs.md).\n' +
+      'One JSON document, which check-proof checks, or docs/examples/check-proof.mjs without this program (docs/proofs.md).\n' +
       'Exit code 66: it is not indexed, or a block on the way to --to is stored without a proof.',
-    positionals: [proveKinds, '<id or height>'],
+    positionals: ['<height|id>'],
     settings: daemonAddressSettings,
     ownFlags: proveFlags,
     load: async () => (await import('./commands/prove.js')).prove,
+  },
+  {
+    ...none,
+    name: 'check-proof',
+    summary: 'Check a proof document, without a store, a daemon or a network.',
+    details:
+      'Says what follows from which block. /dev/stdin reads what prove prints.\n' +
+      'Exit code 0: it holds. Exit code 65: it does not; what does not fit is named.',
+    positionals: ['<file>'],
+    ownFlags: checkProofFlags,
+    load: async () => (await import('./commands/checkProof.js')).checkProof,
   },
   {
     ...none,
@@ -125,9 +136,10 @@ export const commands: readonly Command[] = [
     name: 'verify',
     summary: 'Re-hash the whole store and report what is missing, wrong or surplus.',
     details:
+      'Blocks that proof.checkpoint or the spork table names must have the ids that they give.\n' +
       'Exit code 0: no damage. Exit code 65: damage, each problem on a line with the heights it affects. ' +
       'No daemon may be running, unless the store is in a database (--store).',
-    settings: storeSettings,
+    settings: { ...storeSettings, 'proof.checkpoint': daemonSettings['proof.checkpoint'] },
     ownFlags: verifyFlags,
     load: async () => (await import('./commands/verify.js')).verify,
   },
@@ -169,10 +181,14 @@ export const commands: readonly Command[] = [
     name: 'restore',
     summary: 'Create a store from a backup, where there is no store yet.',
     details:
-      'Every block is read, hashed and checked again before the copy becomes the store. An existing store is never ' +
-      'replaced. Progress goes to standard error.\n' +
-      'Exit code 0: restored. 74: the backup is damaged, as the message says, or a store is there already. 76: another chain.',
-    settings: storeSettings,
+      'Every block is read, hashed and checked again before the copy becomes the store: its id and guarantees are proven, and ' +
+      'compared with proof.checkpoint and the spork table. An existing store is never replaced. Progress goes to standard error.\n' +
+      'Exit code 0: restored. 74: the backup is damaged or of a false chain, as the message says, or a store is there already. 76: another chain.',
+    settings: {
+      ...storeSettings,
+      'proof.mode': daemonSettings['proof.mode'],
+      'proof.checkpoint': daemonSettings['proof.checkpoint'],
+    },
     ownFlags: restoreFlags,
     load: async () => (await import('./commands/restore.js')).restore,
   },

@@ -2,14 +2,13 @@ export { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
 export { ParentLinkError } from './indexer/ParentLinkError.js';
 export type { BlockCollectionIndexerOptions } from './indexer/BlockCollectionIndexer.js';
 export { ByteBudget } from './heights/ByteBudget.js';
-export { CollectionRequester } from './requester/CollectionRequester.js';
+export { CollectionRequester, DEFAULT_HOLD_BACK_MS } from './requester/CollectionRequester.js';
 export type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
 } from './requester/CollectionRequester.js';
-export { EndpointSlots } from './requester/nodes/EndpointSlots.js';
+export { EndpointSlots } from './requester/EndpointSlots.js';
 export { watchForOffChainBlocks } from './watchForOffChainBlocks.js';
-export { DEFAULT_HOLD_BACK_MS } from './requester/order/EdiPreference.js';
 export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export type { ExecutionDataIndexerOptions } from './executionData/ExecutionDataIndexer.js';

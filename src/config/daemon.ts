@@ -26,6 +26,9 @@ export interface LoadedConfig extends Omit<Loaded<typeof daemonSettings>, 'value
   readonly effective: Readonly<Record<string, unknown>>;
 }
 
+/** In place of an access node: there is none, and the peers stand in for them. */
+const NO_NODE = 'none';
+
 /**
  * Loads and resolves the daemon's configuration. Expected errors: OperatorError (`usage` for flags;
  * `configuration` for file, environment and invalid combinations).
@@ -33,10 +36,13 @@ export interface LoadedConfig extends Omit<Loaded<typeof daemonSettings>, 'value
 export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
   const { values, ...loaded } = loadSettings(daemonSettings, sources);
   const effective = resolved(values, terminal);
-  const given = Object.entries(effective).map(([key, value]) => [key, value ?? undefined] as const);
+  const accessNodes = effective.accessNodes.filter((node) => node !== NO_NODE);
+  const given = Object.entries({ ...effective, accessNodes }).map(
+    ([key, value]) => [key, value ?? undefined] as const,
+  );
   const { chainId } = networks[values.network];
   const config = { ...nested(Object.fromEntries(given)), chainId } as DaemonConfig;
-  const contradiction = contradictionIn(config, values.roles);
+  const contradiction = contradictionIn(config, values);
   if (contradiction !== undefined) throw new OperatorError('configuration', contradiction);
   return frozen({ ...loaded, config, effective });
 }
@@ -45,6 +51,7 @@ export function loadConfig(sources: Sources, terminal: { readonly isTerminal: bo
 function resolved(values: DaemonValues, { isTerminal }: { readonly isTerminal: boolean }) {
   const network = networks[values.network];
   const isOwnNode = values.accessNodes.length > 0;
+  const isMirror = values.accessNodes.includes(NO_NODE);
   const accessNodes = isOwnNode ? values.accessNodes : network.accessNodes;
   return {
     ...values,
@@ -52,7 +59,8 @@ function resolved(values: DaemonValues, { isTerminal }: { readonly isTerminal: b
     dataDir: values.dataDir ?? join('data', values.network),
     roles: allRoles.filter((role) => values.roles?.includes(role) ?? true),
     maxProcessing: values.maxProcessing ?? values.window,
-    'edi.nodes': values['edi.nodes'].length > 0 ? values['edi.nodes'] : accessNodes,
+    'edi.enabled': values['edi.enabled'] && !isMirror,
+    'edi.nodes': values['edi.nodes'].length > 0 || isMirror ? values['edi.nodes'] : accessNodes,
     'access.ratePerSecond':
       values['access.ratePerSecond'] ?? (network.isPublic && !isOwnNode ? PUBLIC_NODE_RATE_PER_SECOND : 0),
     'ready.maxHeadAgeSeconds':
@@ -62,7 +70,23 @@ function resolved(values: DaemonValues, { isTerminal }: { readonly isTerminal: b
 }
 
 /** What is wrong with the combination of values, and what to change; `undefined` if nothing is. */
-function contradictionIn(config: DaemonConfig, givenRoles: readonly Role[] | null): string | undefined {
+function contradictionIn(config: DaemonConfig, given: DaemonValues): string | undefined {
+  return mirrorContradiction(config, given) ?? otherContradiction(config, given.roles);
+}
+
+function mirrorContradiction({ peers }: DaemonConfig, given: DaemonValues): string | undefined {
+  if (!given.accessNodes.includes(NO_NODE)) return undefined;
+  const { length } = given.accessNodes;
+  if (length > 1)
+    return `accessNodes names none and ${length - 1} more: with none, everything comes from other indexers (peers). Drop --access-node none, or the others.`;
+  if (peers.length === 0)
+    return 'accessNodes is none, so that everything comes from other indexers, but peers names none of those. Add --peer HOST:PORT, or name an --access-node.';
+  if (given.ediOnly || given['edi.nodes'].length > 0)
+    return 'accessNodes is none, so that everything comes from other indexers (peers), which have no execution data. Drop --edi-only and --edi-node, or name an --access-node.';
+  return undefined;
+}
+
+function otherContradiction(config: DaemonConfig, givenRoles: readonly Role[] | null): string | undefined {
   const { api, backfill, edi, ediOnly, peers, requester, roles, startHeight, stopHeight, store } = config;
   const { certificateFile, clientCaFile, keyFile } = api.tls;
   const isPlain = certificateFile === undefined;
@@ -80,8 +104,6 @@ function contradictionIn(config: DaemonConfig, givenRoles: readonly Role[] | nul
     return 'api.store names a replica of the database that holds the index, but no such database is given. Add --store postgres://host/database, or leave --api-store out.';
   if (config.proof.finality === 'proven' && config.proof.mode === 'off')
     return 'proof.finality is proven, but proof.mode is off, so nothing would ever be proven, and nothing could be read. Remove --proof-mode off, or set --proof-finality reported.';
-  if (config.proof.finality === 'proven' && store !== undefined)
-    return 'proof.finality is proven, but the index is in a database (store), where it is not known which blocks are proven. Remove --store, or set --proof-finality reported.';
   if (isPlain && keyFile !== undefined)
     return 'api.tls.keyFile is given but api.tls.certificateFile is not, so the ports would speak plain text. Add --api-tls-certificate-file FILE, or leave --api-tls-key-file out.';
   if (isPlain && clientCaFile !== undefined)

@@ -69,7 +69,7 @@ export const daemonSettings = {
     doc: 'The Flow network. Nodes and store must have its chain id.',
   }),
   accessNodes: setting(list(endpoint, MAX_NODES), [], {
-    doc: 'Access nodes to index from; repeat the flag for several. The best one is asked first.',
+    doc: 'Access nodes to index from; repeat the flag for several. The best one is asked first. `none`: a mirror, which takes everything from `peers` (docs/mirrors.md).',
     defaultDoc: "the network's public node",
     flag: 'access-node',
   }),
@@ -112,7 +112,7 @@ export const daemonSettings = {
     doc: 'Whether blocks are proven: their ids and guarantees are recomputed from what nodes send. auto: where the data of the network allow it, and it is said where not. required: a block that cannot be proven is not indexed. off: nodes are asked for less, and believed (SECURITY.md).',
   }),
   'proof.finality': setting(choice(['reported', 'proven']), 'reported', {
-    doc: 'Which blocks can be read. reported: those that nodes call finalized. proven: none above the height up to which certificates of the consensus nodes prove the chain final (`proof.provenHeight` of /status); nothing after a start until that height is found again. Not with a database, nor with proof.mode off.',
+    doc: 'Which blocks can be read. reported: those that nodes call finalized. proven: none above the height up to which certificates of the consensus nodes prove the chain final (`proof.provenHeight` of /status); after a start nothing until that height is found again, except with a database, which keeps it. Not with proof.mode off.',
   }),
   'proof.checkpoint': optional(block, {
     doc: 'A block that is known to be final, from a source that you trust: finality is proven from there on by the certificates of the consensus nodes, so that no access node has to be believed. Ends with exit code 76 where the stored block of this height has another id. One of the current spork is needed, at or above the first height.',
@@ -131,7 +131,7 @@ export const daemonSettings = {
     doc: 'Index from the execution-data stream only: never request a collection.',
   }),
   peers: setting(list(endpoint, MAX_NODES), [], {
-    doc: 'Other indexers (their gRPC ports) to take collections from, so that the access nodes are asked for few; repeat the flag for several. Blocks and finality still come from the access nodes, and what a peer sends is verified like everything else (docs/copies.md, An indexer feeds indexers).',
+    doc: 'Other indexers (their gRPC ports) to take collections from, so that the access nodes are asked for few; repeat the flag for several. Blocks and the head still come from the access nodes, unless those are `none`; what a peer sends is verified like everything else (docs/copies.md, An indexer feeds indexers).',
     defaultDoc: 'none',
     flag: 'peer',
   }),

@@ -9,6 +9,7 @@ export type {
 } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { BlockLink, RootParent } from './forks/LinkedBlocks.js';
+export { NAMED_BY } from './proven/FinalityAnchor.js';
 export type { NamedBlock } from './proven/FinalityAnchor.js';
 export { FinalityProver } from './proven/FinalityProver.js';
 export { ProofBackfill } from './proven/ProofBackfill.js';

@@ -23,8 +23,8 @@ export { decodeExecutionResult } from './entities/executionResult.js';
 export type { Chunk, ExecutionResult, ServiceEvent } from './entities/executionResult.js';
 export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
-export { encodeRlp } from './ids/rlp.js';
-export type { RlpItem } from './ids/rlp.js';
+export { decodeRlp, encodeRlp } from './ids/rlp.js';
+export type { RlpItem, RlpTree } from './ids/rlp.js';
 export { identifyTransactions } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
 export { verifyBlockCollections } from './verification/verifyBlockCollections.js';
@@ -56,6 +56,7 @@ export {
   decodeBlockMessage,
   type BlockDecoder,
   decodeBlockResponse,
+  decodeProvableBlock,
   decodeSubscribeBlocksResponse,
 } from './responses/blockResponses.js';
 export {

@@ -10,10 +10,13 @@ export type { SigningKey } from './certificates/signCertificate.js';
 export type { Certificate, CertificateVerdict } from './certificates/verifyCertificate.js';
 export { weightOf } from './committee/committee.js';
 export type { Committee } from './committee/committee.js';
-export { EpochCommittees } from './committee/EpochCommittees.js';
+export { committeesIn, EpochCommittees } from './committee/EpochCommittees.js';
 export type { EpochState } from './committee/EpochCommittees.js';
-export { readProtocolState } from './committee/protocolState.js';
+export { readParts, readProtocolState } from './committee/protocolState.js';
+export type { StateParts } from './committee/protocolState.js';
 export { readCommit, readSetup } from './committee/serviceEvents.js';
+export { checkDocument } from './documents/checkDocument.js';
+export type { VerifyCertificate } from './documents/checkDocument.js';
 export { BlockHasher, payloadHash } from './ids/BlockHasher.js';
 export type { BlockForm } from './ids/forms.js';
 

@@ -10,6 +10,7 @@ export type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
 export type {
   BlockHead,
   CollectionPlace,
+  CommitteeEvidence,
   HeightRange,
   SporkRecord,
   StoredBlock,

@@ -30,18 +30,25 @@ await bench(
       'Blocks of 5 × 10 transactions. One daemon has indexed them; another one, from an empty store to its stop height, everything ' +
       'verified and durable. By peer stream: blocks from the simulated node, collections from the first daemon (--peer). By ' +
       'collection: the first daemon is its only access node. Ideal pipeline: as in "Catching up", from the node. ' +
+      'Mirror: a daemon with no access node, beside the one that feeds it, both proving every block. ' +
       `At the tip: ${TIP.heightsPerSecond} heights per second, processor time of the source with ${TIP.followers} followers of ` +
       'SubscribeIndexedBlocks, less that without any.',
   },
   async ({ quick, rounds }) => {
     const heights = quick ? HEIGHTS.quick : HEIGHTS.full;
     const speeds = await speedsOf(heights, rounds);
+    const mirrors = await mirrorSpeeds(heights, rounds);
     const tip = await tipCost(quick ? TIP.quickMs : TIP.fullMs);
     return {
-      tables: [speeds.table, tip.table],
+      tables: [speeds.table, mirrors.table, tip.table],
       figures: [
         { what: 'peer stream ÷ by collection', value: ratioOf(speeds.peer, speeds.collection), atLeast: 5 },
         { what: 'peer stream ÷ ideal pipeline', value: ratioOf(speeds.peer, speeds.ideal), atLeast: 0.8 },
+        {
+          what: 'mirror ÷ execution data of a node',
+          value: ratioOf(mirrors.mirror, mirrors.edi),
+          atLeast: 1,
+        },
         { what: `${TIP.followers} followers of the tip, of a core`, value: tip.share, atMost: 0.1 },
       ],
     };
@@ -78,6 +85,39 @@ async function speedsOf(heights: number, rounds: number) {
     ],
   };
   return { peer, collection, ideal, table };
+}
+
+/** On a chain whose blocks are proven: a mirror of a daemon, and that daemon's own way. */
+async function mirrorSpeeds(heights: number, rounds: number) {
+  const node = await startBenchNode({ seed: SEED, profile: 'dense', heights, hashedIds: true });
+  const dataDir = mkdtempSync(join(scratch, 'source-'));
+  const source = await startLiveDaemon({ node: node.address, mode: 'edi-only', dataDir });
+  await source.reaches(heights);
+  const address = `127.0.0.1:${source.grpcPort ?? 0}`;
+  const required = ['--proof-mode', 'required'];
+  const { edi, mirror } = await interleave(
+    {
+      edi: async () =>
+        (await runDaemon({ node: node.address, mode: 'edi-only', heights, flags: required }))
+          .heightsPerSecond,
+      mirror: async () =>
+        (await runDaemon({ node: 'none', mode: 'hybrid', heights, flags: [...required, '--peer', address] }))
+          .heightsPerSecond,
+    },
+    { rounds },
+  );
+  await source.stop();
+  node.close();
+  rmSync(dataDir, { recursive: true });
+  const table: Findings['tables'][number] = {
+    title: `Catching up with every block proven, ${heights} heights`,
+    columns: ['everything from', 'heights/s'],
+    rows: [
+      ['the node, with execution data', digits(median(edi))],
+      ['the indexer that did so', digits(median(mirror))],
+    ],
+  };
+  return { edi, mirror, table };
 }
 
 async function tipCost(lastsMs: number) {

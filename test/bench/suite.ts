@@ -26,8 +26,6 @@ const BENCHES = [
   ...['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop'],
   ...['ranges', 'peer'],
 ];
-/** Run when they are named, and kept nowhere. */
-const OTHERS = ['exports', 'copies'];
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
@@ -43,10 +41,7 @@ const { values: args, positionals } = scriptOptions({
 const chosen = [...(args.only?.split(',') ?? []), ...positionals];
 const names = chosen.length === 0 ? BENCHES : chosen;
 for (const name of names) {
-  const known = [...BENCHES, ...OTHERS];
-  if (!known.includes(name)) fail(`no bench is called ${name}; there are: ${known.join(', ')}`);
-  if (args.write && OTHERS.includes(name))
-    fail(`--write does not go with ${name}: its figures are kept nowhere`);
+  if (!BENCHES.includes(name)) fail(`no bench is called ${name}; there are: ${BENCHES.join(', ')}`);
 }
 if (args.write && args.quick) fail('--write does not go with --quick');
 

@@ -11,7 +11,7 @@ import { storePath } from '../support/storeDump.js';
 import type { Dice } from '../simulation/Dice.js';
 import type { Failpoint } from './failpoints.js';
 import { demand, FIRST_HEIGHT, Judge, LAST_HEIGHT, Verdict } from './Judge.js';
-import type { Found } from './Judge.js';
+import type { Doubts, Found } from './Judge.js';
 import type { CrashPlan } from './Steps.js';
 import { newestLog } from './SteppedDatabase.js';
 import type { Witness } from './Witness.js';
@@ -58,7 +58,7 @@ export class Lane {
   /** Starts the node and makes the store that all others must be like. Expected errors: `Verdict`. */
   static async open(): Promise<Lane> {
     const devnet = await startDevnet({
-      ...{ seed: 33, startHead: LAST_HEIGHT, endHeight: LAST_HEIGHT, paused: true },
+      ...{ seed: 33, startHead: LAST_HEIGHT, endHeight: LAST_HEIGHT, paused: true, hashedIds: true },
       // Execution data to the head.
       executionDataLag: -4,
     });
@@ -144,20 +144,25 @@ export class Lane {
     truncateSync(join(storePath(dataDir), log.file), dice.whole(Math.min(synced, log.bytes), log.bytes));
   }
 
-  examine(dataDir: string, witness: Witness, options?: { readonly mayLie: boolean }): Promise<Found> {
+  examine(dataDir: string, witness: Witness, options?: Doubts): Promise<Found> {
     return this.#judge.examine(dataDir, witness, options);
   }
 
   /**
    * The shipped program goes on where the crash left off, asks for nothing again that was durable, and ends with the very
-   * store of a run without faults. Expected errors: `Verdict`.
+   * store of a run without faults. `stop` ends a program that does not end by itself. Expected errors: `Verdict`.
    */
-  async recover(dataDir: string, found: Found, settings: DaemonSettings): Promise<void> {
+  async recover(
+    dataDir: string,
+    found: Found,
+    settings: DaemonSettings,
+    stop?: (program: Program) => Promise<void>,
+  ): Promise<void> {
     const { node } = this.devnet;
     node.setFaults([]);
     node.requests.reset();
     const program = this.startShipped(dataDir, settings);
-    const code = await within(program);
+    const [code] = await Promise.all([within(program), stop?.(program)]);
     this.#live.delete(program);
     demand(code === 0, `the restart ended with ${code}: ${program.stderr || program.stdout.slice(-2_000)}`);
     for (const id of node.requests.idsAsked('GetFullCollectionByID')) {

@@ -16,6 +16,7 @@ function writeName({ operation, isStopping }: Steps, isRewindCommand: boolean, i
     case 'commit':
       return isStopping ? 'stop.commit' : 'commit';
     case 'begin':
+    case 'prove':
     case 'idle':
       return operation;
   }

@@ -1,5 +1,5 @@
-import type { Identifier } from '../../src/flow/index.js';
-import type { BlockEntry, CommitBatch, IndexStore, StoreMeta } from '../../src/storage/index.js';
+import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
+import type { BlockEntry, CommitBatch, HeightRange, IndexStore, StoreMeta } from '../../src/storage/index.js';
 import { testify } from './Steps.js';
 import type { Operation, Steps } from './Steps.js';
 
@@ -94,6 +94,16 @@ export class SteppedStore implements IndexStore {
     this.#steps.take(`${this.#rewindName}.told`);
   }
 
+  unproven(): readonly HeightRange[] {
+    return this.#inner.unproven?.() ?? [];
+  }
+
+  async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
+    this.#steps.take('prove.called');
+    await this.#during('prove', async () => this.#inner.addProofs?.(proven));
+    this.#steps.take('prove.told');
+  }
+
   close(): Promise<void> {
     return this.#inner.close();
   }
@@ -128,6 +138,14 @@ export class SteppedStore implements IndexStore {
 
   transactionPlaces(id: Identifier, limit: number): ReturnType<IndexStore['transactionPlaces']> {
     return this.#inner.transactionPlaces(id, limit);
+  }
+
+  evidence(): ReturnType<IndexStore['evidence']> {
+    return this.#inner.evidence();
+  }
+
+  keepEvidence(...args: Parameters<IndexStore['keepEvidence']>): Promise<void> {
+    return this.#inner.keepEvidence(...args);
   }
 
   async #during(operation: Operation, action: () => Promise<void>): Promise<void> {

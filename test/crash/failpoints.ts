@@ -1,5 +1,5 @@
 /** In which story a step is taken; `stories.ts` tells each of them. */
-export type StoryName = 'start' | 'open' | 'stop' | 'rewind' | 'reopen' | 'anew';
+export type StoryName = 'start' | 'open' | 'stop' | 'rewind' | 'reopen' | 'anew' | 'prove';
 
 /** One step of the daemon at which it may be made to die. */
 export interface Failpoint {
@@ -37,6 +37,8 @@ function write(name: string, what: string, story: StoryName, passagesMax: number
 }
 
 const COMMITS = 12;
+/** Batches in which the whole store is proven, at least. */
+const PROOFS = 8;
 
 /** Every step, in the order in which a daemon takes them. */
 export const failpoints: readonly Failpoint[] = [
@@ -157,6 +159,11 @@ export const failpoints: readonly Failpoint[] = [
   ...write('anew.intent', 'the intent to forget the lie', 'anew', 1),
   ...write('anew.batch', 'a batch of the forgetting', 'anew', 2),
   { name: 'anew.told', story: 'anew', step: 'the lie is forgotten, no line runs', passagesMax: 1 },
+
+  // What was stored while nothing was proven.
+  { name: 'prove.called', story: 'prove', step: 'proofs are in hand, not checked', passagesMax: PROOFS },
+  ...write('prove', 'blocks with their proofs, and what is unproven still', 'prove', PROOFS),
+  { name: 'prove.told', story: 'prove', step: 'the proofs are in, more are to come', passagesMax: PROOFS },
 ];
 
 export function failpointOf(name: string): Failpoint {

@@ -191,10 +191,8 @@ function lieAboveGap(chain: ChainGenerator, from: number): { readonly gap: numbe
 
 /** Resolves when everything up to the lie is durable, the gap alone excepted. */
 async function allButTheGap(program: Program, gap: number, lie: number): Promise<void> {
-  const [, port = ''] = await program.sees(/"metrics":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/);
   await eventually(async () => {
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-    const metrics = new ScrapedMetrics(text);
+    const metrics = await scrape(program);
     return metrics.value('latest_indexed_height') === gap - 1 &&
       metrics.value('in_flight_heights') === 1 &&
       metrics.sum('heights_completed_total') === lie - FIRST_HEIGHT
@@ -203,9 +201,38 @@ async function allButTheGap(program: Program, gap: number, lie: number): Promise
   });
 }
 
+/** While blocks are proven that were stored without: each has its proof, or counts as unproven, and the rest follows. */
+async function prove(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Dice): Promise<number> {
+  demand(
+    (await lane.startShipped(dataDir, { 'proof.mode': 'off' }).exited) === 0,
+    'the store was not filled',
+  );
+  const witness = new Witness();
+  // At its stop height the process would end at once.
+  const settings = { ...anySettings(dice), stopHeight: String(LAST_HEIGHT + 1) };
+  const hasDied = await dies(lane, lane.startStepped(dataDir, settings, planOf(failpoint, dice)), witness);
+  demand(hasDied, `the step ${failpoint.name} was never taken`);
+  if (dice.chance(0.5)) lane.losePower(dataDir, witness, dice);
+  const found = await lane.examine(dataDir, witness, { mayBeUnproven: true });
+  demand(found.watermark === LAST_HEIGHT, `the watermark is ${found.watermark} while proofs are added`);
+  await lane.recover(dataDir, found, settings, allIsProven);
+  return 1;
+}
+
+/** Resolves once nothing is unproven; the process goes on for ever, and is told to stop. */
+async function allIsProven(program: Program): Promise<void> {
+  await eventually(async () => ((await scrape(program)).value('unproven_heights') === 0 ? true : undefined));
+  program.child.kill('SIGTERM');
+}
+
+async function scrape(program: Program): Promise<ScrapedMetrics> {
+  const [, port = ''] = await program.sees(/"metrics":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/);
+  return new ScrapedMetrics(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+}
+
 const stories: Readonly<
   Record<StoryName, (failpoint: Failpoint, ...rest: Parameters<Story>) => Promise<number>>
-> = { start, open, stop, rewind, reopen, anew };
+> = { start, open, stop, rewind, reopen, anew, prove };
 
 /** The story in which a step is taken. */
 export function storyAt(failpoint: Failpoint): Story {

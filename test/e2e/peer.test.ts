@@ -62,7 +62,7 @@ describe('an indexer that another one feeds', () => {
     expect(before).toBeGreaterThan(1_000);
     // Of two sources the quicker one is asked. A node without any way to it would be that.
     devnet.node.setFaults(
-      collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 50 }) as const),
+      collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 1_000 }) as const),
     );
 
     const fed = await follower(devnet, second, source.grpcAddress, '--no-edi', ...FROM_ROOT);

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -133,9 +133,9 @@ describe('a daemon on a chain whose blocks can be proven', () => {
       readonly collection: { readonly transactions: readonly { readonly id: string }[] };
     };
     const { id } = looked.collection.transactions.at(-1)!;
-    const served = await daemon.api(`/proof/transactions/${id}?to=${HEAD}`);
+    const served = await daemon.api(`/proof/transaction/${id}?to=${HEAD}`);
     expect(served.status).toBe(200);
-    const ask = () => runProgram(['prove', 'transaction', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
+    const ask = () => runProgram(['prove', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
     const running = await ask();
     await stopAndProve(daemon, dataDir, whole(node));
     const stopped = await ask();
@@ -151,12 +151,26 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     });
     expect(proven).toContain(`block ${filled.height}:${filled.id}`);
     expect(proven).toContain(`transaction ${id}`);
-    const beyond = await runProgram(['prove', 'block', '1', '--to', '900', ...storeFlags(dataDir)]);
+    const checked = (...args: string[]) => runProgram(['check-proof', file, ...args]);
+    const held = await checked('--checkpoint', anchor);
+    expect(held).toMatchObject({ code: 0, stderr: '' });
+    expect(held.stdout).toBe(proven.replace('From ', 'From block '));
+    expect(await checked()).toMatchObject({
+      ...{ code: 0, stdout: held.stdout, stderr: expect.stringContaining('Compare the ID') as string },
+    });
+    const other = `${HEAD}:${node.chain.block(HEAD - 1).id}`;
+    expect(await checked('--checkpoint', other)).toMatchObject({
+      ...{ code: 65, stdout: '', stderr: expect.stringContaining(`all follows from ${anchor}`) as string },
+    });
+    expect(await checked('--checkpoint', '12')).toMatchObject({ code: 64, stdout: '' });
+    expect(await runProgram(['check-proof', join(dataDir, 'none.json')])).toMatchObject({ code: 64 });
+    const beyond = await runProgram(['prove', '1', '--to', '900', ...storeFlags(dataDir)]);
     expect(beyond).toMatchObject({ code: 66, stdout: '' });
   });
 });
 
 describe('a daemon whose readers see only what is proven final', () => {
+  const postgres = usePostgres();
   const MINORITY_FROM = 111;
   /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
@@ -201,6 +215,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect(await heightOf(daemon, `height=${PROVEN + 1}`)).toBe(404);
     const { id } = node.chain.block(PROVEN + 1);
     expect((await daemon.api(`/v1/blocks/${id}`)).status).toBe(404);
+    expect((await daemon.api(`/explain/${PROVEN + 1}`)).body).toMatchObject({ stage: 'awaiting_proof' });
     expect((await daemon.api(`/v1/blocks?height=${PROVEN}`)).body).toMatchObject([{ proven: true }]);
     const grpc = new GrpcProbe(daemon.grpcAddress);
     const latest = await grpc.call('GetLatestBlock', {});
@@ -217,15 +232,22 @@ describe('a daemon whose readers see only what is proven final', () => {
     stream.close();
     expect(await daemon.program.stop()).toBe(0);
 
-    // Without a node nothing says who signs: what was readable before has to be proven again.
+    // A closed store knows no proven height: it gives no certificate that its checker would refuse.
+    const prove = (height: number) => runProgram(['prove', String(height), ...storeFlags(dataDir)]);
+    expect(await prove(PROVEN)).toMatchObject({ code: 0 });
+    expect(await prove(PROVEN + 1)).toMatchObject({
+      ...{ code: 66, stdout: '', stderr: expect.stringContaining('proves nothing: ') as string },
+    });
+
+    // The store keeps who signs: without a node it is proven again from that.
     await node.close();
     const alone = await startDaemon(startArguments(node, dataDir, ...flags));
-    await alone.reaches(HEAD);
+    await proven(alone, PROVEN);
     expect((await alone.api('/status')).body).toMatchObject({
-      latestIndexed: null,
-      proof: { provenHeight: null },
+      latestIndexed: PROVEN,
+      proof: { provenHeight: PROVEN },
     });
-    expect(await heightOf(alone, `height=${PROVEN}`)).toBe(404);
+    expect(await heightOf(alone, `height=${PROVEN}`)).toBe(PROVEN);
     await alone.program.stop();
   });
 
@@ -238,5 +260,91 @@ describe('a daemon whose readers see only what is proven final', () => {
       expect(await heightOf(daemon, 'height=final')).toBe(HEAD - 2);
       expect(await daemon.program.stop()).toBe(0);
     }
+  });
+
+  it.each(['leveldb', 'postgres'] as const)(
+    'prove themselves final from the anchor on, after a restart without a snapshot (%s)',
+    async (kind) => {
+      const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+      const dataDir = scratchDirectory();
+      const store = kind === 'postgres' ? ['--store', await postgres.server().database()] : [];
+      const start = () => startDaemon(startArguments(node, dataDir, ...flags, ...store));
+      const snapshots = async (daemon: RunningDaemon) => {
+        // A database has the proven height at once.
+        await eventually(async () => (await proofOf(daemon)).latestCertificate ?? undefined);
+        const metrics = await proven(daemon, HEAD - 2);
+        return metrics.sum('upstream_requests_total', { method: 'GetProtocolStateSnapshotByHeight' });
+      };
+      const first = await start();
+      expect(await snapshots(first)).toBe(1);
+      expect(await first.program.stop()).toBe(0);
+      const daemon = await start();
+      expect(await snapshots(daemon)).toBe(0);
+
+      const { anchor } = await proofOf(daemon);
+      expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
+      const served = await daemon.api('/proof/block/40');
+      expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
+      // Certificates prove only what has two blocks above.
+      expect((await daemon.api(`/proof/block/${HEAD - 2}`)).body).not.toHaveProperty('way');
+      expect((await daemon.api('/proof/block/0')).body).not.toHaveProperty('way');
+      expect(await daemon.program.stop()).toBe(0);
+      const { code, stdout } = await runProgram(['prove', '40', ...storeFlags(dataDir), ...store]);
+      expect(code).toBe(0);
+      expect(JSON.parse(stdout)).toEqual(served.body);
+
+      const verified = (id: string) =>
+        runProgram(['verify', '--proof-checkpoint', `40:${id}`, ...storeFlags(dataDir), ...store]);
+      expect(await verified(node.chain.block(40).id)).toMatchObject({ code: 0 });
+      const another = await verified(node.chain.block(41).id);
+      expect(another.code).toBe(65);
+      expect(another.stdout).toContain(`damage at height 40 (foreign): block of height 40: its id is`);
+      expect(another.stdout).toContain('1 problem; index anew into another --data-dir');
+
+      const file = join(dataDir, 'proof.json');
+      const trusted = `0:${node.chain.block(0).id}`;
+      const checks = async () => {
+        const checked = await runProgram(['check-proof', file, '--checkpoint', trusted]);
+        const example = spawnSync(process.execPath, ['docs/examples/check-proof.mjs', file, trusted]);
+        return [checked.code, example.status, checked.stdout + example.stdout.toString()];
+      };
+      writeFileSync(file, stdout);
+      const line = `block 40:${node.chain.block(40).id} of flow-localnet`;
+      const [own, other, said] = await checks();
+      expect([own, other]).toEqual([0, 0]);
+      expect(String(said).split(line)).toHaveLength(3);
+      expect(said).toContain('is final');
+      const middle = stdout.indexOf('"protocolState":"') + 40;
+      const digit = stdout[middle] === '0' ? '1' : '0';
+      writeFileSync(file, stdout.slice(0, middle) + digit + stdout.slice(middle + 1));
+      expect(await checks()).toEqual([65, 65, '']);
+    },
+  );
+
+  it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
+    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+    const url = await postgres.server().database();
+    const start = (roles: string) =>
+      startDaemon(startArguments(node, scratchDirectory(), ...flags, '--store', url, '--roles', roles));
+    const serving = await start('api');
+    expect(await heightOf(serving, 'height=final')).toBe(404);
+    const leading = await start('live,backfill');
+    await proven(leading, HEAD - 2);
+    await proven(serving, HEAD - 2);
+    await eventually(async () => ((await heightOf(serving, 'height=final')) === HEAD - 2 ? true : undefined));
+    expect(await heightOf(serving, `height=${HEAD - 1}`)).toBe(404);
+    expect((await serving.api(`/v1/blocks?height=${HEAD - 2}`)).body).toMatchObject([{ proven: true }]);
+    expect((await serving.api(`/explain/${HEAD}`)).body).toMatchObject({ stage: 'awaiting_proof' });
+    expect(await proofOf(serving)).toMatchObject({ finality: 'proven', provenHeight: HEAD - 2 });
+    node.node.head.set(HEAD + 5);
+    await proven(serving, HEAD + 3);
+    expect(await leading.program.stop()).toBe(0);
+    expect(await serving.program.stop()).toBe(0);
+
+    // Nobody proves anything now, and what was proven before can be read at once.
+    const alone = await start('api');
+    await proven(alone, HEAD + 3);
+    expect(await heightOf(alone, 'height=final')).toBe(HEAD + 3);
+    expect(await alone.program.stop()).toBe(0);
   });
 });

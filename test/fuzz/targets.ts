@@ -3,6 +3,7 @@ import { configurationTarget } from './configuration.js';
 import { endpointTarget } from './endpoints.js';
 import { grpcTarget } from './grpc.js';
 import { httpTarget } from './http.js';
+import { fullBlockTarget, proofDocumentTarget, protocolStateTarget } from './proofs.js';
 import type { FuzzTarget } from './target.js';
 import { statusTarget } from './statuses.js';
 import { tableTarget } from './tables.js';
@@ -12,6 +13,9 @@ import { wireTarget } from './wire.js';
 /** Every way in. */
 export const targets: readonly FuzzTarget[] = [
   wireTarget,
+  fullBlockTarget,
+  protocolStateTarget,
+  proofDocumentTarget,
   statusTarget,
   endpointTarget,
   configurationTarget,

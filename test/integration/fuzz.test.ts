@@ -10,6 +10,9 @@ const HANG_MS = 15_000;
 /** A sample of what `npm run test:fuzz` feeds in by the million. Processes are left to it. */
 const samples: Readonly<Record<string, number>> = {
   wire: 20_000,
+  'full-block': 5_000,
+  'protocol-state': 3_000,
+  'proof-document': 1_000,
   status: 2_000,
   endpoint: 5_000,
   configuration: 1_000,

@@ -22,17 +22,8 @@ import { digestOf } from '../support/storeDigest.js';
 /** Blocks above the end of a spork that its nodes have, at most (catalogue.ts). */
 const MAX_DISCARDED = 5;
 
-/** Keys of the store whose values depend on what could be proven: the unproven heights, and the blocks with their proofs. */
-const PROOF_PREFIXES: ReadonlySet<number> = new Set([0x08, 0x10]);
 /** In the report of a block that its id refutes. */
 const FORGED_WORDS = 'does not fit its id';
-
-/** Of a store, as SHA-256 in hex. */
-export interface Digests {
-  readonly digest: string;
-  /** Without its meta record, its blocks, and what it says of their proofs. */
-  readonly digestBesideProofs: string;
-}
 
 /** The store wants to be mended before it can be read. */
 class NotToBeWritten extends Error {
@@ -69,7 +60,7 @@ export class Oracle implements CallObserver {
   readonly #mayMeetForgeries: boolean;
   readonly #mayLackProof: (height: number) => boolean;
   /** Covered heights whose blocks have no proof. */
-  #unproven = 0;
+  readonly #unproven = new Set<number>();
   /** How often each node was penalized for a block that does not fit its id. */
   readonly #forged = new Map<string, number>();
   /** A node did not answer the question for its spork, or for its first block. */
@@ -131,6 +122,11 @@ export class Oracle implements CallObserver {
   /** The whole stretch is there, history included. */
   get isComplete(): boolean {
     return this.#isComplete;
+  }
+
+  /** Some blocks have no proof, though all could have one: the nodes that hid it do so no more, in the end. */
+  get lacksProofs(): boolean {
+    return this.#stretch.isProvable && this.#config.proof.mode !== 'off' && this.#unproven.size > 0;
   }
 
   get callsInFlight(): number {
@@ -459,6 +455,10 @@ export class Oracle implements CallObserver {
       if (ids.join() !== collections.map((collection) => collection.id).join())
         this.fail(`height ${height} has other collections than the chain`);
     }
+    for (const height of this.#unproven) {
+      const stored = await reader.blockByHeight(height);
+      if (stored?.block.proof !== undefined) this.#checkProof(stored.block, []);
+    }
     this.#isComplete = watermark === this.#stretch.stopHeight && firstHeight === this.#stretch.firstHeight;
     this.#checkSporks(reader, watermark);
     for (const height of this.#inherited) {
@@ -480,8 +480,9 @@ export class Oracle implements CallObserver {
   /** What is stored with a proof is true, and only what nothing could prove is stored without. */
   #checkProof({ encoded, height, id, proof }: FinalizedBlock, unproven: readonly HeightRange[]): void {
     const isProven = proof !== undefined;
-    if (!isProven) {
-      this.#unproven += 1;
+    if (isProven) this.#unproven.delete(height);
+    else {
+      this.#unproven.add(height);
       if (!this.#mayLackProof(height)) this.fail(`block ${height} is stored without a proof`);
       if (!unproven.some(({ from, to }) => from <= height && height <= to))
         this.fail(`block ${height} has no proof, and counts as proven`);
@@ -580,47 +581,36 @@ export class Oracle implements CallObserver {
   // The end.
 
   /** The stop height is reached and the process has ended in order. */
-  async finished(reference: Digests | undefined): Promise<Digests> {
+  async finished(reference: string | undefined): Promise<string> {
     const { firstHeight, stopHeight } = this.#stretch;
     const reader = await this.openReader();
     if (reader.meta()?.firstHeight !== firstHeight) this.fail('the store begins elsewhere');
     if (reader.latestIndexedHeight() !== stopHeight)
       this.fail(`the store ends at ${reader.latestIndexedHeight()}, not at ${stopHeight}`);
     await this.#lookUpEverything(reader);
-    const digests = await this.#digestsOf(reader);
+    const digest = await this.#digestOf(reader);
     // A start does not wait for ever for the spork it is of: a store may begin without it where nodes failed to tell.
     const [first] = reader.meta()?.sporks ?? [];
     const hasNoTable = this.#stretch.sporks.length === 1 || this.#stretch.served === 'named';
     const isNameless = first === undefined || (first.sporkId === '' && hasNoTable);
     const isUntold = this.#isSporkRefused && isNameless;
-    // Where some blocks have no proof, all else is the same still; the blocks were looked at as they came.
-    const lacksProofs = this.#stretch.isProvable && this.#config.proof.mode !== 'off' && this.#unproven > 0;
-    const which = lacksProofs ? 'digestBesideProofs' : 'digest';
-    if (reference !== undefined && digests[which] !== reference[which] && !isUntold)
-      this.fail(
-        `the store is not the one of the fault-free run: ${which} ${digests[which]}, expected ${reference[which]}`,
-      );
+    if (reference !== undefined && digest !== reference && !isUntold)
+      this.fail(`the store is not the one of the fault-free run: ${digest}, expected ${reference}`);
     this.throwIfViolated();
-    return digests;
+    return digest;
   }
 
   /** Of a stretch of several sporks without the first record, which says how they became known; they are checked apart. */
-  async #digestsOf(reader: LevelIndexStore): Promise<Digests> {
+  async #digestOf(reader: LevelIndexStore): Promise<string> {
+    if (this.#stretch.sporks.length === 1) return digestOf(reader);
     const { schemaVersion } = reader.meta() ?? {};
     const hash = createHash('sha256').update(`schema ${schemaVersion}`);
-    const beside = createHash('sha256');
     for await (const [key, value] of reader.entries()) {
       const isMeta = key.length === 1 && Buffer.from(value).includes(this.#config.chainId);
       if (isMeta) continue;
       hash.update(`${key.length} ${value.length} `).update(key).update(value);
-      if (!PROOF_PREFIXES.has(key[0]!))
-        beside.update(`${key.length} ${value.length} `).update(key).update(value);
     }
-    const isAlone = this.#stretch.sporks.length === 1;
-    return {
-      digest: isAlone ? await digestOf(reader) : hash.digest('hex'),
-      digestBesideProofs: beside.digest('hex'),
-    };
+    return hash.digest('hex');
   }
 
   /** The product's own counters against what was seen to happen. */

@@ -3,7 +3,7 @@ import { CallFailure } from '../../src/access/index.js';
 import type { CallStatus, Channel, ChannelOptions, StreamCall, StreamSink } from '../../src/access/index.js';
 import { methods, StatusError } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
-import { loadProtocol } from '../../src/flow/index.js';
+import { loadProtocol, WireWriter } from '../../src/flow/index.js';
 import { abortReason } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import type { ProcessClock } from './SimulatedClock.js';
@@ -28,7 +28,9 @@ export interface CallObserver {
 
 interface MethodOfPath {
   readonly method: DevnetMethod;
-  decode(request: Buffer): DevnetRequest;
+  readonly decode: (request: Buffer) => DevnetRequest;
+  /** What the client is to see of a node's answer. Default: all of it. */
+  readonly encode?: (answer: Buffer) => Buffer;
 }
 
 /** Reads a request's path and bytes as the server does. */
@@ -47,12 +49,27 @@ export class RequestReader {
         decode: (request) => known.requestDeserialize(request),
       });
     }
+    // A peer that has no proofs. Its requests have the height at the same place, and its answers the block one level deeper.
+    for (const [provable, plain] of [
+      ['GetProvableBlock', 'GetBlockByHeight'],
+      ['SubscribeProvableBlocks', 'SubscribeBlocksFromStartHeight'],
+    ]) {
+      this.#methods.set(`/flow_collection_indexer.v1.IndexAPI/${provable}`, {
+        ...this.#of(`/flow.access.AccessAPI/${plain}`),
+        encode: (answer) => new WireWriter().bytes(1, answer).finish(),
+      });
+    }
   }
 
-  read(path: string, request: Buffer): { readonly method: DevnetMethod; readonly request: DevnetRequest } {
+  read(path: string, request: Buffer) {
+    const { method, decode, encode = (answer: Buffer) => answer } = this.#of(path);
+    return { method, request: decode(request), encode };
+  }
+
+  #of(path: string): MethodOfPath {
     const known = this.#methods.get(path);
     if (known === undefined) throw new Error(`nobody knows ${path}`);
-    return { method: known.method, request: known.decode(request) };
+    return known;
   }
 }
 
@@ -92,7 +109,7 @@ export class SimulatedChannel implements Channel {
     { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
   ): Promise<Buffer> {
     const { endpoint, observer, process, reader, worldClock } = this.#deps;
-    const { method, request } = reader.read(path, bytes);
+    const { method, request, encode } = reader.read(path, bytes);
     const ended = observer.onCall(endpoint.name, method, request);
     if (signal?.aborted === true) {
       ended('ABORTED_BY_US');
@@ -142,7 +159,10 @@ export class SimulatedChannel implements Channel {
           calls.answer(method, request, { signal: server.signal, connection });
         if (isTwice) ask().catch(() => undefined);
         ask().then(
-          (answer) => arrive(OK, isCorrupt ? endpoint.corrupted(answer) : answer),
+          (answer) => {
+            const sent = encode(answer);
+            arrive(OK, isCorrupt ? endpoint.corrupted(sent) : sent);
+          },
           (error: unknown) => {
             if (server.signal.aborted) return;
             if (!(error instanceof StatusError)) endpoint.onBug(error);
@@ -155,7 +175,7 @@ export class SimulatedChannel implements Channel {
 
   stream(path: string, bytes: Buffer, sink: StreamSink): StreamCall {
     const { endpoint, observer, process, reader, worldClock } = this.#deps;
-    const { method, request } = reader.read(path, bytes);
+    const { method, request, encode } = reader.read(path, bytes);
     const ended = observer.onCall(endpoint.name, method, request);
     const server = new AbortController();
     const arrived: Buffer[] = [];
@@ -224,7 +244,8 @@ export class SimulatedChannel implements Channel {
         reset: () => endpoint.reset(),
         write: (message: Buffer) => {
           const { isCorrupt } = endpoint.fate(method);
-          const sent = isCorrupt ? endpoint.corrupted(message) : message;
+          const encoded = encode(message);
+          const sent = isCorrupt ? endpoint.corrupted(encoded) : encoded;
           unread += 1;
           later(() => arrived.push(sent));
           return unread < STREAM_WINDOW_MESSAGES;

@@ -3,28 +3,27 @@ import type { ReferenceKind } from './plan.js';
 import { isProvableWorld } from './proofs.js';
 import { faultFree, scenarioOf, stretchOf } from './scenario.js';
 import { Workshop, World } from './World.js';
-import type { Digests, RunResult } from './World.js';
+import type { RunResult } from './World.js';
 
 /** Runs seeds, and knows how each of them must end. */
 export class Simulation {
   readonly #catalogue = new Catalogue();
   readonly #workshop = new Workshop();
-  readonly #references: Map<string, Digests>;
+  readonly #references: Map<string, string>;
 
   /** `references`: of fault-free runs, by `referenceKey`, where they are known already. */
-  constructor(options: { readonly references?: ReadonlyMap<string, Digests> } = {}) {
+  constructor(options: { readonly references?: ReadonlyMap<string, string> } = {}) {
     this.#references = new Map(options.references);
   }
 
   /** The store of the fault-free run over a stretch. Expected errors: `RunFailure`. */
-  async reference(index: number, kind: ReferenceKind = {}): Promise<Digests> {
+  async reference(index: number, kind: ReferenceKind = {}): Promise<string> {
     const key = referenceKey(index, kind);
     const known = this.#references.get(key);
     if (known !== undefined) return known;
-    const { digest, digestBesideProofs } = await this.faultFree(index, kind);
-    const digests = { digest, digestBesideProofs };
-    this.#references.set(key, digests);
-    return digests;
+    const { digest } = await this.faultFree(index, kind);
+    this.#references.set(key, digest);
+    return digest;
   }
 
   /** Expected errors: `RunFailure`. */
@@ -48,7 +47,7 @@ export class Simulation {
       scenario.accountsFrom === Infinity
         ? plain
         : await this.reference(index, { ...kind, hasAccounts: true });
-    const reference = (hasAccounts: boolean): Digests => (hasAccounts ? withAccounts : plain);
+    const reference = (hasAccounts: boolean): string => (hasAccounts ? withAccounts : plain);
     return new World({ scenario, print }, { stretch, workshop: this.#workshop }).run(reference);
   }
 }

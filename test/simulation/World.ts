@@ -12,7 +12,7 @@ import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
 import { Ledger, SignalRegister } from './Ledger.js';
 import { Oracle, Violation } from './Oracle.js';
-import type { Digests, Watched } from './Oracle.js';
+import type { Watched } from './Oracle.js';
 import type { BackendPlan, FalseSpork, Scenario, WorldEvent } from './plan.js';
 import { mayLackProof } from './proofs.js';
 import { livenessMs } from './scenario.js';
@@ -25,8 +25,6 @@ import { SimulatedRoom } from './SimulatedRoom.js';
 import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
 import { Trace } from './Trace.js';
-
-export type { Digests } from './Oracle.js';
 
 /** What is made once for all runs of a process: dear to make, and the same for everyone. */
 export class Workshop {
@@ -44,14 +42,12 @@ export interface RunResult {
   readonly processes: number;
   /** The store at the end. */
   readonly digest: string;
-  /** Without its blocks, and without what it says of their proofs. */
-  readonly digestBesideProofs: string;
   /** It has an account index. */
   readonly hasAccounts: boolean;
 }
 
-/** The digests that the store must have at the end, with an account index or without. */
-export type Reference = (hasAccounts: boolean) => Digests | undefined;
+/** The digest that the store must have at the end, with an account index or without. */
+export type Reference = (hasAccounts: boolean) => string | undefined;
 
 /** A run that broke a promise, with what happened last. */
 export class RunFailure extends Error {
@@ -94,6 +90,8 @@ interface SimulatedProcess {
   isDead: boolean;
   /** It said that some part did not close in time, and ended all the same. */
   isAbandoned: boolean;
+  /** Everything is there: it was started to prove what is not proven. */
+  provesOnly: boolean;
   /** A write or a read of it was made to fail. */
   hasDiskFailed: boolean;
   outcome: { readonly error: unknown } | undefined;
@@ -226,11 +224,11 @@ export class World {
     }
     await this.#oracle.checkCounters(this.#workshop.metrics, this.#mayLie);
     const hasAccounts = this.#hasAccounts;
-    const digests = await this.#oracle.finished(reference?.(hasAccounts));
+    const digest = await this.#oracle.finished(reference?.(hasAccounts));
     return {
       ...{ traceHash: this.#trace.hash(), events: this.#trace.events, steps: this.#steps },
       afterQuietMs: Math.max(0, this.#clock.monotonic() - quietAtMs),
-      ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, ...digests },
+      ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, digest },
       hasAccounts,
     };
   }
@@ -243,9 +241,11 @@ export class World {
   // The process.
 
   #start(): void {
-    const { config } = this.#scenario;
     const { metrics, reader } = this.#workshop;
     this.#processes += 1;
+    const isProving = this.#processes >= this.#scenario.provenFrom;
+    let { config } = this.#scenario;
+    if (!isProving) config = { ...config, proof: { ...config.proof, mode: 'off' } };
     this.#trace.add(`process ${this.#processes} starts`);
     this.#signals?.forget();
     const clock = new ProcessClock(this.#clock);
@@ -271,6 +271,7 @@ export class World {
         readers: undefined,
         isDead: false,
         isAbandoned: false,
+        provesOnly: false,
         hasDiskFailed: false,
         outcome: undefined,
         endsByMs: Infinity,
@@ -296,7 +297,12 @@ export class World {
       if (store.meta() !== undefined && store.latestIndexedHeight() >= this.#stretch.stopHeight) {
         const lacksHistory =
           this.#scenario.history !== undefined && store.meta()?.firstHeight !== this.#stretch.firstHeight;
-        if (!lacksAccounts && !lacksHistory) return;
+        const lacksProofs = isProving && this.#oracle.lacksProofs;
+        if (!lacksAccounts && !lacksHistory && !lacksProofs) return;
+        process.provesOnly = !lacksAccounts && !lacksHistory;
+        // At its stop height a daemon ends, whatever is proven.
+        if (process.provesOnly)
+          config = { ...config, roles: ['api'], stopHeight: this.#stretch.stopHeight + 1 };
       }
       const parts = openUpstream(config, {
         ...{
@@ -387,6 +393,7 @@ export class World {
       if (process.outcome !== undefined) {
         this.#ended(process, process.outcome.error);
       } else {
+        if (process.provesOnly && !this.#oracle.lacksProofs) process.lifecycle.stop();
         const due = this.#crashSteps.indexOf(this.#steps);
         if (due >= 0) {
           this.#crashSteps.splice(due, 1);
@@ -421,7 +428,7 @@ export class World {
     this.#process = undefined;
     if (error !== undefined && !this.#isExpected(process, error))
       throw new Violation(`the process failed: ${textOf(error)}`);
-    if (error === undefined && this.#oracle.isComplete) {
+    if (error === undefined && this.#oracle.isComplete && !this.#oracle.lacksProofs) {
       this.#isFinished = true;
       return;
     }

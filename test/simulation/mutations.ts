@@ -121,7 +121,7 @@ function makeLane(name: string): string {
   const lane = join(workplace, name);
   for (const part of ['proto', 'config', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
     cpSync(join(root, part), join(lane, part), { recursive: true });
-  for (const part of ['simulation', 'unit', 'support'])
+  for (const part of ['simulation', 'unit', 'support', 'data'])
     cpSync(join(root, 'test', part), join(lane, 'test', part), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(lane, 'node_modules'));
   restore(lane);

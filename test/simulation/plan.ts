@@ -84,6 +84,8 @@ export interface Scenario {
   readonly falseSpork: FalseSpork | undefined;
   /** From this process on, counted from 1, the account index is on. `Infinity`: it never is. */
   readonly accountsFrom: number;
+  /** From this process on, counted from 1, blocks are proven, where they are; those before leave what they store unproven. */
+  readonly provenFrom: number;
   /** Below this height of the stretch everything is history, filled in beside the live range in ranges of so many heights. */
   readonly history: { readonly below: number; readonly rangeHeights: number } | undefined;
 }

@@ -373,8 +373,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: the copies of what is in the header are not compared with it',
     file: 'proof/blocks/BlockProver.ts',
-    of: '    if (refusal !== undefined) return refusal;',
-    instead: "    if (refusal !== undefined && refusal.reason !== 'copy') return refusal;",
+    of: '    if (refusal !== undefined) return refusal;\n    const payloadForm',
+    instead:
+      "    if (refusal !== undefined && refusal.reason !== 'copy') return refusal;\n    const payloadForm",
     heldBy: {
       file: 'unit/access/blockProofs.test.ts',
       test: 'is a lie of its node, and counted, where its id refutes it: %s',
@@ -412,6 +413,82 @@ export const plantedBugs: readonly PlantedBug[] = [
     heldBy: { file: 'unit/proof/ids.test.ts', test: 'holds for its block alone' },
   },
   {
+    name: 'finality: the signatures of a certificate are not verified',
+    file: 'proof/certificates/verifyCertificate.ts',
+    of: "  if (!bls.verifySignatures(message, expected, signatures, context))\n    return invalid('the signatures do not hold');\n",
+    instead: '  bls.verifySignatures(message, expected, signatures, context);\n',
+    heldBy: {
+      file: 'unit/proof/certificates.test.ts',
+      test: 'is invalid once a bit of it, or of a signer’s key, is flipped',
+    },
+  },
+  {
+    name: 'finality: an invalid certificate proves as much as a valid one',
+    file: 'finality/proven/FinalityProver.ts',
+    of: "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return thread.verify(certificate, signers, CURRENT_RULES);",
+    instead:
+      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return { valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers, CURRENT_RULES)), ...{ valid: true as const } };",
+    heldBy: {
+      file: 'unit/finality/finalityProver.test.ts',
+      test: 'proves nothing by the certificates of another committee',
+    },
+  },
+  {
+    name: 'finality: a minority of the committee is enough',
+    file: 'proof/certificates/verifyCertificate.ts',
+    of: 'if (weight < threshold)',
+    instead: 'if (weight < threshold / 3)',
+    heldBy: {
+      file: 'unit/proof/certificates.test.ts',
+      test: 'of a committee whose secrets are known is valid with more than two thirds of the weight only',
+    },
+  },
+  {
+    name: 'finality: the view of the child is not compared with that of the block',
+    file: 'proof/certificates/provenFinal.ts',
+    of: '    if (child.view !== block.view + 1) continue;\n',
+    instead: '',
+    heldBy: { file: 'unit/proof/certificates.test.ts', test: 'passes over a view that was skipped' },
+  },
+  {
+    name: 'finality: a certificate for another view of the parent is taken',
+    file: 'proof/certificates/provenFinal.ts',
+    of: 'if (grandchild.parentView !== child.view) {',
+    instead: 'if (grandchild.parentView < 0) {',
+    heldBy: {
+      file: 'unit/proof/certificates.test.ts',
+      test: 'refuses an invalid certificate, one of another view, and blocks that are no chain',
+    },
+  },
+  {
+    name: 'finality: a snapshot is taken that does not hash to the protocol state',
+    file: 'proof/committee/protocolState.ts',
+    of: "  check(sha3Identifier(epochState), string(epochStateId).toString('hex'), 'the epoch state');\n",
+    instead: '',
+    heldBy: { file: 'unit/proof/committee.test.ts', test: 'is refused when anything of it was changed' },
+  },
+  {
+    name: 'proofs: the Merkle root of the guarantees is not compared with the one that is stored',
+    file: 'proof/blocks/BlockProver.ts',
+    of: 'this.#root(this.#hasher.guaranteeIds(form, block.guarantees), 0) &&',
+    instead: 'this.#root(this.#hasher.guaranteeIds(form, []), 0) &&',
+    heldBy: {
+      file: 'unit/proof/ids.test.ts',
+      test: 'of a network is proven, and gives the light form that its nodes give',
+    },
+  },
+  {
+    name: 'proofs: the proof of one height is added at another',
+    file: 'finality/proven/ProofBackfill.ts',
+    of: "        else if (block.proof !== undefined) return { kind: 'proven', block };",
+    instead:
+      "        else if (block.proof !== undefined) return { kind: 'proven', block: { ...block, height: height + 1 } };",
+    heldBy: {
+      file: 'unit/finality/proofBackfill.test.ts',
+      test: 'proves the newest first, few at once, until none is left',
+    },
+  },
+  {
     name: 'proofs: a block is stored without its proof',
     file: 'storage/records/blocks/BlockEntryWriter.ts',
     of: '      proof: block.proof,\n',
@@ -426,7 +503,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'execution data that does not match the guarantees is held against its node at once',
-    file: 'collections/executionData/StreamFault.ts',
+    file: 'collections/executionData/StreamEndings.ts',
     of: '    return { ...refusal, fault: undefined, contradicts };',
     instead: "    return { ...refusal, fault: 'lied' };",
     heldBy: {
@@ -454,7 +531,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'cancelled request not released',
-    file: 'collections/requester/calls/CollectionCalls.ts',
+    file: 'collections/requester/CollectionCalls.ts',
     of: '    this.#over(wanted, release);\n    try {',
     instead: '    this.#over(wanted, options.signal.aborted ? () => undefined : release);\n    try {',
     heldBy: {
@@ -464,7 +541,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a collection is given up after five failures',
-    file: 'collections/requester/order/RetryPauses.ts',
+    file: 'collections/requester/RetryPauses.ts',
     of: '    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
     instead: '    if (wanted.attempts < 5) due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
@@ -579,7 +656,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the slots of answers that wait at a stop',
-    file: 'collections/requester/calls/CollectionCalls.ts',
+    file: 'collections/requester/CollectionCalls.ts',
     of: '    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);',
     instead: '    this.#answers.splice(0);',
     heldBy: {
@@ -589,7 +666,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the slot of an answer that comes after the stop',
-    file: 'collections/requester/calls/CollectionCalls.ts',
+    file: 'collections/requester/CollectionCalls.ts',
     of: '    this.#over(wanted, release);\n    try {',
     instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted, release);\n    try {",
     heldBy: {
@@ -749,7 +826,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'at rest: a slot that is released twice is counted twice',
-    file: 'collections/requester/nodes/EndpointSlots.ts',
+    file: 'collections/requester/EndpointSlots.ts',
     of: '      isHeld = false;\n',
     instead: '',
   },

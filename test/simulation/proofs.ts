@@ -16,6 +16,8 @@ const LIARS_SHARE = 0.5;
 /** How many of these have a node beside the liars at which nothing goes wrong. */
 const STEADFAST_SHARE = 0.5;
 const MAX_LIES = 3;
+/** How many of the worlds whose blocks are proven have first processes that prove nothing. */
+const LATE_SHARE = 0.25;
 const BLOCK_METHODS = ['GetBlockByHeight', 'SubscribeBlocksFromStartHeight', '*'] as const;
 
 /** Drawn apart from everything else; known seeds keep the world in which they failed, where nothing was proven. */
@@ -29,7 +31,16 @@ export function withProofs(scenario: Scenario, stretch: Stretch): Scenario {
   const dice = new Dice(seed, 'proofs');
   const mode = isKnown(seed) ? 'off' : modeOf(dice, stretch.isProvable);
   const proving = { ...scenario, config: { ...config, proof: { ...config.proof, mode } } };
-  return mode === 'off' || !dice.chance(LIARS_SHARE) ? proving : withLiars(proving, stretch, dice);
+  const late =
+    mode === 'auto' && stretch.isProvable ? { ...proving, provenFrom: provenFromOf(scenario) } : proving;
+  return mode === 'off' || !dice.chance(LIARS_SHARE) ? late : withLiars(late, stretch, dice);
+}
+
+/** Drawn apart, so that a seed meets the same faults. What a bad link changed would be stored for good by who proves nothing. */
+function provenFromOf({ endpoints, seed }: Scenario): number {
+  const dice = new Dice(seed, 'proven from');
+  const isSound = endpoints.every(({ link }) => link.corruptShare === 0);
+  return isSound && dice.chance(LATE_SHARE) ? dice.whole(2, 3) : 1;
 }
 
 function modeOf(dice: Dice, isProvable: boolean): ProofMode {
@@ -52,14 +63,15 @@ function withLiars(scenario: Scenario, stretch: Stretch, dice: Dice): Scenario {
       }
       if (!isAsked(index) || !dice.chance(0.7)) return endpoint;
       // Ahead of the others: the first lie is the one that is told.
-      return { ...endpoint, faults: [...liesOf(dice, quietAtMs, stretch.isProvable), ...endpoint.faults] };
+      const isRefuted = stretch.isProvable && scenario.provenFrom === 1;
+      return { ...endpoint, faults: [...liesOf(dice, quietAtMs, isRefuted), ...endpoint.faults] };
     }),
     events: events.filter(({ event }) => !('endpoint' in event) || event.endpoint !== steadfast),
   };
 }
 
 /** Of heights that are proven nobody need hold back: also of the first block, and of the last one. */
-function liesOf(dice: Dice, quietAtMs: number, isProvable: boolean): FaultRule[] {
+function liesOf(dice: Dice, quietAtMs: number, isRefuted: boolean): FaultRule[] {
   const unproven: readonly (() => FaultRule)[] = [
     () => ({
       ...{ method: dice.pick(BLOCK_METHODS), fault: 'changed_header' },
@@ -78,7 +90,7 @@ function liesOf(dice: Dice, quietAtMs: number, isProvable: boolean): FaultRule[]
     () => ({ method: dice.pick(BLOCK_METHODS), fault: 'hidden_header', invents: true }),
   ];
   // Where nothing is proven, only that is harmless which the store does not hold.
-  const lies = isProvable ? [...unproven, ...forged] : unproven;
+  const lies = isRefuted ? [...unproven, ...forged] : unproven;
   return Array.from({ length: dice.whole(1, MAX_LIES) }, () => {
     const afterMs = dice.chance(0.6) ? 0 : dice.whole(0, quietAtMs);
     return {
@@ -94,12 +106,12 @@ function liesOf(dice: Dice, quietAtMs: number, isProvable: boolean): FaultRule[]
  * nodes may hide what proves its blocks, or be away while the others do.
  */
 export function mayLackProof(
-  { config, endpoints, events, falseSpork }: Scenario,
+  { config, endpoints, events, falseSpork, provenFrom }: Scenario,
   stretch: Stretch,
   height: number,
 ) {
   const { mode } = config.proof;
-  if (mode === 'off' || !stretch.isProvable) return true;
+  if (mode === 'off' || provenFrom > 1 || !stretch.isProvable) return true;
   if (mode === 'required') return false;
   const spork = stretch.sporks.findIndex(({ lastHeight }) => height <= lastHeight);
   const nodes = [...endpoints.entries()].filter(

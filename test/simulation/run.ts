@@ -19,7 +19,7 @@ import { STRETCHES } from './catalogue.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
 import { referenceKey, Simulation } from './Simulation.js';
 import { RunFailure } from './World.js';
-import type { Digests, RunResult } from './World.js';
+import type { RunResult } from './World.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -97,12 +97,12 @@ if (values['write-references'] !== undefined) {
 
 function simulationOf(): Simulation {
   if (values.references === undefined) return new Simulation();
-  const known = JSON.parse(readFileSync(values.references, 'utf8')) as [string, Digests][];
+  const known = JSON.parse(readFileSync(values.references, 'utf8')) as [string, string][];
   return new Simulation({ references: new Map(known) });
 }
 
-async function referencesOf(simulation: Simulation): Promise<[string, Digests][]> {
-  const made: [string, Digests][] = [];
+async function referencesOf(simulation: Simulation): Promise<[string, string][]> {
+  const made: [string, string][] = [];
   for (let index = 0; index < STRETCHES; index += 1) {
     for (const isProvable of [false, true])
       made.push([referenceKey(index, { isProvable }), await simulation.reference(index, { isProvable })]);

@@ -54,9 +54,10 @@ const CALM_LIVENESS_MS = 5_000;
 const WEIGHING_MS = 45_000;
 
 /** True when nothing goes wrong. */
-function isCalm({ crashSteps, disk, endpoints, events, falseSpork }: Scenario): boolean {
+function isCalm({ crashSteps, disk, endpoints, events, falseSpork, provenFrom }: Scenario): boolean {
   return (
     falseSpork === undefined &&
+    provenFrom === 1 &&
     crashSteps.length === 0 &&
     disk.slowShare + disk.writeFailureShare + disk.readFailureShare + disk.crashShare === 0 &&
     events.every(({ event }) => event.kind === 'head' || event.kind === 'wall_jump') &&
@@ -186,6 +187,7 @@ export function faultFree(
     endsWithoutExecutionData: false,
     falseSpork: undefined,
     accountsFrom: hasAccounts ? 1 : Infinity,
+    provenFrom: 1,
     history: undefined,
   };
   return withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] });
@@ -398,6 +400,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     endsWithoutExecutionData: !ediOnly && dice.chance(0.3),
     falseSpork: falseSporkOf(seed, stretch, endpoints),
     accountsFrom: accountsFromOf(seed),
+    provenFrom: 1,
     history: undefined,
   };
   const withSporks = withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));

@@ -179,6 +179,7 @@ export class ExchangeableIndex
   meta = () => this.#index.store.meta();
   latestBlock = () => this.#index.store.latestBlock();
   rewinds = () => this.index?.store.rewinds() ?? 0;
+  evidence = () => this.#index.store.evidence();
   hasHeight = (height: number) => this.#index.store.hasHeight(height);
   blocksAboveWatermark = () => this.#index.store.blocksAboveWatermark();
   latestIndexedHeight = () => this.#index.store.latestIndexedHeight();

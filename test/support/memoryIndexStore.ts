@@ -4,6 +4,7 @@ import type {
   BlockEntry,
   BlockHead,
   CollectionPlace,
+  CommitteeEvidence,
   CommitBatch,
   HeightRange,
   IndexStore,
@@ -37,6 +38,7 @@ export class MemoryIndexStore implements IndexStore {
   closed = false;
   readonly #hooks: MemoryIndexStoreHooks;
   readonly #blocks = new Map<number, BlockEntry>();
+  readonly #evidence = new Map<number, CommitteeEvidence>();
   #meta: StoreMeta | undefined;
   #latest = 0;
   #rewinds = 0;
@@ -160,6 +162,7 @@ export class MemoryIndexStore implements IndexStore {
   async rewind(height: number): Promise<void> {
     if (height < this.#latest) this.#rewinds += 1;
     for (const stored of [...this.#blocks.keys()]) if (stored > height) this.#blocks.delete(stored);
+    for (const kept of [...this.#evidence.keys()]) if (kept > height) this.#evidence.delete(kept);
     this.#latest = Math.min(this.#latest, height);
   }
 
@@ -218,6 +221,15 @@ export class MemoryIndexStore implements IndexStore {
       collectionId: collection.id,
       encoded: collection.encoded.subarray(offset, offset + length),
     };
+  }
+
+  evidence(): Promise<readonly CommitteeEvidence[]> {
+    return Promise.resolve([...this.#evidence.values()].sort((a, b) => a.height - b.height));
+  }
+
+  keepEvidence(evidence: CommitteeEvidence): Promise<void> {
+    this.#evidence.set(evidence.height, evidence);
+    return Promise.resolve();
   }
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {

@@ -13,7 +13,17 @@ export function storeFlags(dataDir: string): string[] {
   return ['--network', 'devnet', '--data-dir', dataDir];
 }
 
-/** Every key and value of a store that no process uses, in key order. */
+/** Prefix of what says who signs: it is there where a node gave it, and not part of the chain. */
+const EVIDENCE = 0x09;
+
+/** Every key and value of a store, in key order, but for who signs. */
+export async function* chainEntries(
+  store: Pick<LevelIndexStore, 'entries'>,
+): AsyncGenerator<[Uint8Array, Uint8Array]> {
+  for await (const entry of store.entries()) if (entry[0][0] !== EVIDENCE) yield entry;
+}
+
+/** `chainEntries` of a store that no process uses. */
 export async function dumpStore(dataDir: string, chainId = 'flow-localnet'): Promise<[Buffer, Buffer][]> {
   const store = await LevelIndexStore.open(
     { path: storePath(dataDir), chainId, create: false },
@@ -21,7 +31,8 @@ export async function dumpStore(dataDir: string, chainId = 'flow-localnet'): Pro
   );
   try {
     const entries: [Buffer, Buffer][] = [];
-    for await (const [key, value] of store.entries()) entries.push([Buffer.from(key), Buffer.from(value)]);
+    for await (const [key, value] of chainEntries(store))
+      entries.push([Buffer.from(key), Buffer.from(value)]);
     return entries;
   } finally {
     await store.close();

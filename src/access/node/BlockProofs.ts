@@ -1,4 +1,4 @@
-import { decodeBlockMessage } from '../../flow/index.js';
+import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
 import type { BlockDecoder, FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { BlockProver } from '../../proof/index.js';
@@ -67,9 +67,17 @@ export class BlockProofs {
     this.#prover = new BlockProver({ chainId: options.chainId });
   }
 
-  /** Decodes the blocks of a node. Besides `WireError` it throws `ForgedBlockError` and `UnprovenBlockError`. */
+  /** Decodes the full blocks of a node. Besides `WireError` it throws `ForgedBlockError` and `UnprovenBlockError`. */
   decoderOf(node: string): BlockDecoder {
-    return (message) => this.#decode(message, node);
+    return (message) => this.#judge(this.#prover.prove(message), node, message);
+  }
+
+  /** The same for the blocks of another indexer, each a `ProvableBlock`. */
+  indexerDecoderOf(node: string): BlockDecoder {
+    return (message) => {
+      const { block, proof } = decodeProvableBlock(message);
+      return this.#judge(this.#prover.proveStored(block, proof), node, block);
+    };
   }
 
   status(): BlockProofsStatus {
@@ -80,8 +88,7 @@ export class BlockProofs {
     };
   }
 
-  #decode(message: Uint8Array, node: string): FinalizedBlock {
-    const proving = this.#prover.prove(message);
+  #judge(proving: Proving, node: string, message: Uint8Array): FinalizedBlock {
     switch (proving.kind) {
       case 'proven': {
         const { block, form, proof } = proving;

@@ -24,7 +24,7 @@ import type { OpenNode } from './NodePool.js';
 import { ServedHeights } from './ServedHeights.js';
 import type { SporkTable } from './sporks/sporkTable.js';
 import { StartWaits } from './handshake/StartWaits.js';
-import { loadMethodStubs } from '../transport/methodStubs.js';
+import { indexerStubs, loadMethodStubs } from '../transport/methodStubs.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 
 export interface AccessNetworkOptions extends NamedNodes {
@@ -273,12 +273,12 @@ function grpcNodes(
       {
         clock,
         metrics,
-        stubs,
+        stubs: isPeer && proofs !== undefined ? indexerStubs(stubs) : stubs,
         healthRecord,
         events,
         openChannel,
         sharers,
-        proveBlock: proofs?.decoderOf(endpoint.name),
+        proveBlock: isPeer ? proofs?.indexerDecoderOf(endpoint.name) : proofs?.decoderOf(endpoint.name),
         credentials: credentialsFor?.(endpoint, isPeer),
       },
     );

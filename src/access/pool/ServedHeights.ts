@@ -35,10 +35,12 @@ export class ServedHeights {
     const usable = this.#pool.members.filter((member) => member.roles.access && isUsable(member));
     return [
       ...usable.map(({ range }) => range),
-      ...this.#sporks.map(({ rootHeight, endHeightExclusive }) => ({
-        lowest: rootHeight,
-        endExclusive: endHeightExclusive ?? undefined,
-      })),
+      ...this.#sporks
+        .filter(({ accessNodes }) => accessNodes.length > 0)
+        .map(({ rootHeight, endHeightExclusive }) => ({
+          lowest: rootHeight,
+          endExclusive: endHeightExclusive ?? undefined,
+        })),
     ];
   }
 

@@ -5,11 +5,11 @@ import type { PoolMember } from './poolMember.js';
 
 /** The nodes that the operator named, each in the form of `parseEndpoint`. */
 export interface NamedNodes {
-  /** At least one. Historic nodes may be among them. */
+  /** Historic nodes may be among them. None: the peers stand in for them. */
   readonly accessNodes: readonly string[];
   /** The nodes asked for execution data. Default: the access nodes. */
   readonly executionDataNodes?: readonly string[];
-  /** Other indexers, which give collections and nothing else. Default: none. */
+  /** Other indexers, which give collections; without access nodes everything. Default: none. */
   readonly peers?: readonly string[] | undefined;
 }
 
@@ -23,9 +23,9 @@ interface ConfiguredNode {
  * unusable endpoint, or without an access node.
  */
 export function configuredNodes(named: NamedNodes): readonly ConfiguredNode[] {
-  const access = parseEndpoints(named.accessNodes);
   const executionData = parseEndpoints(named.executionDataNodes ?? named.accessNodes);
   const peers = parseEndpoints(named.peers ?? []);
+  const access = named.accessNodes.length === 0 ? peers : parseEndpoints(named.accessNodes);
   if (access.size === 0) {
     throw new OperatorError(
       'configuration',

@@ -10,7 +10,10 @@ export interface MethodStub {
   decode(message: Buffer): object;
 }
 
-export type MethodStubs = Readonly<Record<AccessMethod, MethodStub>>;
+/** What an indexer has for two of them: a block with what proves it, as it keeps nothing that would make it a full one. */
+type IndexerMethod = 'GetProvableBlock' | 'SubscribeProvableBlocks';
+
+export type MethodStubs = Readonly<Record<AccessMethod | IndexerMethod, MethodStub>>;
 
 const ACCESS = 'flow.access.AccessAPI';
 const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
@@ -22,7 +25,7 @@ const INDEX = 'flow_collection_indexer.v1.IndexAPI';
  */
 export function loadMethodStubs(): MethodStubs {
   let protocol: ReturnType<typeof loadProtocol> | undefined;
-  const stub = (service: string, method: AccessMethod): MethodStub => {
+  const stub = (service: string, method: keyof MethodStubs): MethodStub => {
     const find = () => {
       const methods = (protocol ??= loadProtocol())[service];
       const definition = methods === undefined || 'format' in methods ? undefined : methods[method];
@@ -53,5 +56,16 @@ export function loadMethodStubs(): MethodStubs {
     ),
     SubscribeExecutionData: stub(EXECUTION_DATA, 'SubscribeExecutionData'),
     SubscribeIndexedBlocks: stub(INDEX, 'SubscribeIndexedBlocks'),
+    GetProvableBlock: stub(INDEX, 'GetProvableBlock'),
+    SubscribeProvableBlocks: stub(INDEX, 'SubscribeProvableBlocks'),
+  };
+}
+
+/** The same for an indexer that gives blocks with their proofs. */
+export function indexerStubs(stubs: MethodStubs): MethodStubs {
+  return {
+    ...stubs,
+    GetBlockByHeight: stubs.GetProvableBlock,
+    SubscribeBlocksFromStartHeight: stubs.SubscribeProvableBlocks,
   };
 }

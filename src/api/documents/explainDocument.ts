@@ -6,7 +6,7 @@ import { ApiError } from '../view/ApiError.js';
 import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { summaryOf } from './explainSummary.js';
 import { parseHeight } from '../view/queryParameters.js';
-import { coverageOf, lastReadable, rangeWith } from '../view/statusDocument.js';
+import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/statusDocument.js';
 import type { PlannedHeight, WorkMoment, HeightWorkSource } from '../view/heightWork.js';
 
@@ -65,6 +65,7 @@ function stageOf(height: number, { range, durableId, daemon, history }: WorkMome
   const { firstIndexed, latestIndexed, head } = range;
   const isShown = firstIndexed !== null && latestIndexed !== null;
   if (isShown && rangeWith(height, range) !== undefined) return 'indexed';
+  if (awaitsProof(height, range)) return 'awaiting_proof';
   if (isShown && height <= latestIndexed) return missingStage(height, range, history);
   if (firstIndexed !== null && height < firstIndexed) return missingStage(height, range, history);
   const at = daemon?.work;

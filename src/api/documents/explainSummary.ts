@@ -40,6 +40,8 @@ export function summaryOf(facts: Facts): string {
       return `${what} is complete: it waits for its batch, or the one before it, to be written to disk. ${gap(facts)}`;
     case 'waiting_for_gap':
       return `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap(facts)}`;
+    case 'awaiting_proof':
+      return `${what} is stored, and its finality is not proven yet: proof.finality is proven, so it can be read once certificates of the consensus nodes prove it. ${latest === null ? 'Nothing is proven yet' : `Everything through ${latest} is proven`}; proof.reason of /status says what is missing.`;
     case 'starting':
       return `${what} is not indexed: the daemon has not started indexing, because no access node has reported the head yet.`;
     case 'not_indexed':
@@ -109,7 +111,12 @@ function unknown(range: IndexedRange): string {
     lastReadable(range) === null
       ? 'Nothing is indexed yet, and nothing in progress'
       : `Nothing in heights ${heights}, and nothing in progress,`;
-  return `${where} has this ID. A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
+  const unread = (range.awaitsProof ?? []).at(-1);
+  const stored =
+    unread === undefined
+      ? ''
+      : ` What is stored up to ${unread.to} and not proven final yet is recognised once it is proven.`;
+  return `${where} has this ID.${stored} A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
 }
 
 function known(height: number | null): string {

@@ -26,6 +26,8 @@ const explainStages = [
   'committing',
   /** On disk, but not readable before the heights below it are. */
   'waiting_for_gap',
+  /** Indexed, but not readable before it is proven final (proof.finality). */
+  'awaiting_proof',
   /** A daemon is running but has not started indexing. */
   'starting',
   /** Above the indexed heights, and no daemon is running. */

@@ -1,4 +1,4 @@
-import { identifyTransactions } from '../../flow/index.js';
+import { IDENTIFIER_BYTES, identifyTransactions } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { BlockHasher, preimagesOf } from '../../proof/index.js';
 import type { BlockPreimages } from '../../proof/index.js';
@@ -9,13 +9,9 @@ import { IndexView } from '../view/IndexView.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseHeight, parseId } from '../view/queryParameters.js';
 import type { IndexedRange } from '../view/statusDocument.js';
+import type { LookupKind } from './lookupDocument.js';
+import { certifiedEnd, MAX_PROOF_HEADERS } from './certifiedEnd.js';
 
-/** What can be proven, as paths name it. */
-export const provableKinds = ['blocks', 'collections', 'transactions'] as const;
-export type ProvableKind = (typeof provableKinds)[number];
-
-/** Maximum headers of a document: some 700 kB. */
-export const MAX_PROOF_HEADERS = 1_000;
 const VERSION = 1;
 
 const ids = t.arrayOf(t.identifier);
@@ -42,24 +38,32 @@ export const proofSchema = t.named(
     {
       collection: t.note('For a collection or transaction: the transaction ids of its collection.', ids),
       transaction: t.note('For a transaction: its id, one of those of the collection.', t.identifier),
+      way: t.note(
+        'Where it ends by a certificate: from the anchor, the first, to who signed it.',
+        t.arrayOf(
+          t.object({
+            headers: t.arrayOf(t.hexDigits, MAX_PROOF_HEADERS),
+            roots: t.hexDigits,
+            protocolState: t.hexDigits,
+            epochState: t.hexDigits,
+            events: t.arrayOf(t.hexDigits),
+          }),
+        ),
+      ),
     },
   ),
 );
 export type ProofDocument = t.Described<typeof proofSchema>;
 
-/** True for a kind that can be proven. */
-export function isProvableKind(word: string): word is ProvableKind {
-  return (provableKinds as readonly string[]).includes(word);
-}
-
 /**
  * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest
- * place) from the id of the block at height `to`, or where it is empty of its own block. Expected errors: ApiError (400
+ * place) from the id of the block at height `to`; where it is empty, from that of the anchor by a certificate, or if that
+ * cannot be, from that of its own block. Expected errors: ApiError (400
  * malformed key or `to`, 404 not within `range`, 409 no proof is stored), StorageError.
  */
 export async function proofDocument(
   reader: ReadableIndex,
-  asked: { readonly kind: ProvableKind; readonly key: string; readonly to: string },
+  asked: { readonly kind: LookupKind; readonly key: string; readonly to: string },
   range: IndexedRange,
 ): Promise<ProofDocument> {
   const view = new IndexView(range, { reader });
@@ -75,6 +79,7 @@ export async function proofDocument(
   // The last one first: it is the one that may not be there.
   const last = await read(to);
   const first = to === from ? last : await read(from);
+  const end = asked.to === '' ? await certifiedEnd(from, { hasher, reader, view }) : undefined;
   const headers = [first.header];
   for (let height = from + 1; height < to; height++) headers.push((await read(height)).header);
   if (to > from) headers.push(last.header);
@@ -82,24 +87,25 @@ export async function proofDocument(
     version: VERSION,
     ...subject,
     guarantees: first.guarantees.map(hex),
-    otherRoots: hex(first.otherRoots),
-    headers: headers.map(hex),
+    otherRoots: hex(first.roots.subarray(IDENTIFIER_BYTES)),
+    headers: (end?.headers ?? headers).map(hex),
+    ...(end && { way: end.way }),
   };
 }
 
 /** The height of the block that the proof begins at, and what is proven in it. */
 async function subjectOf(
   view: IndexView,
-  { kind, key }: { readonly kind: ProvableKind; readonly key: string },
+  { kind, key }: { readonly kind: LookupKind; readonly key: string },
 ): Promise<{ readonly from: number } & Pick<ProofDocument, 'collection' | 'transaction'>> {
-  if (kind === 'blocks') {
+  if (kind === 'block') {
     const head = headTerm(key);
     return {
       from: (await view.block(head === undefined ? parseBlockKey(key) : view.head(head))).block.height,
     };
   }
   const id = parseId(key);
-  if (kind === 'collections') return collectionProof(await view.collection(id));
+  if (kind === 'collection') return collectionProof(await view.collection(id));
   const { collectionId } = await view.transaction(id);
   return { ...collectionProof(await view.collection(collectionId)), transaction: id };
 }

@@ -118,12 +118,12 @@ export class ChangeFeed {
    * its `from` must not either.
    */
   followBodies(
-    { from, to = Infinity, waits = false }: BodiesFollowing,
+    { from, to = Infinity, until, waits = false }: BodiesFollowing,
     sink: FeedSink<readonly ProvenBlock[]>,
   ): () => void {
     const read = async ({ next }: Follower): Promise<Sending> => {
       const range = this.#dependencies.status.range();
-      const last = Math.min(to, rangeWith(next, range)?.to ?? next);
+      const last = Math.min(to, rangeWith(next, this.#rangeOf(until))?.to ?? next);
       const blocks = (await this.#bodies.read(next, last)).map((whole) => ({
         ...whole,
         isProven: isProven(whole.block.height, range),
@@ -135,7 +135,7 @@ export class ChangeFeed {
     const kind = 'indexed_blocks';
     return this.#add({
       kind,
-      until: 'indexed',
+      until,
       waits,
       read,
       to,

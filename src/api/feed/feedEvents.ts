@@ -3,7 +3,7 @@ import type { StoredBlock, WholeBlock } from '../../storage/index.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
-  ...(['blocks', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
+  ...(['blocks', 'headers', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
   ...(['ws_blocks', 'ws_digests'] as const),
 ] as const;
 export type FollowerKind = (typeof followerKinds)[number];
@@ -58,8 +58,8 @@ export interface FeedSink<E = FeedEvent> {
   end(reason?: unknown): void;
 }
 
-/** The block of an event of a stream that follows no earlier one, and so never rewinds. */
-export function storedOf(event: FeedEvent): StoredBlock {
-  if (event.kind === 'height') return event.stored;
+/** An event of a stream that follows no earlier one, and so never rewinds. */
+export function heightEventOf(event: FeedEvent): HeightEvent {
+  if (event.kind === 'height') return event;
   throw new Error('a rewind for a stream that continues no earlier one');
 }

@@ -1,6 +1,6 @@
 import type { Identifier } from '../../flow/index.js';
 import { heightOutside, nothingIndexed } from '../view/ApiError.js';
-import { rangeWith } from '../view/statusDocument.js';
+import { awaitsProof, rangeWith } from '../view/statusDocument.js';
 import type { IndexView } from '../view/IndexView.js';
 import type { Cursor } from './feedEvents.js';
 
@@ -48,7 +48,11 @@ async function after(
   { latest, waits }: { readonly latest: number; readonly waits: boolean },
 ): Promise<Cursor> {
   const next = height + 1;
-  if (height > latest) return rewound(latest, view);
+  if (height > latest) {
+    // Still there, but not proven yet: whether it is the same block shows when the one above can be read.
+    if (awaitsProof(height, view.range)) return { ...plain(next), last: blockId && { height, id: blockId } };
+    return rewound(latest, view);
+  }
   if (rangeWith(height, view.range) === undefined) {
     const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
     // A missing height would be skipped silently.

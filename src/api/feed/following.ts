@@ -12,7 +12,7 @@ export interface Following {
 }
 
 /** What a follower of bodies wants. */
-export interface BodiesFollowing extends Pick<Following, 'from' | 'waits'> {
+export interface BodiesFollowing extends Pick<Following, 'from' | 'until' | 'waits'> {
   /** The last height, after which the stream ends. Default: it follows the index. */
   readonly to?: number | undefined;
 }

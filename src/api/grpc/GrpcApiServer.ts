@@ -17,7 +17,6 @@ const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
   [/^Send/, 'this index is read-only and accepts no transactions'],
-  [/BlockHeader/, 'this index streams blocks and digests, not headers'],
   [/TransactionResult/, 'this index does not keep transaction results'],
   [/SystemTransaction|ScheduledTransaction/, 'this index does not keep system transactions'],
   [/^GetAccount/, 'this index does not keep accounts'],
@@ -71,18 +70,20 @@ export class GrpcApiServer extends GrpcServer {
   readonly #health: HealthService;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const { feed } = dependencies;
+    const { feed, store } = dependencies;
     const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
     const accounts = byPath(INDEX_API, accountCalls(dependencies));
+    const calls = accessCalls(options, dependencies);
     const unary = {
-      ...byPath(ACCESS_API, accessCalls(options, dependencies)),
+      ...byPath(ACCESS_API, calls.access),
+      ...byPath(INDEX_API, calls.index),
       ...accounts,
       ...health.unary(),
     };
     const open = new Set([...Object.keys(health.unary()), ...Object.keys(health.streams())]);
     const bulk = new Set([...Object.keys(accounts), `/${ACCESS_API}/GetTransactionsByBlockID`]);
     const streams = {
-      ...byPath(ACCESS_API, blockStreams({ feed })),
+      ...byPath(ACCESS_API, blockStreams(options, { feed, reader: store })),
       ...byPath(INDEX_API, indexStreams({ feed })),
       ...health.streams(),
     };

@@ -21,6 +21,8 @@ export interface IndexedRange {
    * The heights whose blocks are proven, ids and finality; empty while none is. Absent: finality is not proven here at all.
    */
   readonly proven?: HeightRange | undefined;
+  /** Indexed, but not to be read before it is proven final. Absent: nothing. */
+  readonly awaitsProof?: readonly HeightRange[] | undefined;
 }
 
 const heightRange = { from: t.count, to: t.count };
@@ -49,12 +51,20 @@ export function rangeWith(height: number, range: IndexedRange): HeightRange | un
   return coverageOf(range).find(({ from, to }) => height >= from && height <= to);
 }
 
+/** Whether a height that cannot be read is indexed, and not proven final yet. */
+export function awaitsProof(height: number, range: IndexedRange): boolean {
+  const isReadable = rangeWith(height, range) !== undefined;
+  return !isReadable && range.awaitsProof?.some(({ from, to }) => height >= from && height <= to) === true;
+}
+
 /** The range of a caller who wants proven blocks only: no other height can be read. */
 export function provenOnly(range: IndexedRange): IndexedRange {
   const { firstIndexed, latestIndexed, proven } = range;
   if (firstIndexed === null || latestIndexed === null) return range;
   const { from, to } = proven ?? { from: firstIndexed, to: firstIndexed - 1 };
-  return { ...range, firstIndexed: from, latestIndexed: to, coverage: to < from ? [] : [{ from, to }] };
+  const awaitsProof = [...coverageOf(range), ...(range.awaitsProof ?? [])];
+  const coverage = to < from ? [] : [{ from, to }];
+  return { ...range, firstIndexed: from, latestIndexed: to, awaitsProof, coverage };
 }
 
 export function isProven(height: number, { proven }: Pick<IndexedRange, 'proven'>): boolean {

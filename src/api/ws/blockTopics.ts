@@ -2,7 +2,7 @@ import { decodeBlock } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
 import type { Following } from '../feed/following.js';
-import { storedOf } from '../feed/feedEvents.js';
+import { heightEventOf } from '../feed/feedEvents.js';
 import type { FeedEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
 import { parseBlockKey, parseHeight } from '../view/queryParameters.js';
@@ -70,11 +70,14 @@ function textOf(args: Arguments, name: string): string | undefined {
 }
 
 function blockPayload(event: FeedEvent, until: Following['until']): unknown {
-  const { encoded, height } = storedOf(event).block;
-  return restBlock(encoded, until === 'sealed' ? height : undefined, { payload: true });
+  const { stored, isProven } = heightEventOf(event);
+  const { encoded, height } = stored.block;
+  return restBlock(encoded, until === 'sealed' ? height : undefined, { payload: true, proven: isProven });
 }
 
 function digestPayload(event: FeedEvent): unknown {
-  const { id, height, encoded } = storedOf(event).block;
-  return { block_id: id, height: String(height), timestamp: rfc3339(decodeBlock(encoded).timestamp) };
+  const { stored, isProven } = heightEventOf(event);
+  const { id, height, encoded } = stored.block;
+  const { timestamp } = decodeBlock(encoded);
+  return { block_id: id, height: String(height), timestamp: rfc3339(timestamp), proven: isProven };
 }

@@ -107,7 +107,7 @@ export class DaemonState {
   /** The range that readers see. */
   range(): IndexedRange {
     const { listener } = this.parts;
-    const { proven, shown } = readableIndex(this.config, this.parts);
+    const { awaitsProof, proven, shown } = readableIndex(this.config, this.parts);
     const { coverage, healing, latestIndexedHeight, meta } = shown;
     return {
       firstIndexed: meta?.firstHeight ?? null,
@@ -117,6 +117,7 @@ export class DaemonState {
       coverage,
       healing,
       proven,
+      awaitsProof,
     };
   }
 

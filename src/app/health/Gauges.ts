@@ -1,6 +1,7 @@
 import type { ScrapedValues } from '../../observability/index.js';
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import type { DaemonState } from './DaemonState.js';
+import { finalBlock } from '../threads/readableIndex.js';
 
 /** The metrics that are read from the parts at each scrape: nothing here can be stale. */
 export class Gauges implements ScrapedValues {
@@ -41,7 +42,8 @@ export class Gauges implements ScrapedValues {
   }
 
   provenHeight(): number {
-    return this.#state.parts.prover?.status().provenHeight ?? 0;
+    const { parts } = this.#state;
+    return parts.prover?.status().provenHeight ?? finalBlock(parts)?.height ?? 0;
   }
 
   backfillMissingHeights(): number {

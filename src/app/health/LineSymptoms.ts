@@ -5,6 +5,7 @@ import { describeTroubles } from './causes/describeTroubles.js';
 import type { Symptoms } from './causes/Symptoms.js';
 import type { HeldUp } from './causes/heldUp.js';
 import { lineHeldUp } from './causes/lineHeldUp.js';
+import { finalBlock } from '../threads/readableIndex.js';
 
 /** Ids named at most in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
@@ -53,8 +54,11 @@ export class LineSymptoms {
   #provenOnly(): ReturnType<Symptoms['provenOnly']> {
     const { config, parts } = this.#state;
     if (config.proof.finality === 'reported') return undefined;
-    const reason = parts.prover?.status().reason;
-    return { to: parts.prover?.finalBlock()?.height ?? -1, reason };
+    const reason =
+      parts.prover === undefined
+        ? 'the process that follows the chain proves it, and has proven nothing more'
+        : parts.prover.status().reason;
+    return { to: finalBlock(parts)?.height ?? -1, reason };
   }
 
   #proofFailed(): ReturnType<Symptoms['proofFailed']> {

@@ -1,10 +1,8 @@
 import { AccessNetwork, HistoryNodes } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel, OpenNode, SporkTable } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, WindowEnds } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
-import type { NamedBlock } from '../../finality/index.js';
-import { parseIdentifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
@@ -18,6 +16,7 @@ import type { IndexingLine } from './indexingLine.js';
 import type { IndexingParts } from './indexingParts.js';
 import { soundBlock } from './sections/lineParts.js';
 import { LiveIndexing } from './LiveIndexing.js';
+import { namedBlocks } from './namedBlocks.js';
 import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
 import { programVersion } from '../../runtime/index.js';
 
@@ -69,7 +68,8 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
       accessNodes: config.accessNodes,
       executionDataNodes: config.edi.enabled ? config.edi.nodes : config.accessNodes,
       peers: config.peers,
-      sporks,
+      // A mirror asks nobody but its peers, not even for the sporks before theirs.
+      sporks: config.accessNodes.length > 0 ? sporks : sporks.map((spork) => ({ ...spork, accessNodes: [] })),
       sporkRoot: config.access.sporkRoot,
       ratePerSecond: config.access.ratePerSecond,
       maxMessageBytes: config.access.maxMessageBytes,
@@ -172,8 +172,10 @@ function openProver(
     { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
       ...common,
+      store,
       nodes: network,
       thread: certificates,
+      keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => ends.target(),
       onMoved: (listener) => ends.onMoved(listener),
       blockAt: async (at) => {
@@ -194,22 +196,6 @@ function openProver(
       },
     },
   );
-}
-
-/** The blocks whose ids the configuration knows, best first. */
-function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
-  const named = (kind: NamedBlock['kind'], height: number, text: string | undefined): NamedBlock[] => {
-    const id = text === undefined ? undefined : parseIdentifier(text);
-    return id === undefined ? [] : [{ kind, height, id }];
-  };
-  const [height = '', id = ''] = checkpoint?.split(':') ?? [];
-  return [
-    ...named('checkpoint', Number(height), id),
-    ...sporks.flatMap(({ rootHeight, rootId }) => named('spork_root', rootHeight, rootId)),
-    ...sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) =>
-      rootParentIsBelow ? named('spork_table', rootHeight - 1, rootParentId) : [],
-    ),
-  ];
 }
 
 /** Callbacks about the live line. */
@@ -251,8 +237,9 @@ export async function runIndexing(
     onHead: (head) => listener.tell(head),
   });
   lifecycle.supervise(witnesses.run(signal));
-  await network.whenIdentified(signal);
-  if (parts.prover !== undefined) lifecycle.supervise(parts.prover.run(signal));
+  const identified = network.whenIdentified(signal);
+  if (parts.prover !== undefined) lifecycle.supervise(proveFinality(parts, parts.prover, identified));
+  await identified;
   if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));
   let isFilling = false;
   const fill = (): void => {
@@ -285,6 +272,16 @@ export async function runIndexing(
   }
   if (config.roles.includes('live')) await live.run();
   else await lifecycle.stopped();
+}
+
+/** What the store keeps of who signs needs no node: readers of proven blocks are served though none answers. */
+async function proveFinality(
+  { lifecycle, store }: IndexingParts,
+  prover: FinalityProver,
+  identified: Promise<void>,
+): Promise<void> {
+  if ((await store.evidence()).length === 0) await identified;
+  await prover.run(lifecycle.signal);
 }
 
 /** Completes the account index: now, and whenever a range is published that was begun without it. */

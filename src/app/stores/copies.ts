@@ -6,6 +6,7 @@ import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
+import { objectionsOf } from './objections.js';
 import { refuseDatabase } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
@@ -35,9 +36,10 @@ export async function restoreStoreOf(
 ): Promise<VerifyReport> {
   refuseDatabase(config, 'restore it as a directory, then "migrate" that to the database');
   const { restoreStore } = await loadRestore();
-  const { chainId, dataDir } = config;
+  const { chainId, dataDir, proof } = config;
+  const objectionTo = await objectionsOf(config, { mustBeProven: proof.mode === 'required' });
   return restoreStore(
-    { from, path: storePathOf(dataDir), chainId },
+    { from, path: storePathOf(dataDir), chainId, objectionTo },
     { logger: silentLogger, clock: systemClock, ...dependencies },
   );
 }
@@ -64,8 +66,8 @@ export async function seedStore(
     logger.info({ progress: restoreInWords(progress) }, 'restoring a snapshot');
   };
   try {
-    const { heights, transactions } = await restoreStoreOf(config, from, { signal, onProgress });
-    logger.info({ heights, transactions }, 'the snapshot is restored, every id recomputed');
+    const { heights, proven, transactions } = await restoreStoreOf(config, from, { signal, onProgress });
+    logger.info({ heights, proven, transactions }, 'the snapshot is restored, every id recomputed');
     return 'ready';
   } catch (error) {
     if (!wasAborted(error, signal)) throw error;

@@ -4,23 +4,25 @@ import { systemClock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
 import { DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
+import { objectionsOf } from './objections.js';
 import { placeOf, refuseDatabase, toRead, whenFree } from './openStore.js';
 
-/** Like `verifyStore`, for the store of a configuration. Also expected: the errors of `openStoreReadOnly`. */
+/** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
   config: DaemonConfig,
   range: Pick<VerifyOptions, 'from' | 'to'>,
   dependencies: Pick<VerifyDependencies, 'onProgress' | 'signal'>,
 ): Promise<VerifyReport> {
   const { chainId, store: url } = config;
+  const objectionTo = await objectionsOf(config);
   if (url !== undefined) {
     const { verifyPostgres } = await loadPostgres();
     return verifyPostgres(
-      { url, chainId, ...range },
+      { url, chainId, ...range, objectionTo },
       { clock: systemClock, logger: silentLogger, ...dependencies },
     );
   }
-  const options = { ...placeOf(config), ...range };
+  const options = { ...placeOf(config), ...range, objectionTo };
   const verify = (): Promise<VerifyReport> => verifyStore(options, { logger: silentLogger, ...dependencies });
   return whenFree(config, () => toRead(config, verify));
 }

@@ -92,7 +92,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
   }
 
   range(): IndexedRange {
-    const { shown, head, sealed, proven } = this.#moment;
+    const { shown, head, sealed, proven, awaitsProof } = this.#moment;
     const firstIndexed = shown.meta?.firstHeight ?? null;
     return {
       firstIndexed,
@@ -102,6 +102,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
       coverage: shown.coverage,
       healing: shown.healing,
       proven,
+      awaitsProof,
     };
   }
 

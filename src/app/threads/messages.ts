@@ -63,6 +63,7 @@ export interface IndexMoment {
   readonly sealed: number | null;
   /** As in `IndexedRange`. */
   readonly proven?: HeightRange | undefined;
+  readonly awaitsProof?: readonly HeightRange[] | undefined;
 }
 
 /** What else readers need to know about the daemon. */

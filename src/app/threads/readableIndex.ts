@@ -1,6 +1,6 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver } from '../../finality/index.js';
-import type { HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
+import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
 import type { IndexMoment } from './messages.js';
 
 interface ReadableParts {
@@ -10,11 +10,21 @@ interface ReadableParts {
   readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
 }
 
+/** The block up to which the chain is proven final, by this process or by the one that leads. */
+export function finalBlock({
+  prover,
+  store,
+}: Pick<ReadableParts, 'prover' | 'store'>): BlockHead | undefined {
+  const kept = store.provenBlock?.();
+  const own = store.shared?.isLeading() === false ? undefined : prover?.finalBlock();
+  return own !== undefined && own.height >= (kept?.height ?? 0) ? own : kept;
+}
+
 /** What can be read now: everything indexed, or with `proof.finality: proven` nothing above what is proven final. */
 export function readableIndex(
   { proof }: Pick<DaemonConfig, 'proof'>,
   { prover, replica, store }: ReadableParts,
-): Pick<IndexMoment, 'proven' | 'shown'> {
+): Pick<IndexMoment, 'awaitsProof' | 'proven' | 'shown'> {
   const from = replica ?? store;
   const shown: ShownIndex = {
     meta: from.meta(),
@@ -25,20 +35,23 @@ export function readableIndex(
     accounts: from.accounts.coverage(),
     healing: from.healing(),
   };
-  const final = prover?.finalBlock();
-  const proven = prover && proof.mode !== 'off' ? provenHeights(store, final?.height) : undefined;
+  const final = finalBlock({ prover, store });
+  const isProving = (prover ?? store.provenBlock) !== undefined && proof.mode !== 'off';
+  const proven = isProving ? provenHeights(store, final?.height) : undefined;
   const { accounts, coverage, latestIndexedHeight, meta } = shown;
   if (proof.finality === 'reported' || meta === undefined) return { shown, proven };
   const to = Math.min(latestIndexedHeight, final?.height ?? -1);
   return {
     proven,
+    awaitsProof: coverage.filter((range) => range.to > to),
     shown: {
       ...shown,
       latestIndexedHeight: Math.max(to, meta.firstHeight - 1),
       coverage: coverage
         .filter((range) => range.from <= to)
         .map((range) => ({ from: range.from, to: Math.min(range.to, to) })),
-      latestBlock: final,
+      // A database that is read may not have it yet.
+      latestBlock: final && final.height > latestIndexedHeight ? shown.latestBlock : final,
       accounts: accounts && { ...accounts, to: Math.min(accounts.to, to) },
     },
   };

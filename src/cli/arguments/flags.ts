@@ -1,5 +1,6 @@
 import type { LookupKind } from '../../api/index.js';
 import {
+  block,
   boolean,
   choice,
   daemonSettings,
@@ -66,14 +67,22 @@ export const getFlags = {
   cursor: word('For an account: next_cursor of the previous page.', 'cursor', 'the newest'),
 } as const;
 
-/** What `prove` proves. */
-export const proveKinds = ['block', 'collection', 'transaction'] as const satisfies readonly LookupKind[];
-
 export const proveFlags = {
+  output: optional(text('a file', 'file'), {
+    doc: 'Where to write the document.',
+    defaultDoc: 'standard output',
+  }),
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
-    'that of the block in question',
+    'none: the proof ends by a certificate, or if that cannot be, at the block itself',
   ),
+} as const;
+
+export const checkProofFlags = {
+  checkpoint: optional(block, {
+    doc: 'The block that you trust, from which all must follow.',
+    defaultDoc: 'none: the block is printed, to be compared',
+  }),
 } as const;
 
 /** What `export` writes. */

@@ -1,38 +1,63 @@
+import { writeFileSync } from 'node:fs';
 import { checkLookupKey, proofDocument } from '../../api/index.js';
 import type { LookupKind, ProofDocument } from '../../api/index.js';
-import { OperatorError } from '../../runtime/index.js';
+import type { LoadedConfig } from '../../config/index.js';
+import { checkDocument } from '../../proof/index.js';
+import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import { ownValuesOf, proveFlags, proveKinds } from '../arguments/flags.js';
+import { ownValuesOf, proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { documentFrom } from '../client/documentFrom.js';
 import { checkKey } from '../client/refusals.js';
 import type { Invocation, Terminal } from '../command.js';
+import { verifierFor } from './checkProof.js';
 
-const inPaths: Readonly<Record<LookupKind, 'blocks' | 'collections' | 'transactions'>> = {
-  block: 'blocks',
-  collection: 'collections',
-  transaction: 'transactions',
-};
+/** What an id may name, the most likely first. */
+const KINDS_OF_IDS: readonly LookupKind[] = ['transaction', 'collection', 'block'];
 
-/** `prove`: prints a proof document, from the running daemon or, if none runs, the store. */
+/** `prove`: a proof document, from the running daemon or, if none runs, the store. */
 export async function prove(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const [word, key] = invocation.positionals;
-  const kind = proveKinds.find((each) => each === word);
-  if (kind === undefined || key === undefined) {
-    const kinds = proveKinds.join('|');
-    throw new OperatorError(
-      'usage',
-      `Say what to prove: flow-collection-indexer prove ${kinds} <id or height>.`,
-    );
-  }
-  checkKey(() => checkLookupKey(kind, key));
-  const to = String(ownValuesOf(proveFlags, invocation).to ?? '');
-  const asked = { kind: inPaths[kind], key, to };
-  const path = `/proof/${asked.kind}/${encodeURIComponent(key)}?${new URLSearchParams({ to }).toString()}`;
+  const [key] = invocation.positionals;
+  if (key === undefined)
+    throw new OperatorError('usage', 'Say what to prove: flow-collection-indexer prove <height|id>.');
+  checkKey(() => checkLookupKey('block', key));
+  const { output, to } = ownValuesOf(proveFlags, invocation);
   const loaded = await configOf(invocation, terminal);
-  const document = await documentFrom<ProofDocument>(loaded, path, (store, range) =>
-    proofDocument(store, asked, range),
-  );
-  terminal.out(JSON.stringify(document) + '\n');
+  const document = `${JSON.stringify(await documentOf(loaded, key, String(to ?? '')))}\n`;
+  const verdict = checkDocument(document, undefined, await verifierFor(document));
+  // A store knows no proven height: the newest certificates in it may not be those of the consensus nodes.
+  if (!verdict.ok)
+    throw new OperatorError(
+      'not_found',
+      `What is stored proves nothing: ${verdict.reason}. Try again when there are more blocks, or name --to; "verify" checks the store.`,
+    );
+  if (output === null) terminal.out(document);
+  else write(output, document);
   return 'done';
+}
+
+async function documentOf(loaded: LoadedConfig, key: string, to: string): Promise<ProofDocument> {
+  const isId = /^(?:0x)?[0-9a-f]{64}$/i.test(key);
+  let unknown: unknown;
+  for (const kind of isId ? KINDS_OF_IDS : (['block'] as const)) {
+    const path = `/proof/${kind}/${encodeURIComponent(key)}?${new URLSearchParams({ to }).toString()}`;
+    try {
+      return await documentFrom<ProofDocument>(loaded, path, (store, range) =>
+        proofDocument(store, { kind, key, to }, range),
+      );
+    } catch (error) {
+      if (!(error instanceof OperatorError) || error.exit !== 'not_found') throw error;
+      // The first of them says most: a transaction may be known, and its block not be proven.
+      unknown ??= error;
+    }
+  }
+  throw unknown;
+}
+
+function write(file: string, document: string): void {
+  try {
+    writeFileSync(file, document);
+  } catch (error) {
+    throw new OperatorError('storage', `Cannot write ${file}: ${messageOf(error)}`);
+  }
 }

@@ -26,7 +26,8 @@ export async function restore(invocation: Invocation, terminal: Terminal): Promi
   const heights = report.ranges.map(({ from: first, to }) => ({ from: first, to }));
   terminal.out(
     `Restored and verified: ${heights.length === 0 ? 'no height' : `heights ${rangesInWords(heights)}`}, ` +
-      `${formatCount(report.collections)} collections, ${formatCount(report.transactions)} transactions.\n`,
+      `${formatCount(report.collections)} collections, ${formatCount(report.transactions)} transactions; ` +
+      `${formatCount(report.proven)} blocks proven, ${formatCount(report.heights - report.proven)} on the word of nodes.\n`,
   );
   return 'done';
 }

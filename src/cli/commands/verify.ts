@@ -14,6 +14,8 @@ const PROGRESS_INTERVAL_MS = 1_000;
 
 const ADVICE = '"repair" says what can be kept, "repair --yes" keeps it';
 
+const OTHER_CHAIN = 'index anew into another --data-dir, or correct what names the block';
+
 /** `verify`: checks the whole store and names every damaged height. */
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(verifyFlags, invocation);
@@ -64,8 +66,16 @@ function renderReport(report: VerifyReport): string {
   );
   if (report.ranges.length > 1) lines.push(...report.ranges.map(renderRange));
   if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
-  lines.push(report.damageCount === 0 ? 'no damage' : `${counted(report.damageCount, 'problem')}; ${ADVICE}`);
+  lines.push(
+    report.damageCount === 0
+      ? 'no damage'
+      : `${counted(report.damageCount, 'problem')}; ${adviceFor(report)}`,
+  );
   return lines.join('\n') + '\n';
+}
+
+function adviceFor({ damages }: VerifyReport): string {
+  return damages.every(({ kind }) => kind === 'foreign') ? OTHER_CHAIN : ADVICE;
 }
 
 const kinds: Readonly<Record<RangeReport['kind'], string>> = {

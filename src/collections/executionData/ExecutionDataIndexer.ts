@@ -1,19 +1,22 @@
 import { NodeRotation } from '../../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../../access/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  NodeReadiness,
+  NodeTrouble,
+} from '../../access/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { childOf, isAbort, wasAborted } from '../../runtime/index.js';
+import { childOf, doublingMs, isAbort, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow, CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { EXECUTION_DATA, methodOf } from './BodyStream.js';
 import type { BodyStream, StreamGivers } from './BodyStream.js';
-import { DeliveryForecast } from './DeliveryForecast.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
-import { GiverChoice } from './GiverChoice.js';
 import { StreamEndings } from './StreamEndings.js';
-import type { OpenedStream } from './StreamEndings.js';
-import type { StreamEnd } from './StreamFault.js';
+import type { OpenedStream, StreamEnd } from './StreamEndings.js';
 import { StreamState } from './StreamState.js';
 import type { ExecutionDataStatus } from './StreamState.js';
 
@@ -63,6 +66,8 @@ const OPENING_SILENCE = { ms: 4_000, times: 2 };
 const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
 const WAKE_AFTER_MS = 1_000;
+/** While no node serves the height or offers execution data: when the pool is checked again. At a start, nodes come one by one. */
+const NO_NODE_RETRY = { minMs: 25, maxMs: 1_000 };
 
 /**
  * EDI: follows the execution-data stream, or that of a peer, from just above the watermark, checks each block's
@@ -80,12 +85,14 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
   readonly #dependencies: ExecutionDataIndexerDependencies;
   readonly #reader: ExecutionDataReader;
-  readonly #outlook: DeliveryForecast;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
   readonly #endings: StreamEndings;
   readonly #state: StreamState;
-  readonly #givers: GiverChoice;
+  /** Streams need neither a slot nor a rate-limit token: there is only one at a time. */
+  readonly #ready: NodeReadiness;
+  /** How often in a row no node could be asked. */
+  #noneInARow = 0;
   #method: AccessMethod;
   #lateError: { readonly error: unknown } | undefined;
 
@@ -94,29 +101,28 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#dependencies = dependencies;
     const { stream } = this.#options;
     this.#method = stream.method;
-    this.#state = new StreamState(dependencies);
-    this.#outlook = new DeliveryForecast(this.#options, dependencies);
+    this.#state = new StreamState(this.#options, dependencies.clock);
     this.#troubles = new ExecutionDataTroubles(stream, dependencies);
-    const parts = { ...dependencies, rotation: this.#rotation, troubles: this.#troubles };
-    this.#endings = new StreamEndings(this.#options, parts);
-    this.#givers = new GiverChoice({ stream }, { ...parts, state: this.#state });
+    this.#endings = new StreamEndings(this.#options, {
+      ...dependencies,
+      rotation: this.#rotation,
+      troubles: this.#troubles,
+    });
+    this.#ready = {
+      isFree: () => true,
+      delayMs: () => 0,
+      healthOf: (node) => node.healthOf(methodOf(stream, node)),
+    };
     this.#reader = new ExecutionDataReader(this.#options, {
       nodes: dependencies.nodes,
       window: dependencies.window,
       sink: dependencies.sink,
       dueHeight: () => dependencies.dueHeight(),
-      outlook: this.#outlook,
+      state: this.#state,
       clock: dependencies.clock,
       metrics: dependencies.metrics,
-      events: {
-        onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
-        onWaiting: (isWaiting) => this.#state.waiting(isWaiting),
-        onLook: () => {
-          // The stream has been open for a whole check interval: the node has the feed.
-          if (this.#state.now === 'unavailable') this.#state.enter('connecting');
-        },
-        onLateError: (error) => (this.#lateError ??= { error }),
-      },
+      onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
+      onLateError: (error) => (this.#lateError ??= { error }),
     });
   }
 
@@ -132,7 +138,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     } catch (error) {
       if (!wasAborted(error, signal)) throw error;
     } finally {
-      this.#outlook.closed();
+      this.#state.closed();
       this.#state.node = undefined;
       this.#state.enter('off');
     }
@@ -158,17 +164,17 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   expects(height: number, withinMs: number): boolean {
     const due = this.#dependencies.dueHeight();
     if (due === undefined || height > due) return false;
-    return this.#outlook.expects(height - this.#reader.next, withinMs, this.#state.now === 'waiting_window');
+    return this.#state.expects(height - this.#reader.next, withinMs);
   }
 
   /** From choosing a node to the end of its stream and the pause after it. */
   async #session(signal: AbortSignal): Promise<void> {
     await this.#reader.goToNext(signal);
-    const node = await this.#givers.choose(this.#reader.next, signal);
+    const node = await this.#choose(this.#reader.next, signal);
     if (node === undefined) return;
     this.#state.node = node;
     // Right after a failure, opening a stream is not a sign of life.
-    if (this.#rotation.failures === 0) this.#outlook.alive();
+    if (this.#rotation.failures === 0) this.#state.alive();
     this.#method = methodOf(this.#options.stream, node);
     this.#endings.opened();
     const opened = { node, method: this.#method, height: this.#reader.next };
@@ -176,9 +182,39 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const isShort = this.#rotation.failures < OPENING_SILENCE.times;
     const openingSilenceMs = isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs;
     const end = await this.#reader.follow(node, { openingSilenceMs }, signal);
-    this.#outlook.closed();
+    this.#state.closed();
     const pauseMs = this.#onStreamEnd(opened, end);
     if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
+  }
+
+  /** The node or peer whose stream to follow next; `undefined` after a pause when none could be asked. */
+  async #choose(height: number, signal: AbortSignal): Promise<AccessNode | undefined> {
+    const { clock, logger, nodes } = this.#dependencies;
+    const { givers, whyNone, words } = this.#options.stream;
+    const nowMs = clock.monotonic();
+    const all = givers(nodes, height);
+    const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
+    const choice = this.#rotation.choose(offering, this.#ready);
+    if (choice.node !== undefined) {
+      this.#noneInARow = 0;
+      return choice.node;
+    }
+    const retryMs = doublingMs(NO_NODE_RETRY, this.#noneInARow++);
+    this.#state.node = undefined;
+    if (all.length === 0) {
+      const why = whyNone?.(nodes);
+      this.#state.lastError = why ?? `no ${words.giver} serves the next height`;
+      this.#troubles.noNode(why);
+      await sleep(clock, retryMs, signal);
+      return undefined;
+    }
+    if (this.#state.now !== 'unavailable') logger.info({ height }, `no ${words.giver} offers ${words.data}`);
+    this.#state.enter('unavailable');
+    // Another node may become available before one of these may be asked again.
+    const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
+    const askAgainInMs = Math.min(...untilMs) - nowMs;
+    await sleep(clock, Math.min(askAgainInMs, retryMs), signal);
+    return undefined;
   }
 
   /**

@@ -6,41 +6,31 @@ import type { Metrics } from '../../observability/index.js';
 import { RunningAverage, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { BodyStream, StreamGivers } from './BodyStream.js';
-import type { DeliveryForecast } from './DeliveryForecast.js';
 import type { BlockWindow, CollectionSink } from '../ports.js';
-import { judgeStreamEnd, StreamFault } from './StreamFault.js';
-import type { StreamEnd } from './StreamFault.js';
+import { judgeStreamEnd, StreamFault } from './StreamEndings.js';
+import type { StreamEnd } from './StreamEndings.js';
 import { StreamMonitor } from './StreamMonitor.js';
+import type { StreamState } from './StreamState.js';
 
-export interface ExecutionDataReaderOptions {
+/** See `ExecutionDataIndexerOptions`. */
+interface Limits {
   readonly stream: BodyStream;
-  /** How long due data may be missing. */
   readonly silenceMs: number;
-  /** Durable heights the stream may be behind the watermark. */
   readonly skipAheadHeights: number;
 }
 
-/** Called synchronously at each step. */
-export interface ExecutionDataReaderEvents {
-  /** A message of the right height was processed; `isVerified` is false when it was skipped unread. */
-  onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void;
-  /** Waiting for room in the window began or ended. */
-  onWaiting(isWaiting: boolean): void;
-  /** A periodic check found the stream open. */
-  onLook(): void;
-  /** A bug showed in a stream that was already closed. */
-  onLateError(error: unknown): void;
-}
-
-export interface ExecutionDataReaderDependencies {
+interface Parts {
   readonly nodes: StreamGivers;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
-  dueHeight(): number | undefined;
-  readonly outlook: DeliveryForecast;
+  readonly dueHeight: () => number | undefined;
+  readonly state: StreamState;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'executionDataSkipped'>;
-  readonly events: ExecutionDataReaderEvents;
+  /** A message of the right height was processed; `isVerified` is false when it was skipped unread. */
+  readonly onMessage: (node: AccessNode, isVerified: boolean, receivedAtMs: number) => void;
+  /** A bug showed in a stream that was already closed. */
+  readonly onLateError: (error: unknown) => void;
 }
 
 /** A stream that is further behind at the end of this time than at its start is replaced. */
@@ -66,17 +56,17 @@ const MESSAGE_WEIGHT_BYTES = 2 * 1024;
  * there is room for it, verifies it against its block, and hands it in. Holds at most one message.
  */
 export class ExecutionDataReader {
-  readonly #options: ExecutionDataReaderOptions;
-  readonly #dependencies: ExecutionDataReaderDependencies;
+  readonly #limits: Limits;
+  readonly #parts: Parts;
   readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
   #next = 0;
   #turnBytes = 0;
   #watching: StreamMonitor | undefined;
 
-  constructor(options: ExecutionDataReaderOptions, dependencies: ExecutionDataReaderDependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
+  constructor(limits: Limits, parts: Parts) {
+    this.#limits = limits;
+    this.#parts = parts;
   }
 
   /** The next height. When a stream is about to be opened, it is above the watermark. */
@@ -91,12 +81,12 @@ export class ExecutionDataReader {
 
   /** Skips durable heights: a stream that failed at one of them is reopened above it. */
   skipDurable(): void {
-    while (this.#dependencies.window.isIndexed(this.#next)) this.#next += 1;
+    while (this.#parts.window.isIndexed(this.#next)) this.#next += 1;
   }
 
   /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
   async goToNext(signal: AbortSignal): Promise<void> {
-    const { window } = this.#dependencies;
+    const { window } = this.#parts;
     for (;;) {
       this.#next = Math.max(this.#next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
       if (this.#next <= window.upperBound()) return;
@@ -112,12 +102,12 @@ export class ExecutionDataReader {
     { openingSilenceMs }: { readonly openingSilenceMs: number },
     signal: AbortSignal,
   ): Promise<StreamEnd> {
-    const { clock, events } = this.#dependencies;
+    const { clock, onLateError } = this.#parts;
     const reader = new StreamReader<BlockExecutionData>(
       {},
       {
-        open: (ended) => this.#options.stream.open(node, this.#next, { signal: ended }),
-        onLateError: (error) => events.onLateError(error),
+        open: (ended) => this.#limits.stream.open(node, this.#next, { signal: ended }),
+        onLateError,
         clock,
         signal,
       },
@@ -145,7 +135,7 @@ export class ExecutionDataReader {
           throw new StreamFault('ended', 'the node ended the stream');
         const message = read.value;
         await this.#take(message, node, signal);
-        if (wasDue && isOpen) this.#dependencies.outlook.took(clock.monotonic() - readAtMs);
+        if (wasDue && isOpen) this.#parts.state.took(clock.monotonic() - readAtMs);
         isOpen = true;
         const fault = this.#behind();
         if (fault !== undefined) throw fault;
@@ -174,15 +164,16 @@ export class ExecutionDataReader {
     reader: StreamReader<BlockExecutionData>,
     openingSilenceMs: number,
   ): StreamMonitor {
-    const dependencies = this.#dependencies;
-    const { silenceMs, skipAheadHeights: paceSlackHeights, stream } = this.#options;
+    const { clock, dueHeight, state } = this.#parts;
+    const { silenceMs, skipAheadHeights: paceSlackHeights, stream } = this.#limits;
     return new StreamMonitor(
       { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights, due: stream.words.due },
       {
-        clock: dependencies.clock,
-        position: () => ({ next: this.#next, due: dependencies.dueHeight() }),
+        clock,
+        position: () => ({ next: this.#next, due: dueHeight() }),
         look: () => {
-          dependencies.events.onLook();
+          // The stream has been open for a whole check interval: the node has the feed.
+          if (state.now === 'unavailable') state.enter('connecting');
           return this.#behind() ?? this.#moved(node);
         },
         onFault: (fault) => reader.cancel(fault),
@@ -191,18 +182,18 @@ export class ExecutionDataReader {
   }
 
   async #waitForRoom(watch: StreamMonitor, signal: AbortSignal): Promise<void> {
-    const { events, outlook, window } = this.#dependencies;
-    events.onWaiting(true);
+    const { state, window } = this.#parts;
+    state.waiting(true);
     do await window.changed(signal);
     while (!this.#hasRoom());
-    events.onWaiting(false);
-    outlook.alive();
+    state.waiting(false);
+    state.alive();
     watch.paused();
   }
 
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
   #hasRoom(): boolean {
-    const { window } = this.#dependencies;
+    const { window } = this.#parts;
     const height = this.#next;
     if (window.isIndexed(height)) return true;
     if (height > window.upperBound() || window.blockAt(height) === undefined) return false;
@@ -210,7 +201,7 @@ export class ExecutionDataReader {
   }
 
   async #take(message: BlockExecutionData, node: AccessNode, signal: AbortSignal): Promise<void> {
-    const { clock, events, metrics, outlook } = this.#dependencies;
+    const { clock, metrics, onMessage, state } = this.#parts;
     const { height } = message;
     const receivedAtMs = clock.monotonic();
     if (height !== this.#next) {
@@ -228,13 +219,13 @@ export class ExecutionDataReader {
       }
     }
     this.#next += 1;
-    outlook.alive();
-    events.onMessage(node, block !== undefined, receivedAtMs);
+    state.alive();
+    onMessage(node, block !== undefined, receivedAtMs);
   }
 
   /** The height's block; `undefined` once it is durable. Waits only while the block is being replaced. */
   async #blockOf(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
-    const { window } = this.#dependencies;
+    const { window } = this.#parts;
     for (;;) {
       if (window.isIndexed(height)) return undefined;
       const block = window.blockAt(height);
@@ -247,20 +238,20 @@ export class ExecutionDataReader {
   #deliver(block: FinalizedBlock, message: BlockExecutionData, receivedAtMs: number): void {
     const collections = verifyBlockCollections(block, message, this.#verificationMemory);
     if (collections.length === 0) return;
-    this.#dependencies.sink.onReceivedCollectionsForBlock(
+    this.#parts.sink.onReceivedCollectionsForBlock(
       block.height,
-      collections.map((collection) => ({ collection, source: this.#options.stream.source, receivedAtMs })),
+      collections.map((collection) => ({ collection, source: this.#limits.stream.source, receivedAtMs })),
     );
   }
 
   #behind(): StreamFault | undefined {
-    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#next;
-    if (behind <= this.#options.skipAheadHeights) return undefined;
+    const behind = this.#parts.window.latestIndexedHeight() + 1 - this.#next;
+    if (behind <= this.#limits.skipAheadHeights) return undefined;
     return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
   }
 
   #moved(node: AccessNode): StreamFault | undefined {
-    const serving = this.#options.stream.givers(this.#dependencies.nodes, this.#next);
+    const serving = this.#limits.stream.givers(this.#parts.nodes, this.#next);
     if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
     return new StreamFault('moved', 'other nodes serve the heights that follow');
   }

@@ -1,13 +1,22 @@
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeRotation } from '../../access/index.js';
+import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  NodeFault,
+  NodeRotation,
+  TroubleKind,
+} from '../../access/index.js';
+import { InvalidCollectionError } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
+import type { Fault } from '../sources/FaultReporter.js';
 import { usedMethod } from './BodyStream.js';
 import type { BodyStream } from './BodyStream.js';
 import type { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
-import type { StreamEnd } from './StreamFault.js';
 
 /** Longest pause after a node refused a stream for lack of capacity: other clients would take the next free one. */
 const REFUSED_MAX_MS = 2_000;
@@ -16,6 +25,71 @@ const HEIGHTS_BEFORE_PRAISE = 3;
 /** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
 const FRUITLESS_STREAMS = 2;
 
+/** Why we give up a stream. */
+export type StreamFaultReason =
+  /** The node ended it. */
+  | 'ended'
+  /** Due data does not arrive. */
+  | 'silent'
+  /** Nothing ever arrived, although the height at which it was opened is due. */
+  | 'absent'
+  /** Data arrives more slowly than the chain grows. */
+  | 'lagging'
+  /** Its next heights are already durable: reopening above them is cheaper. */
+  | 'skip_ahead'
+  /** The node does not serve the heights that follow (the edge of a spork). */
+  | 'moved'
+  /** A height came out of order. */
+  | 'malformed';
+
+const NODE_FAULTS: Record<StreamFaultReason, NodeFault | undefined> = {
+  ended: undefined,
+  silent: 'stale',
+  absent: 'stale',
+  lagging: 'stale',
+  skip_ahead: undefined,
+  moved: undefined,
+  malformed: 'lied',
+};
+
+/** `undefined`: we left the stream, and the data is available. */
+const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
+  ended: 'refused',
+  silent: 'unreachable',
+  absent: 'unreachable',
+  lagging: 'unreachable',
+  skip_ahead: undefined,
+  moved: undefined,
+  malformed: 'invalid',
+};
+
+/** Thrown and caught within the execution-data indexer: give up this stream and open another. */
+export class StreamFault extends Error {
+  override readonly name = 'StreamFault';
+  readonly reason: StreamFaultReason;
+
+  constructor(reason: StreamFaultReason, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/** How a stream ended. */
+export interface StreamEnd extends Fault {
+  /** The reason label of `stream_reopens_total`. */
+  readonly reason: string;
+  /** The stream contradicts the block's guarantees, or has another block: either side may be false. See `BlockWindow`. */
+  readonly contradicts?: 'guarantees' | 'block';
+  /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
+  readonly kind: TroubleKind | undefined;
+  /** What went wrong, without the kind of error. */
+  readonly said: string;
+  /** The call, if the error names it. */
+  readonly method?: AccessMethod;
+  /** The node has nothing below this height. */
+  readonly prunedBelow?: number;
+}
+
 /** An opened stream. */
 export interface OpenedStream {
   readonly node: AccessNode;
@@ -23,17 +97,15 @@ export interface OpenedStream {
   readonly height: number;
 }
 
-export interface StreamEndingsOptions {
+/** See `ExecutionDataIndexerOptions`. */
+interface Limits {
   readonly stream: BodyStream;
-  /** Pause before the stream is reopened: doubles from here … */
   readonly backoffMinMs: number;
-  /** … up to here. */
   readonly backoffMaxMs: number;
-  /** How often a node without the stream is asked again whether it offers it. */
   readonly probeMs: number;
 }
 
-export interface StreamEndingsDependencies {
+interface Parts {
   readonly nodes: Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly rotation: NodeRotation;
   readonly troubles: ExecutionDataTroubles;
@@ -48,8 +120,8 @@ export interface StreamEndingsDependencies {
 
 /** Draws the consequences of how streams go and end: which node is credited or blamed, and the pause before the next. */
 export class StreamEndings {
-  readonly #options: StreamEndingsOptions;
-  readonly #dependencies: StreamEndingsDependencies;
+  readonly #limits: Limits;
+  readonly #parts: Parts;
   readonly #reporter: FaultReporter;
   /** Verified messages of the current stream. */
   #verified = 0;
@@ -57,10 +129,10 @@ export class StreamEndings {
   #fruitless = { node: '', height: 0, count: 0 };
   #isRefused = false;
 
-  constructor(options: StreamEndingsOptions, dependencies: StreamEndingsDependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
-    this.#reporter = new FaultReporter({ source: options.stream.source }, dependencies);
+  constructor(limits: Limits, parts: Parts) {
+    this.#limits = limits;
+    this.#parts = parts;
+    this.#reporter = new FaultReporter({ source: limits.stream.source }, parts);
   }
 
   opened(): void {
@@ -68,28 +140,28 @@ export class StreamEndings {
   }
 
   came(node: AccessNode, opened: AccessMethod, isVerified: boolean): void {
-    const { rotation, troubles } = this.#dependencies;
+    const { rotation, troubles } = this.#parts;
     this.#isRefused = false;
     troubles.came(node);
     if (!isVerified) return;
     rotation.succeeded();
     this.#verified += 1;
     if (this.#verified >= HEIGHTS_BEFORE_PRAISE)
-      this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, opened));
+      this.#reporter.succeeded(node, usedMethod(this.#limits.stream, node, opened));
   }
 
   /** The node does not support the call. */
   offersNone({ node, method }: OpenedStream, said: string): void {
     // A missing fallback says nothing about the call itself.
-    if (method !== this.#options.stream.fallback)
-      this.#dependencies.troubles.offersNone(node, said, this.#options.probeMs);
+    if (method !== this.#limits.stream.fallback)
+      this.#parts.troubles.offersNone(node, said, this.#limits.probeMs);
   }
 
   /** Returns the pause before the next stream. `next` is the height that is now missing. */
   ended({ node, method: opened, height }: OpenedStream, end: StreamEnd, next: number): number {
-    const { clock, logger, metrics, random, rotation, troubles, window } = this.#dependencies;
-    const { label, words } = this.#options.stream;
-    const method = end.method ?? usedMethod(this.#options.stream, node, opened);
+    const { clock, logger, metrics, random, rotation, troubles, window } = this.#parts;
+    const { label, words } = this.#limits.stream;
+    const method = end.method ?? usedMethod(this.#limits.stream, node, opened);
     metrics.streamReopens.inc({ stream: label, reason: end.reason });
     troubles.ended(node, method, next, end);
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
@@ -103,7 +175,7 @@ export class StreamEndings {
     }
     this.#isRefused = isRefused;
     rotation.failed(node);
-    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#limits;
     const maxMs = isBusy ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
     return backoffMs({ minMs, maxMs }, rotation.failures - 1, random);
   }
@@ -122,7 +194,45 @@ export class StreamEndings {
     const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
     const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
     this.#fruitless = { node: node.name, height, count };
-    const isDue = height <= (this.#dependencies.dueHeight() ?? -Infinity);
+    const isDue = height <= (this.#parts.dueHeight() ?? -Infinity);
     return isDue && count >= FRUITLESS_STREAMS && kind !== undefined ? 'failing' : undefined;
   }
+}
+
+/** The errors of flow-go, and of another indexer, for heights below the first that the node has. */
+const PRUNED = /(?:lower than (?:the )?lowest|below the first) indexed height (\d+)/i;
+
+/** Classifies the error that ended a stream; `undefined` if it is unexpected. */
+export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
+  if (error instanceof StreamFault) {
+    const { reason, message } = error;
+    const refused = reason === 'malformed' ? reason : undefined;
+    const text = `${reason}: ${message}`;
+    return { reason, text, refused, fault: NODE_FAULTS[reason], kind: TROUBLES[reason], said: message };
+  }
+  if (error instanceof InvalidCollectionError) {
+    const { reason, message } = error;
+    const said = `${reason}: ${message}`;
+    const refusal = { reason: 'invalid', text: said, refused: reason, kind: 'invalid' as const, said };
+    if (reason === 'malformed') return { ...refusal, fault: 'lied' };
+    const contradicts = reason === 'wrong_block' ? 'block' : 'guarantees';
+    return { ...refusal, fault: undefined, contradicts };
+  }
+  if (error instanceof UpstreamError) {
+    const { kind, message, method } = error;
+    const refused = kind === 'malformed' || kind === 'too_large' ? kind : undefined;
+    // We set no deadline: the node, or a proxy before it, ended the stream.
+    const named = Number(PRUNED.exec(message)?.[1] ?? error.lowestHeight);
+    return {
+      reason: kind,
+      text: message,
+      refused,
+      fault: kind === 'deadline' ? 'failing' : faultOf(kind),
+      kind: troubleOf(kind),
+      said: message,
+      method,
+      ...(Number.isSafeInteger(named) ? { prunedBelow: named } : {}),
+    };
+  }
+  return undefined;
 }

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../runtime/index.js';
-import { StreamFault } from './StreamFault.js';
+import { StreamFault } from './StreamEndings.js';
 
-export interface StreamMonitorOptions {
+interface Limits {
   /** How long due data may be missing. */
   readonly silenceMs: number;
   /** The same for the first message, if it is due when the stream is opened. */
@@ -14,7 +14,7 @@ export interface StreamMonitorOptions {
   readonly due: 'sealed' | 'finalized';
 }
 
-export interface StreamMonitorDependencies {
+interface Parts {
   readonly clock: Clock;
   /** The next height that the stream must deliver, and the highest that is due; called at every check. */
   position(): { readonly next: number; readonly due: number | undefined };
@@ -32,8 +32,8 @@ const LOOKS_PER_SILENCE = 4;
  * stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamMonitor {
-  readonly #options: StreamMonitorOptions;
-  readonly #dependencies: StreamMonitorDependencies;
+  readonly #limits: Limits;
+  readonly #parts: Parts;
   #timer: Timer | undefined;
   #isPulling = false;
   #pullingSinceMs = 0;
@@ -42,9 +42,9 @@ export class StreamMonitor {
   #dueSinceMs: number | undefined;
   #span: { readonly atMs: number; readonly lag: number } | undefined;
 
-  constructor(options: StreamMonitorOptions, dependencies: StreamMonitorDependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
+  constructor(limits: Limits, parts: Parts) {
+    this.#limits = limits;
+    this.#parts = parts;
   }
 
   /** Since when the next message has been overdue; `undefined` while it is not due. */
@@ -58,12 +58,12 @@ export class StreamMonitor {
   }
 
   start(): void {
-    const { silenceMs, openingSilenceMs } = this.#options;
+    const { silenceMs, openingSilenceMs } = this.#limits;
     const lookMs = Math.ceil(Math.min(silenceMs, openingSilenceMs) / LOOKS_PER_SILENCE);
-    this.#timer = this.#dependencies.clock.setTimer(lookMs, () => {
+    this.#timer = this.#parts.clock.setTimer(lookMs, () => {
       this.start();
-      const fault = this.#silence() ?? this.#pace() ?? this.#dependencies.look();
-      if (fault !== undefined) this.#dependencies.onFault(fault);
+      const fault = this.#silence() ?? this.#pace() ?? this.#parts.look();
+      if (fault !== undefined) this.#parts.onFault(fault);
     });
   }
 
@@ -75,7 +75,7 @@ export class StreamMonitor {
   /** A read begins. True when the next height is due. */
   pulling(): boolean {
     this.#isPulling = true;
-    this.#pullingSinceMs = this.#dependencies.clock.monotonic();
+    this.#pullingSinceMs = this.#parts.clock.monotonic();
     this.#dueSinceMs = this.#isDue() ? this.#pullingSinceMs : undefined;
     this.#isOpening ??= this.#dueSinceMs !== undefined;
     return this.#dueSinceMs !== undefined;
@@ -93,7 +93,7 @@ export class StreamMonitor {
   }
 
   #isDue(): boolean {
-    const { next, due } = this.#dependencies.position();
+    const { next, due } = this.#parts.position();
     return due !== undefined && due >= next;
   }
 
@@ -102,9 +102,9 @@ export class StreamMonitor {
       this.#dueSinceMs = undefined;
       return undefined;
     }
-    const nowMs = this.#dependencies.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     this.#dueSinceMs ??= nowMs;
-    const { due, silenceMs, openingSilenceMs } = this.#options;
+    const { due, silenceMs, openingSilenceMs } = this.#limits;
     if (nowMs - this.#dueSinceMs < (this.#isOpening === true ? openingSilenceMs : silenceMs))
       return undefined;
     if (this.#isOpening === true)
@@ -113,15 +113,15 @@ export class StreamMonitor {
   }
 
   #pace(): StreamFault | undefined {
-    const { next, due } = this.#dependencies.position();
+    const { next, due } = this.#parts.position();
     const lag = due === undefined ? 0 : due + 1 - next;
-    if (!this.#isPulling || lag <= this.#options.paceSlackHeights) {
+    if (!this.#isPulling || lag <= this.#limits.paceSlackHeights) {
       this.#span = undefined;
       return undefined;
     }
-    const nowMs = this.#dependencies.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     this.#span ??= { atMs: nowMs, lag };
-    if (nowMs - this.#span.atMs < this.#options.paceSpanMs) return undefined;
+    if (nowMs - this.#span.atMs < this.#limits.paceSpanMs) return undefined;
     const lost = lag - this.#span.lag;
     this.#span = undefined;
     return lost > 0 ? new StreamFault('lagging', 'the stream is slower than the chain grows') : undefined;

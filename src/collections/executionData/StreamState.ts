@@ -1,4 +1,5 @@
 import type { AccessNode } from '../../access/index.js';
+import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
 /** The state of a stream of blocks' collections. */
@@ -13,6 +14,13 @@ export type ExecutionDataState =
   | 'waiting_window'
   /** Nobody offers the stream, or not for the next height. */
   | 'unavailable';
+
+interface StreamLimits {
+  /** Most heights ahead of the stream that may be expected from it. */
+  readonly lookaheadHeights: number;
+  /** How long after its last sign of life a stream is still expected to deliver. */
+  readonly freshMs: number;
+}
 
 /** A snapshot of the stream. */
 export interface ExecutionDataStatus {
@@ -30,8 +38,9 @@ export interface ExecutionDataStatus {
   readonly earlyMs: number | undefined;
 }
 
-/** The current state of the stream, since when, its last message and its last error. */
+/** The current state of the stream, since when, its last message and error, and what it will deliver by its last sign of life and its pace. */
 export class StreamState {
+  readonly #limits: StreamLimits;
   readonly #clock: Clock;
   #now: ExecutionDataState = 'off';
   #sinceMs: number;
@@ -43,7 +52,12 @@ export class StreamState {
   /** What ended the last stream; cleared by the next message. */
   lastError: string | undefined;
 
-  constructor({ clock }: { readonly clock: Clock }) {
+  #aliveAtMs: number | undefined;
+  /** Milliseconds per height while data was due. */
+  readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
+
+  constructor(limits: StreamLimits, clock: Clock) {
+    this.#limits = limits;
     this.#clock = clock;
     this.#sinceMs = clock.monotonic();
   }
@@ -66,6 +80,31 @@ export class StreamState {
   came(height: number, atMs: number): void {
     this.#lastMessage = { height, atMs };
     this.lastError = undefined;
+  }
+
+  /** The stream opened without error, delivered, or is read again after we paused it. */
+  alive(): void {
+    this.#aliveAtMs = this.#clock.monotonic();
+  }
+
+  closed(): void {
+    this.#aliveAtMs = undefined;
+  }
+
+  /** One height, due when it was requested, took this long until it was handed in. */
+  took(durationMs: number): void {
+    this.#heightMs.observe(durationMs);
+  }
+
+  /**
+   * True when a height is expected within this time. `ahead`: its distance from the next height. A stream that we pause
+   * does not go stale.
+   */
+  expects(ahead: number, withinMs: number): boolean {
+    if (this.#aliveAtMs === undefined || ahead < 0 || ahead >= this.#limits.lookaheadHeights) return false;
+    const isPausedByUs = this.#now === 'waiting_window';
+    if (!isPausedByUs && this.#clock.monotonic() - this.#aliveAtMs > this.#limits.freshMs) return false;
+    return (ahead + 1) * (this.#heightMs.value ?? 0) <= withinMs;
   }
 
   status(nextHeight: number, earlySinceMs: number | undefined): ExecutionDataStatus {

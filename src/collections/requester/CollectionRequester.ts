@@ -5,14 +5,11 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { CallOutcomes } from './CallOutcomes.js';
-import { CollectionCalls } from './calls/CollectionCalls.js';
-import { CollectionNodes } from './nodes/CollectionNodes.js';
-import { TimerQueue } from './order/TimerQueue.js';
-import { EndpointSlots } from './nodes/EndpointSlots.js';
-import type { SlotUse } from './nodes/EndpointSlots.js';
-import { FetchRate } from './FetchRate.js';
-import { EdiPreference } from './order/EdiPreference.js';
+import { CallOutcomes, trailOf } from './CallOutcomes.js';
+import { CollectionCalls } from './CollectionCalls.js';
+import { CollectionNodes } from './CollectionNodes.js';
+import { EndpointSlots } from './EndpointSlots.js';
+import type { SlotUse } from './EndpointSlots.js';
 import type {
   BlockWindow,
   CollectionRequests,
@@ -21,9 +18,9 @@ import type {
   HeldBackNode,
   RequestTrail,
 } from '../ports.js';
-import { trailOf } from './requestRecord.js';
-import { RetryPauses } from './order/RetryPauses.js';
-import { RequestOrder } from './order/RequestOrder.js';
+import { RequestOrder } from './RequestOrder.js';
+import { RetryPauses } from './RetryPauses.js';
+import { TimerQueue } from './TimerQueue.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
 export interface CollectionRequesterOptions {
@@ -71,6 +68,15 @@ export interface CollectionRequesterDependencies {
   onFatal(error: unknown): void;
 }
 
+/** A good value for `holdBackMs`. The silence of a stream costs less: it is then no longer expected to deliver. */
+export const DEFAULT_HOLD_BACK_MS = 2_000;
+/**
+ * While the fetch time is unknown, heights that the stream is expected to deliver within this time are held back; later
+ * ones are requested, which measures the fetch time.
+ */
+const UNTRIED_FETCH_MS = 500;
+/** How often to check whether a held-back height is still expected. */
+const HELD_BACK_CHECK_MS = 250;
 /** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
 
@@ -89,11 +95,9 @@ export class CollectionRequester implements CollectionRequests {
   readonly #order: RequestOrder;
   readonly #nodes: CollectionNodes;
   readonly #pauses: RetryPauses;
-  readonly #pace: FetchRate;
   /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
   readonly #due: TimerQueue<WantedCollection | HeightRecord>;
   readonly #calls: CollectionCalls;
-  readonly #holdBack: EdiPreference;
   readonly #outcomes: CallOutcomes;
   readonly #leaveSlots: () => void;
   readonly #stopping = new AbortController();
@@ -104,14 +108,10 @@ export class CollectionRequester implements CollectionRequests {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#mcq = dependencies.mcq;
-    this.#order = new RequestOrder(options, dependencies);
+    this.#order = new RequestOrder(options.workersPerHeight, dependencies.mcq);
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
-    this.#nodes = new CollectionNodes(options, { ...dependencies, slots });
-    this.#pace = new FetchRate(dependencies);
-    this.#due = new TimerQueue({
-      clock: dependencies.clock,
-      onDue: (keys) => this.#onDue(keys),
-    });
+    this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
+    this.#due = new TimerQueue(dependencies.clock, (keys) => this.#onDue(keys));
     this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
     this.#outcomes = new CallOutcomes({
       ...dependencies,
@@ -120,19 +120,11 @@ export class CollectionRequester implements CollectionRequests {
       pauses: this.#pauses,
       onFailing: () => this.#watchWindow(),
     });
-    this.#holdBack = new EdiPreference(options, {
-      outlook: dependencies.outlook,
-      order: this.#order,
-      pace: this.#pace,
-      clock: dependencies.clock,
-      metrics: dependencies.metrics,
-    });
-    this.#calls = new CollectionCalls(options, {
+    this.#calls = new CollectionCalls(options.concurrency, {
       mcq: this.#mcq,
       nodes: this.#nodes,
       slots,
       order: this.#order,
-      pace: this.#pace,
       clock: dependencies.clock,
       metrics: dependencies.metrics,
       onAnswer: (answer) => this.#outcomes.answered(answer),
@@ -221,17 +213,17 @@ export class CollectionRequester implements CollectionRequests {
       const record = this.#order.next();
       const wanted = record && this.#order.nextAt(record);
       if (record === undefined || wanted === undefined) {
-        this.#pace.idles();
+        this.#calls.idles();
         break;
       }
       const { height } = record;
-      const heldForMs = this.#holdBack.hold(record);
+      const heldForMs = this.#holdBackMs(record);
       if (heldForMs !== undefined) {
         this.#due.set(record, heldForMs);
         continue;
       }
       if (!this.#isAdmitted(height)) {
-        this.#pace.idles();
+        this.#calls.idles();
         this.#watchWindow();
         break;
       }
@@ -243,6 +235,27 @@ export class CollectionRequester implements CollectionRequests {
       }
       this.#calls.send(wanted, record, choice, use);
     }
+  }
+
+  /**
+   * Holds a height back while the stream is expected to deliver it sooner than a request would, and never longer than
+   * `holdBackMs` (docs/decisions/0003-hold-back.md). Decides when a call is about to be sent, not when it is queued: the
+   * stream may have caught up meanwhile, or fallen silent. Returns after how long to check again; `undefined`: it may be
+   * requested.
+   */
+  #holdBackMs(record: HeightRecord): number | undefined {
+    const { clock, metrics, outlook } = this.#dependencies;
+    const { holdBackMs } = this.#options;
+    const { height } = record;
+    if (holdBackMs <= 0 || outlook === undefined) return undefined;
+    const fetchMs = this.#calls.durationMs(this.#order.countThrough(height)) ?? UNTRIED_FETCH_MS;
+    if (!outlook.expects(height, Math.min(fetchMs, holdBackMs))) return undefined;
+    const nowMs = clock.monotonic();
+    const known = record.requests?.holdEndsAtMs;
+    if (known !== undefined && known <= nowMs) return undefined;
+    if (known === undefined) metrics.requestsHeldBack.inc();
+    const endsAtMs = this.#order.hold(record, nowMs + holdBackMs);
+    return Math.min(endsAtMs - nowMs, HELD_BACK_CHECK_MS);
   }
 
   #useFor(height: number): SlotUse {

@@ -1,9 +1,11 @@
 import type { AccessNodes } from '../../access/index.js';
+import { toIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
-import { EpochCommittees } from '../../proof/index.js';
-import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
+import { EpochCommittees, readParts } from '../../proof/index.js';
+import type { CertificateThread, StoredHeader } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
+import type { IndexStore } from '../../storage/index.js';
 import { askProtocolState } from './askProtocolState.js';
 import type { ProtocolStateAnswer } from './askProtocolState.js';
 
@@ -39,7 +41,8 @@ export interface Anchor {
 /** What the configuration says of a block. */
 export type NamedBlock = Anchor & { readonly kind: Exclude<Anchor['kind'], 'first_use'> };
 
-const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
+/** In messages. */
+export const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
   checkpoint: 'proof.checkpoint',
   spork_root: 'the spork table, as the root of a spork,',
   spork_table: 'the spork table, as the last block before a spork,',
@@ -61,6 +64,8 @@ export interface FinalityAnchorDependencies {
   readonly idAt: (height: number) => Promise<Identifier | undefined>;
   /** Expected errors: `NotProvenError` for a block without a proof; `StorageError`; `WireError`. */
   readonly header: (height: number) => Promise<StoredHeader>;
+  /** Keeps who signs, so that no node is asked for it again. */
+  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence'>;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState'>;
   readonly logger: Logger;
@@ -71,9 +76,8 @@ export interface FinalityAnchorDependencies {
  * a block that is proven already.
  *
  * On first use the nodes are believed once: that our first block is of the chain, or, where no node gives its protocol
- * state any more, or that of the spork's root, that our newest one is (which then is the anchor). In the second case whoever
- * could give this process a false chain could bring a committee of its own, at each start anew. A checkpoint is never replaced
- * like that.
+ * state any more, or that of the spork's root, that our newest one is (which then is the anchor, and stays it after a restart).
+ * A checkpoint is never replaced like that.
  */
 export class FinalityAnchor {
   readonly #options: FinalityAnchorOptions;
@@ -154,11 +158,13 @@ export class FinalityAnchor {
     const named = checkpoint ?? this.#namedIn(range, 'spork_root');
     const last = checkpoint === undefined ? this.#namedIn(range, 'spork_table') : undefined;
     if (named === undefined && last !== undefined) return this.#beginAtLast(last);
-    const header = await this.#deps.header(named?.height ?? from);
-    const answer = await askProtocolState(header, this.#deps, signal);
-    if (answer.state !== undefined) this.#begin(named?.kind ?? 'first_use', header, answer.state);
+    const [believed] = checkpoint === undefined ? await this.#kept(range, { isAnchor: true }) : [];
+    const header = await this.#deps.header(named?.height ?? believed ?? from);
+    const answer = await this.#stateAt(header, signal);
+    if (answer.state !== undefined) await this.#begin(named?.kind ?? 'first_use', header, answer);
     else if (last !== undefined) await this.#beginAtLast(last);
-    else if (checkpoint === undefined && answer.isLacking && to > from) await this.#believe(to, signal);
+    else if (checkpoint === undefined && answer.isLacking && to > from)
+      await this.#believe(believed ?? to, signal);
     else throw pausing(answer);
   }
 
@@ -173,18 +179,21 @@ export class FinalityAnchor {
   ): Promise<void> {
     const { committees, height } = this.#known ?? { height: to };
     if (committees === undefined) return;
-    let answer: ProtocolStateAnswer = {
+    let answer: StateAnswer = {
       state: undefined,
       isLacking: true,
       reason: 'no block just before is proven',
     };
-    if (provenHeight > height) {
-      answer = await askProtocolState(await this.#deps.header(provenHeight), this.#deps, signal);
+    const [learned = provenHeight] = await this.#kept({ from: height + 1, to: provenHeight });
+    for (const at of provenHeight > height ? new Set([learned, provenHeight]) : []) {
+      const header = await this.#deps.header(at);
+      answer = await this.#stateAt(header, signal);
       const later = answer.state && new EpochCommittees(answer.state);
-      if (later !== undefined && later.lastView > committees.lastView) {
-        this.#known = { committees: later, height: provenHeight };
-        return;
-      }
+      if (answer.state === undefined || later === undefined || later.lastView <= committees.lastView)
+        continue;
+      this.#known = { committees: later, height: at };
+      await this.#keep(header, answer, { isAnchor: false });
+      return;
     }
     const isLacking = answer.state !== undefined || answer.isLacking;
     if (isLacking && !hasReachedTip && this.#anchor?.kind !== 'checkpoint') return this.#believe(to, signal);
@@ -198,26 +207,62 @@ export class FinalityAnchor {
   /** Takes the nodes' word for our newest block. */
   async #believe(height: number, signal: AbortSignal): Promise<void> {
     const header = await this.#deps.header(height);
-    const answer = await askProtocolState(header, this.#deps, signal);
+    const answer = await this.#stateAt(header, signal);
     if (answer.state === undefined) throw pausing(answer);
-    this.#begin('first_use', header, answer.state);
+    await this.#begin('first_use', header, answer);
   }
 
   async #beginAtLast({ height }: NamedBlock): Promise<void> {
-    this.#begin('spork_table', await this.#deps.header(height));
+    await this.#begin('spork_table', await this.#deps.header(height));
   }
 
   #namedIn({ from, to }: LinkedHeights, wanted: NamedBlock['kind']): NamedBlock | undefined {
     return this.#options.named.find(({ height, kind }) => kind === wanted && height >= from && height <= to);
   }
 
-  #begin(kind: Anchor['kind'], { height, id }: StoredHeader, state?: EpochState): void {
+  /** Heights of what is kept of our chain, the highest first. */
+  async #kept({ from, to }: LinkedHeights, wanted: { readonly isAnchor?: boolean } = {}): Promise<number[]> {
+    const heights: number[] = [];
+    for (const { height, id, isAnchor } of (await this.#deps.store.evidence()).toReversed()) {
+      if (height < from || height > to || isAnchor !== (wanted.isAnchor ?? isAnchor)) continue;
+      if ((await this.#deps.idAt(height)) === id) heights.push(height);
+    }
+    return heights;
+  }
+
+  /** As it was kept, or else as a node gives it. */
+  async #stateAt(header: StoredHeader, signal: AbortSignal): Promise<StateAnswer> {
+    const { height, id, protocolStateId } = header;
+    const kept = (await this.#deps.store.evidence()).find((each) => each.height === height && each.id === id);
+    const state = kept && readParts(kept, toIdentifier(protocolStateId));
+    return kept === undefined || state === undefined
+      ? askProtocolState(header, this.#deps, signal)
+      : { state, parts: kept, wasAnchor: kept.isAnchor };
+  }
+
+  async #keep(
+    { height, id }: StoredHeader,
+    { parts, wasAnchor }: Known,
+    { isAnchor }: { readonly isAnchor: boolean },
+  ): Promise<void> {
+    if (wasAnchor === undefined || (isAnchor && !wasAnchor))
+      await this.#deps.store.keepEvidence({ ...parts, height, id, isAnchor });
+  }
+
+  async #begin(kind: Anchor['kind'], header: StoredHeader, answer?: Known): Promise<void> {
+    const { height, id } = header;
+    const state = answer?.state;
+    if (answer !== undefined) await this.#keep(header, answer, { isAnchor: true });
     this.#anchor = { kind, height, id };
     this.#known = state && { committees: new EpochCommittees(state), height };
     const { epoch, members } = state?.current.committee ?? {};
     this.#deps.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
   }
 }
+
+/** `wasAnchor`: it was kept, as that of an anchor or not. */
+type Known = Exclude<ProtocolStateAnswer, { state: undefined }> & { readonly wasAnchor?: boolean };
+type StateAnswer = Exclude<ProtocolStateAnswer, { parts: object }> | Known;
 
 function pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
   return new NotProvenError(reason, isLacking ? LACKING_MS : AGAIN_MS);

@@ -15,7 +15,7 @@ import type {
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
-import type { BlockHead } from '../../storage/index.js';
+import type { BlockHead, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
 import type { Anchor, FinalityAnchorOptions, LinkedHeights } from './FinalityAnchor.js';
 
@@ -46,6 +46,9 @@ export interface FinalityProverDependencies {
   readonly head: () => number | undefined;
   /** Calls back when the range or the head has moved. Returns a function that unsubscribes. */
   readonly onMoved: (listener: () => void) => () => void;
+  /** Keeps the height of a block that was proven final, for other processes. Expected errors: `StorageError`. */
+  readonly keep?: ((height: number) => Promise<void>) | undefined;
+  readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence'>;
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;
@@ -195,6 +198,7 @@ export class FinalityProver {
     const sparse = isAtTip ? to : to - (to % SPARSE_HEIGHTS);
     const top = isWithin ? sparse : await this.#firstBeyond(lastView, known.height, to);
     const reason = await this.#check(known, top);
+    if (reason !== undefined && this.#proven === undefined) await this.#checkBelow(known, top);
     if (isWithin && isAtTip) this.#hasReachedTip ||= this.#proven !== undefined;
     if (isWithin || reason !== undefined) return reason ?? (isAtTip ? undefined : CATCHING_UP);
     const provenHeight = this.#proven?.height ?? 0;
@@ -233,12 +237,36 @@ export class FinalityProver {
       this.#proven = verdict;
       this.#failed = undefined;
       const parentId = headers.find(({ id }) => id === verdict.id)?.parentId;
-      if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
       this.#signers = signers;
       this.#hasWarned = false;
+      if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
+      await this.#deps.keep?.(verdict.height);
       return undefined;
     }
     return undefined;
+  }
+
+  /** After a start above blocks that too few signed: what was proven before stays readable. */
+  async #checkBelow(
+    known: { readonly committees: EpochCommittees; readonly height: number },
+    top: number,
+  ): Promise<void> {
+    const failed = this.#failed;
+    const provenHeight = () => this.#proven?.height;
+    let invalid = top;
+    for (let step = 1; provenHeight() === undefined && top - step > known.height; step *= 2) {
+      await this.#check(known, top - step);
+      if (provenHeight() === undefined) invalid = top - step;
+    }
+    let valid = provenHeight() ?? invalid;
+    while (invalid - valid > 1) {
+      const middle = Math.floor((valid + invalid) / 2);
+      const before = provenHeight();
+      await this.#check(known, middle);
+      if (provenHeight() === before) invalid = middle;
+      else valid = middle;
+    }
+    this.#failed = failed && { ...failed, rewindTo: provenHeight() ?? failed.rewindTo };
   }
 
   /** The lowest height above `within` whose view is beyond; that of `beyond` is, and views ascend. */

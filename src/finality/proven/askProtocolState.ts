@@ -1,7 +1,7 @@
 import { faultOf, UpstreamError } from '../../access/index.js';
 import type { AccessNodes, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
-import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
+import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
 
 const METHOD = 'GetProtocolStateSnapshotByHeight';
 /** A snapshot has megabytes, and the node gathers it first. */
@@ -15,7 +15,7 @@ const PASSING: ReadonlySet<UpstreamErrorKind> = new Set([
 ]);
 
 export type ProtocolStateAnswer =
-  | { readonly state: EpochState }
+  | { readonly state: EpochState; readonly parts: StateParts }
   | {
       readonly state: undefined;
       readonly reason: string;
@@ -54,7 +54,7 @@ export async function askProtocolState(
       const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
       if (reading.ok) {
         nodes.succeeded(node, METHOD);
-        return { state: reading.state };
+        return { state: reading.state, parts: reading.parts };
       }
       nodes.report(node, 'failing', reading.reason, METHOD);
       said.push(`${node.name}: ${reading.reason}`);

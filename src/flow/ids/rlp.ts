@@ -1,3 +1,5 @@
+import { asBuffer } from '../wire/bytes.js';
+import { WireError } from '../WireError.js';
 import { RlpWriter } from './RlpWriter.js';
 
 /** What RLP can hold. Numbers are unsigned: safe integers or bigints below 2^64; text is UTF-8. */
@@ -30,4 +32,52 @@ function write(writer: RlpWriter, item: RlpItem): void {
     writer.reserve(HEADER_BYTES_MAX);
     writer.list(writer.position + writer.writtenBytes - before);
   }
+}
+
+/** What RLP holds: byte strings, which are views, and lists. */
+export type RlpTree = Buffer | readonly RlpTree[];
+
+const MAX_DEPTH = 16;
+const LIST = 0xc0;
+const LONG = 55;
+
+/**
+ * Reads bytes that are one item of RLP. Longer forms than needed are accepted: whoever reads has checked the hash of these
+ * bytes. Expected errors: `WireError`.
+ */
+export function decodeRlp(bytes: Uint8Array): RlpTree {
+  const buffer = asBuffer(bytes);
+  const { tree, next } = decodeItem(buffer, 0, 0);
+  if (next !== buffer.length) throw new WireError('bytes follow an RLP item');
+  return tree;
+}
+
+function decodeItem(
+  bytes: Buffer,
+  at: number,
+  depth: number,
+): { readonly tree: RlpTree; readonly next: number } {
+  const first = bytes[at];
+  if (first === undefined || depth > MAX_DEPTH)
+    throw new WireError('an RLP item is cut short, or nested too deeply');
+  if (first < 0x80) return { tree: bytes.subarray(at, at + 1), next: at + 1 };
+  const isList = first >= LIST;
+  let length = first - (isList ? LIST : 0x80);
+  let start = at + 1;
+  if (length > LONG) {
+    const digits = length - LONG;
+    if (digits > 4 || start + digits > bytes.length) throw new WireError('an RLP item has no length');
+    length = bytes.readUIntBE(start, digits);
+    start += digits;
+  }
+  const next = start + length;
+  if (next > bytes.length) throw new WireError('an RLP item is cut short');
+  if (!isList) return { tree: bytes.subarray(start, next), next };
+  const items: RlpTree[] = [];
+  for (let from = start; from < next;) {
+    const item = decodeItem(bytes.subarray(0, next), from, depth + 1);
+    items.push(item.tree);
+    from = item.next;
+  }
+  return { tree: items, next };
 }

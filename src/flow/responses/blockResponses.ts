@@ -1,6 +1,6 @@
 import { finalizedBlock } from '../entities/finalizedBlock.js';
 import type { BlockStatus, FinalizedBlock } from '../types.js';
-import { VARINT, WireReader } from '../wire/WireReader.js';
+import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
 import { messageField } from './messageField.js';
 
 /**
@@ -34,6 +34,21 @@ export function decodeSubscribeBlocksResponse(
   decode: BlockDecoder = finalizedBlock,
 ): FinalizedBlock {
   return decode(messageField(message, 'block'));
+}
+
+/**
+ * Decodes a `flow_collection_indexer.v1.ProvableBlock` down to its light block and the proof, which is empty where the index
+ * has none. Both are views of the message. Expected errors: `WireError`.
+ */
+export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; proof: Uint8Array } {
+  const block = messageField(message, 'block');
+  const reader = new WireReader(message);
+  let proof: Uint8Array = new Uint8Array();
+  while (reader.next()) {
+    if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) proof = reader.view();
+    else reader.skip();
+  }
+  return { block, proof };
 }
 
 function blockStatus(value: number): BlockStatus {

@@ -1,62 +1,7 @@
 import { isAbort } from '../../runtime/index.js';
-import { deferred, handledElsewhere } from './deferred.js';
-import { FinishedJobs } from './FinishedJobs.js';
+import { JobNotReadableError } from '../JobNotReadableError.js';
 import { JobWindow } from './JobWindow.js';
-import { isThenable } from './isThenable.js';
-import { readJob } from './readJob.js';
 import type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Worker } from '../types.js';
-
-/** The jobs that `stop` waits for. How long each lasts depends on what its worker returned (see `Worker`). */
-class UnreturnedJobs {
-  readonly #onReturn: () => void;
-  readonly #onError: (error: unknown) => void;
-  /** Jobs whose worker returned a promise … */
-  readonly #promises = new Set<Promise<void>>();
-  /** … and the indexes of those whose worker returned nothing and will call `done` later. */
-  readonly #handedOver = new Set<number>();
-
-  constructor(dependencies: {
-    /** A promise has settled. */
-    readonly onReturn: () => void;
-    /** A promise was rejected; `onReturn` follows. */
-    readonly onError: (error: unknown) => void;
-  }) {
-    this.#onReturn = dependencies.onReturn;
-    this.#onError = dependencies.onError;
-  }
-
-  get any(): boolean {
-    return this.#promises.size > 0 || this.#handedOver.size > 0;
-  }
-
-  /** The job lasts until its worker's promise settles. */
-  until(returned: Promise<void>): void {
-    this.#promises.add(returned);
-    const hasReturned = (): void => {
-      this.#promises.delete(returned);
-      this.#onReturn();
-    };
-    returned.then(hasReturned, (error: unknown) => {
-      this.#onError(error);
-      hasReturned();
-    });
-  }
-
-  /** The job lasts until it is done. */
-  untilDone(index: number): void {
-    this.#handedOver.add(index);
-  }
-
-  done(index: number): void {
-    this.#handedOver.delete(index);
-  }
-
-  /** Stops waiting for them. */
-  abandon(): void {
-    this.#promises.clear();
-    this.#handedOver.clear();
-  }
-}
 
 export interface JobConsumerOptions {
   /**
@@ -95,8 +40,12 @@ export class JobConsumer<J extends Job> {
   readonly #hooks: JobHooks<J>;
   readonly #defaultIndex: number;
   readonly #window: JobWindow<J>;
-  readonly #finished: FinishedJobs<J>;
-  readonly #unreturned: UnreturnedJobs;
+  /** Jobs finished since the last round and not accounted for yet, in order of completion; at most `maxProcessing` per round. */
+  #finished: J[] = [];
+  /** The jobs that `stop` waits for: those whose worker returned a promise … */
+  readonly #promises = new Set<Promise<void>>();
+  /** … and the indexes of those whose worker returned nothing and will call `done` later. */
+  readonly #handedOver = new Set<number>();
   readonly #ready = deferred();
   readonly #done = deferred();
   readonly #stopped = deferred();
@@ -121,15 +70,6 @@ export class JobConsumer<J extends Job> {
     this.#hooks = dependencies.hooks ?? {};
     this.#defaultIndex = defaultIndex;
     this.#window = new JobWindow({ maxProcessing, maxSearchAhead });
-    this.#finished = new FinishedJobs({
-      window: this.#window,
-      progress: this.#progress,
-      hooks: this.#hooks,
-    });
-    this.#unreturned = new UnreturnedJobs({
-      onReturn: () => this.#closeIfIdle(),
-      onError: (error) => this.#fail(error),
-    });
     handledElsewhere(this.#ready.promise);
   }
 
@@ -206,7 +146,8 @@ export class JobConsumer<J extends Job> {
   stop(giveUp?: AbortSignal): Promise<void> {
     this.#stopping = true;
     const abandon = (): void => {
-      this.#unreturned.abandon();
+      this.#promises.clear();
+      this.#handedOver.clear();
       this.#closeIfIdle();
     };
     if (giveUp?.aborted === true) abandon();
@@ -219,12 +160,12 @@ export class JobConsumer<J extends Job> {
     if (this.#closed) return false;
     const job = this.#window.complete(index);
     if (job === undefined) return false;
-    this.#unreturned.done(index);
+    this.#handedOver.delete(index);
     if (this.#failure !== undefined) {
       this.#closeIfIdle();
       return true;
     }
-    this.#finished.add(job);
+    this.#finished.push(job);
     this.#mark();
     return true;
   }
@@ -242,7 +183,7 @@ export class JobConsumer<J extends Job> {
       await prepare?.();
       do {
         this.#again = false;
-        if (this.#failure === undefined) await this.#finished.settle();
+        if (this.#failure === undefined) await this.#settle();
         await this.#handOut();
       } while (this.#mayTurnAgain());
     } catch (error) {
@@ -265,7 +206,8 @@ export class JobConsumer<J extends Job> {
   }
 
   #closeIfIdle(): void {
-    if (!this.#stopping || this.#passing || this.#closed || this.#unreturned.any) return;
+    if (!this.#stopping || this.#passing || this.#closed) return;
+    if (this.#promises.size > 0 || this.#handedOver.size > 0) return;
     this.#closed = true;
     this.#stopped.resolve();
     this.#done.resolve();
@@ -275,13 +217,13 @@ export class JobConsumer<J extends Job> {
     if (!this.#mayTake()) return;
     const head = await this.#jobs.head();
     while (this.#mayTake() && this.#window.next <= head) {
-      const read = readJob(this.#jobs, this.#window.next, this.#hooks);
+      const read = this.#read(this.#window.next);
       // Jobs that are available synchronously are handed out in one go.
       const job = isThenable(read) ? await read : read;
       if (job === undefined || !this.#mayTake()) return;
       this.#run(job);
       // A worker that finishes inside its own call would otherwise pile up completions all the way to the head.
-      if (this.#finished.any) await this.#finished.settle();
+      if (this.#finished.length > 0) await this.#settle();
     }
   }
 
@@ -294,9 +236,83 @@ export class JobConsumer<J extends Job> {
     const returned = this.#worker.run(job, () => {
       this.#complete(index);
     });
-    if (isThenable(returned)) this.#unreturned.until(returned);
-    else if (this.#window.isRunning(index)) this.#unreturned.untilDone(index);
+    if (isThenable(returned)) this.#awaitReturn(returned);
+    else if (this.#window.isRunning(index)) this.#handedOver.add(index);
   }
+
+  /** The job lasts until its worker's promise settles. */
+  #awaitReturn(returned: Promise<void>): void {
+    this.#promises.add(returned);
+    const hasReturned = (): void => {
+      this.#promises.delete(returned);
+      this.#closeIfIdle();
+    };
+    returned.then(hasReturned, (error: unknown) => {
+      this.#fail(error);
+      hasReturned();
+    });
+  }
+
+  /** The job at an index; `undefined` while there is none, or while it cannot be read, which is reported to the hook. */
+  #read(index: number): J | undefined | Promise<J | undefined> {
+    const unreadable = (error: unknown): undefined => {
+      if (!(error instanceof JobNotReadableError)) throw error;
+      this.#hooks.notReadable?.(index, error);
+    };
+    try {
+      const job = this.#jobs.atIndex(index);
+      return isThenable(job) ? job.then(undefined, unreadable) : job;
+    } catch (error) {
+      unreadable(error);
+      return undefined;
+    }
+  }
+
+  /** Accounts for everything finished since the last time: hooks around one write of progress, only if P moved. */
+  async #settle(): Promise<void> {
+    const jobs = this.#finished;
+    this.#finished = [];
+    const isOurs = this.#progress.setProcessedIndex !== undefined;
+    const processed = isOurs
+      ? this.#window.contiguous()
+      : ((await this.#progress.processedIndex()) ?? this.#window.processed);
+    await this.#callHook('pre', jobs, processed);
+    if (processed !== this.#window.processed) {
+      await this.#progress.setProcessedIndex?.(processed);
+      this.#window.moveTo(processed);
+    }
+    await this.#callHook('post', jobs, processed);
+  }
+
+  /** Awaits only promises: hundreds of jobs whose hooks return nothing do not cost a promise each. */
+  async #callHook(name: 'pre' | 'post', jobs: readonly J[], progress: number): Promise<void> {
+    if (this.#hooks[name] === undefined) return;
+    for (const job of jobs) {
+      const returned = this.#hooks[name](job, progress);
+      if (isThenable(returned)) await returned;
+    }
+  }
+}
+
+/** A promise with its resolve and reject functions. */
+function deferred() {
+  let resolve: () => void = () => undefined;
+  let reject: (error: unknown) => void = () => undefined;
+  const promise = new Promise<void>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
+}
+
+/** Declares that a promise's rejection is delivered elsewhere as well. */
+function handledElsewhere(promise: Promise<unknown>): void {
+  promise.catch(() => undefined);
+}
+
+/** Callers in plain JavaScript may return anything. */
+function isThenable<T>(returned: T | Promise<T>): returned is Promise<T> {
+  return typeof (returned as Partial<Promise<T>> | undefined)?.then === 'function';
 }
 
 function requireInteger(name: string, value: number, lowest: number): void {

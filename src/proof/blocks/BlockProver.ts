@@ -24,7 +24,8 @@ import {
   type HeaderForm,
   type PayloadForm,
 } from '../ids/forms.js';
-import { encodeProof } from './storedProof.js';
+import { encodeProof, openStored } from './storedProof.js';
+import { UnknownProofError } from './UnknownProofError.js';
 
 /**
  * Which results a payload holds is tried from its receipts until this many ids were hashed, of some 3 µs each: all
@@ -99,6 +100,34 @@ export class BlockProver {
       block: withCopies(payloadForm, block, header, light),
       proof: encodeProof(this.#form, header, block.bytes, this.#roots),
     };
+  }
+
+  /**
+   * The same for a block as an index has it: in its light form, with the proof that `prove` made of it. Both come out as
+   * `prove` makes them, whatever was added that nothing covers. Expected errors: `WireError`.
+   */
+  proveStored(message: Uint8Array, proof: Uint8Array): Proving {
+    if (proof.length === 0) return { kind: 'without_header' };
+    const light = decodeBlockMessage(message);
+    try {
+      const opened = openStored(light.encoded, proof, this.#options.chainId, this.#hasher);
+      const { bytes, header, roots, stored } = opened;
+      const block = { ...opened.block, bytes };
+      const [headerForm, payloadForm] = [headerFormOf(stored.form), payloadFormOf(stored.form)];
+      if (this.#hasher.headerId(headerForm, header) !== light.id)
+        return refused('id', 'it does not hash to its id with the proof that came with it');
+      const refusal = this.#refusal(headerForm, header, block) ?? differingGuarantee(payloadForm, block);
+      if (refusal !== undefined) return refusal;
+      return {
+        kind: 'proven',
+        form: stored.form,
+        block: withCopies(payloadForm, block, header, light),
+        proof: encodeProof(stored.form, header, bytes, roots),
+      };
+    } catch (error) {
+      if (error instanceof UnknownProofError) return { kind: 'unknown_form' };
+      throw error;
+    }
   }
 
   /** The form in which the header hashes to the block's id, or to its own. */

@@ -6,7 +6,7 @@ import {
   toIdentifier,
   WireError,
   WireWriter,
-  type FullGuarantee,
+  type FullBlock,
   type FullHeader,
   type Identifier,
   type Span,
@@ -15,6 +15,7 @@ import {
 } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
+import { UnknownProofError } from './UnknownProofError.js';
 
 const VERSION = 1;
 /** How forms are stored. Numbers are never used again. */
@@ -117,8 +118,8 @@ export interface BlockPreimages {
   readonly header: Buffer;
   /** For each guarantee RLP whose SHA3-256 is its id; before P8 the id itself, which is that of the collection. */
   readonly guarantees: readonly Buffer[];
-  /** The payload hash is SHA3-256 of the guarantees' Merkle root and these bytes. */
-  readonly otherRoots: Buffer;
+  /** SHA3-256 of these is the payload hash: the first 32 bytes are the guarantees' Merkle root. */
+  readonly roots: Buffer;
 }
 
 /** The preimages of a stored block, for those who hash it themselves. Expected errors: `WireError`. */
@@ -128,16 +129,16 @@ export function preimagesOf(
   chainId: string,
   hasher: BlockHasher,
 ): BlockPreimages {
-  const { header, stored, guarantees, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
+  const { header, stored, block, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
   hasher.headerId(headerFormOf(stored.form), header);
   const form = payloadFormOf(stored.form);
   return {
     header: hasher.preimage(),
-    guarantees: guarantees.map((guarantee) => {
+    guarantees: block.guarantees.map((guarantee) => {
       const [id = ''] = hasher.guaranteeIds(form, [guarantee]);
       return form === 'P8' ? hasher.preimage() : Buffer.from(id, 'latin1');
     }),
-    otherRoots: roots.subarray(IDENTIFIER_BYTES),
+    roots,
   };
 }
 
@@ -165,7 +166,7 @@ function encodeTimeout(timeout: TimeoutCertificate, view: (span: Span) => Buffer
 }
 
 /** The header as the hasher, which has it loaded, wants it, and as readers do. */
-function openStored(
+export function openStored(
   light: Uint8Array,
   proof: Uint8Array,
   chainId: string,
@@ -173,10 +174,12 @@ function openStored(
 ): {
   readonly header: FullHeader;
   readonly stored: StoredHeader;
-  readonly guarantees: readonly FullGuarantee[];
+  readonly block: FullBlock;
   readonly roots: Buffer;
+  /** What the spans are in. */
+  readonly bytes: Buffer;
 } {
-  if (proof[0] !== VERSION) throw new WireError('a proof has an unknown version');
+  if (proof[0] !== VERSION) throw new UnknownProofError('a proof has an unknown version');
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
   const chainStart = light.length + proof.length;
@@ -189,7 +192,7 @@ function openStored(
   const form = (Object.keys(FORM_NUMBERS) as BlockForm[]).find(
     (each) => FORM_NUMBERS[each] === fields.number(FIELD.form),
   );
-  if (form === undefined) throw new WireError('a proof has an unknown form');
+  if (form === undefined) throw new UnknownProofError('a proof has an unknown form');
   const otherRoots = view(fields.span(FIELD.roots));
   const roots = Buffer.alloc(rootsBytes(form));
   if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');
@@ -236,7 +239,7 @@ function openStored(
     lastViewTC: header.lastViewTC && view(fields.span(FIELD.lastViewTC)),
     protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES),
   };
-  return { header, stored, guarantees: block.guarantees, roots };
+  return { header, stored, block, roots, bytes };
 }
 
 /** Ids that stand one after the other. */

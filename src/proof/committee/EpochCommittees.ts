@@ -147,6 +147,14 @@ export function knownEpoch(setup: EpochSetup, commit: EpochCommit, finalView = s
   return { firstView: setup.firstView, finalView, committee };
 }
 
+/** Who signs, by view, in the epochs that a protocol state knows, and in no others. */
+export function committeesIn({ previous, current, next }: EpochState) {
+  const epochs = [committed(next), current, previous];
+  return (view: number): Committee | undefined =>
+    epochs.find((epoch) => epoch !== undefined && view >= epoch.firstView && view <= epoch.finalView)
+      ?.committee;
+}
+
 function committed(next: EpochState['next']): KnownEpoch | undefined {
   return next?.commit && knownEpoch(next.setup, next.commit);
 }

@@ -1,3 +1,5 @@
+import type { RlpTree } from '../../flow/index.js';
+
 /** JSON of a node has not the shape that it should have. */
 export class ShapeError extends Error {
   override readonly name = 'ShapeError';
@@ -27,4 +29,19 @@ export function safeInteger(value: unknown): number {
     throw new ShapeError('a number is missing, or too large');
   }
   return value;
+}
+
+/** The list that an item of RLP is. */
+export function items(tree: RlpTree | undefined): readonly RlpTree[] {
+  if (tree === undefined || tree instanceof Uint8Array) throw new ShapeError('a list of RLP is missing');
+  return tree;
+}
+
+export function string(tree: RlpTree | undefined): Buffer {
+  if (!(tree instanceof Buffer)) throw new ShapeError('bytes of RLP are missing');
+  return tree;
+}
+
+export function number(tree: RlpTree | undefined): number {
+  return safeInteger(Number(`0x0${string(tree).toString('hex')}`));
 }

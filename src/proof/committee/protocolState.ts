@@ -1,9 +1,9 @@
-import { encodeRlp, sha3Identifier, ZERO_ID } from '../../flow/index.js';
-import type { Identifier, RlpItem } from '../../flow/index.js';
+import { decodeRlp, encodeRlp, sha3Identifier, WireError, ZERO_ID } from '../../flow/index.js';
+import type { Identifier, RlpItem, RlpTree } from '../../flow/index.js';
 import { knownEpoch } from './EpochCommittees.js';
 import type { EpochState } from './EpochCommittees.js';
-import { idBytes, readCommit, readSetup } from './serviceEvents.js';
-import { list, record, safeInteger, ShapeError, text } from './ShapeError.js';
+import { commitOf, idBytes, readCommit, readSetup, setupOf } from './serviceEvents.js';
+import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
 
 /** The newest version of the protocol state whose form is known. */
 const NEWEST_VERSION = 3;
@@ -17,6 +17,16 @@ const MAX_DEPTH = 16;
 /** Integers are bigints, keys of maps become text. */
 type Packed = null | bigint | string | Buffer | { readonly [key: string]: Packed };
 
+/** What a protocol state's id is made of, each as RLP: from one hash to the next. */
+export interface StateParts {
+  /** Its hash is the id; it names the epoch state. */
+  readonly protocolState: Uint8Array;
+  /** It names the events. */
+  readonly epochState: Uint8Array;
+  /** Setup and commit events of its epochs; of an epoch whose events are left out nothing is known. */
+  readonly events: readonly Uint8Array[];
+}
+
 /**
  * The epochs at a block, from a snapshot as nodes serve it (JSON, parsed) and the block's proven `protocol_state_id`.
  * Nothing of the snapshot is used that does not hash to that id. Expected bad input is a reason, not an error.
@@ -24,61 +34,97 @@ type Packed = null | bigint | string | Buffer | { readonly [key: string]: Packed
 export function readProtocolState(
   snapshot: unknown,
   protocolStateId: Identifier,
-): { readonly ok: true; readonly state: EpochState } | { readonly ok: false; readonly reason: string } {
+):
+  | { readonly ok: true; readonly state: EpochState; readonly parts: StateParts }
+  | { readonly ok: false; readonly reason: string } {
   try {
     const entries = record(record(record(snapshot)['SealingSegment'])['ProtocolStateEntries']);
     const entry = entries[protocolStateId];
     if (entry === undefined) return { ok: false, reason: 'the snapshot does not have this protocol state' };
-    return { ok: true, state: readEntry(record(entry), protocolStateId) };
+    const parts = partsOf(record(entry));
+    return { ok: true, state: epochsOf(parts, protocolStateId), parts };
   } catch (error) {
     if (error instanceof ShapeError) return { ok: false, reason: error.message };
     throw error;
   }
 }
 
-function readEntry(entry: Readonly<Record<string, unknown>>, protocolStateId: Identifier): EpochState {
+/** The epochs of a protocol state; `undefined` where the parts do not hash to the id, or are of a form that is not known. */
+export function readParts(parts: StateParts, id: Identifier): EpochState | undefined {
+  try {
+    return epochsOf(parts, id);
+  } catch (error) {
+    if (error instanceof ShapeError || error instanceof WireError) return undefined;
+    throw error;
+  }
+}
+
+/** The epochs of a protocol state. Expected errors: `ShapeError` where the parts do not hash to the id; `WireError`. */
+export function epochsOf({ protocolState, epochState, events }: StateParts, id: Identifier): EpochState {
+  check(sha3Identifier(protocolState), id, 'the protocol state');
+  const [version, outermost] = items(decodeRlp(protocolState));
+  if (number(version) > NEWEST_VERSION)
+    throw new ShapeError('the version of the protocol state is not known');
+  let values = items(outermost);
+  for (let nested = number(version); nested > 0; nested--) values = items(values[0]);
+  const [, epochStateId, extensionViews, safetyThreshold] = values;
+  check(sha3Identifier(epochState), string(epochStateId).toString('hex'), 'the epoch state');
+  const byId = new Map(events.map((event) => [sha3Identifier(event), event]));
+  const [previous, current, next, isFallback] = items(decodeRlp(epochState));
+  const inForce = readEpoch(current, byId);
+  if (inForce?.commit === undefined) throw new ShapeError('the current epoch is missing');
+  const before = readEpoch(previous, byId);
+  return {
+    previous: before?.commit && knownEpoch(before.setup, before.commit, before.finalView),
+    current: knownEpoch(inForce.setup, inForce.commit, inForce.finalView),
+    next: readEpoch(next, byId),
+    isFallback: number(isFallback) === 1,
+    safetyThreshold: number(safetyThreshold),
+    extensionViews: number(extensionViews),
+  };
+}
+
+function readEpoch(epoch: RlpTree | undefined, byId: ReadonlyMap<string, Uint8Array>) {
+  const [setupId, commitId, , extensions] = items(epoch);
+  const setupEvent = setupId && byId.get(string(setupId).toString('hex'));
+  if (setupEvent === undefined) return undefined;
+  const setup = setupOf(setupEvent);
+  if (!setup.isSound) throw new ShapeError('the setup of an epoch breaks a rule');
+  const extension = items(extensions).at(-1);
+  const finalView = extension === undefined ? setup.finalView : number(items(extension)[1]);
+  const commitEvent = byId.get(string(commitId).toString('hex'));
+  return commitEvent === undefined
+    ? { setup, finalView }
+    : { setup, commit: commitOf(commitEvent), finalView };
+}
+
+/** Packs what JSON has unpacked. */
+function partsOf(entry: Readonly<Record<string, unknown>>): StateParts {
   const { Version, Data } = record(entry['KVStore']);
   const values = record(decodeMessagePack(Buffer.from(text(Data), 'base64'))) as Readonly<
     Record<string, Packed>
   >;
   const version = safeInteger(Version);
-  check(sha3Identifier(encodeRlp([version, model(version, values)])), protocolStateId, 'the protocol state');
-
   const fields = record(entry['EpochEntry']);
   const isFallback = fields['EpochFallbackTriggered'] === true;
-  const epochState: RlpItem[] = EPOCHS.map((name) => epochItem(fields[name]));
-  const epochStateId = sha3Identifier(encodeRlp([...epochState, isFallback]));
-  check(epochStateId, bytesOf(values['EpochStateID']).toString('hex'), 'the epoch state');
-
-  const [previous, current, next] = EPOCHS.map((name) => readEpoch(fields, name));
-  const known = [previous, current].map(
-    (epoch) => epoch?.commit && knownEpoch(epoch.setup, epoch.commit, epoch.finalView),
-  );
-  if (known[1] === undefined) throw new ShapeError('the current epoch is missing');
   return {
-    previous: known[0],
-    current: known[1],
-    next,
-    isFallback,
-    safetyThreshold: Number(thresholdOf(values)),
-    extensionViews: Number(integerOf(values['EpochExtensionViewCount'])),
+    protocolState: encodeRlp([version, model(version, values)]),
+    epochState: encodeRlp([...EPOCHS.map((name) => epochItem(fields[name])), isFallback]),
+    events: EPOCHS.flatMap((name) => eventsOf(fields, name)),
   };
 }
 
-/** One epoch of the entry: the events whose ids it names. */
-function readEpoch(fields: Readonly<Record<string, unknown>>, name: string) {
+/** The events that an epoch of the entry names: all must be there. */
+function eventsOf(fields: Readonly<Record<string, unknown>>, name: string): Uint8Array[] {
   const container = fields[name];
-  if (container === null || container === undefined) return undefined;
-  const { SetupID, CommitID, EpochExtensions } = record(container);
-  const { setup } = readSetup(fields[`${name}Setup`]);
+  if (container === null || container === undefined) return [];
+  const { SetupID, CommitID } = record(container);
+  const { rlp, setup } = readSetup(fields[`${name}Setup`]);
   check(setup.id, text(SetupID), `the setup of ${name}`);
-  if (!setup.isSound) throw new ShapeError(`the setup of ${name} breaks a rule`);
-  const extension = list(EpochExtensions).at(-1);
-  const finalView = extension === undefined ? setup.finalView : safeInteger(record(extension)['FinalView']);
-  if (text(CommitID) === ZERO_ID) return { setup, finalView };
-  const { commit } = readCommit(fields[`${name}Commit`]);
-  check(commit.id, text(CommitID), `the commit of ${name}`);
-  return { setup, commit, finalView };
+  if (text(CommitID) === ZERO_ID) return [encodeRlp(rlp)];
+  const committed = readCommit(fields[`${name}Commit`]);
+  check(committed.commit.id, text(CommitID), `the commit of ${name}`);
+  return [encodeRlp(rlp), encodeRlp(committed.rlp)];
 }
 
 function epochItem(container: unknown): RlpItem {

@@ -1,8 +1,8 @@
 // The service events that a system transaction emits: nodes send them as JSON, ids are hashed over RLP of their fields.
-import { identifierBytes, parseIdentifier, encodeRlp, sha3Identifier } from '../../flow/index.js';
+import { decodeRlp, identifierBytes, parseIdentifier, encodeRlp, sha3Identifier } from '../../flow/index.js';
 import type { Identifier, RlpItem } from '../../flow/index.js';
 import type { Committee } from './committee.js';
-import { ShapeError, list, record, safeInteger, text } from './ShapeError.js';
+import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
 
 /** What this room needs of an EpochSetup event. Views are those in which the epoch's blocks are proposed. */
 export interface EpochSetup {
@@ -88,9 +88,6 @@ export function readServiceEvent(
 /** Expected errors: `ShapeError`. */
 export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly setup: EpochSetup } {
   const fields = record(event);
-  const counter = safeInteger(fields['Counter']);
-  const firstView = safeInteger(fields['FirstView']);
-  const finalView = safeInteger(fields['FinalView']);
   const participants = list(fields['Participants']).map((participant) => {
     const { NodeID, Address, Role, InitialWeight, StakingPubKey, NetworkPubKey } = record(participant);
     return {
@@ -104,10 +101,10 @@ export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly set
   });
   if (participants.some(({ role }) => role === 0)) throw new ShapeError('a role is not known');
   const clusters = list(fields['Assignments']).map((cluster) => list(cluster).map(idBytes));
-  const rlp: RlpItem[] = [counter, firstView];
+  const rlp: RlpItem[] = [safeInteger(fields['Counter']), safeInteger(fields['FirstView'])];
   for (const phase of [1, 2, 3]) rlp.push(safeInteger(fields[`DKGPhase${phase}FinalView`]));
   rlp.push(
-    finalView,
+    safeInteger(fields['FinalView']),
     participants.map((each) => [
       ...[each.nodeId, each.address, each.role, each.weight, each.stakingKey, each.networkKey],
     ]),
@@ -118,16 +115,32 @@ export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly set
   if (fields['TargetEndTime'] !== undefined) {
     rlp.push(safeInteger(fields['TargetDuration']), safeInteger(fields['TargetEndTime']));
   }
+  return { rlp, setup: setupOf(encodeRlp(rlp)) };
+}
+
+/** What an EpochSetup event says, from its RLP. Expected errors: `ShapeError`; `WireError`. */
+export function setupOf(bytes: Uint8Array): EpochSetup {
+  const fields = items(decodeRlp(bytes));
+  const [counter, firstView, finalView] = [fields[0], fields[1], fields[5]].map(number) as [
+    number,
+    number,
+    number,
+  ];
+  const participants = items(fields[6]).map((each) => {
+    const [nodeId, , role, weight, stakingKey] = items(each);
+    return {
+      nodeId: string(nodeId).toString('hex') as Identifier,
+      role: number(role),
+      weight: number(weight),
+      stakingKey: string(stakingKey).toString('hex'),
+    };
+  });
   const members = participants
     .filter(({ role, weight }) => role === CONSENSUS && weight > 0)
-    .map(({ nodeId, stakingKey, weight }) => ({
-      nodeId: nodeId.toString('hex') as Identifier,
-      stakingKey: stakingKey.toString('hex'),
-      weight,
-    }))
+    .map(({ nodeId, stakingKey, weight }) => ({ nodeId, stakingKey, weight }))
     .sort((a, b) => (a.nodeId < b.nodeId ? -1 : 1));
   const isAscending = participants.every(
-    ({ nodeId }, index) => index === 0 || (participants[index - 1]?.nodeId.compare(nodeId) ?? 0) < 0,
+    ({ nodeId }, index) => index === 0 || (participants[index - 1]?.nodeId ?? '') < nodeId,
   );
   const isSound =
     firstView < finalView &&
@@ -135,28 +148,31 @@ export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly set
     members.length > 0 &&
     members.every(({ stakingKey }) => stakingKey.length === 2 * KEY_BYTES) &&
     Number.isSafeInteger(members.reduce((sum, { weight }) => sum + weight, 0));
-  const setup = {
-    id: sha3Identifier(encodeRlp(rlp)),
+  return {
+    id: sha3Identifier(bytes),
     counter,
     firstView,
     finalView,
     isSound,
     committee: { epoch: counter, members },
-    clusters: clusters.length,
+    clusters: items(fields[7]).length,
   };
-  return { rlp, setup };
 }
 
 /** Expected errors: `ShapeError`. */
 export function readCommit(event: unknown): { readonly rlp: RlpItem; readonly commit: EpochCommit } {
   const fields = record(event);
-  const counter = safeInteger(fields['Counter']);
   const clusters = list(fields['ClusterQCs']).map((cluster) => {
     const { SigData, VoterIDs } = record(cluster);
     return [base64(SigData), list(VoterIDs).map(idBytes)];
   });
   const beaconKey = hexBytes(fields['DKGGroupKey']);
-  const rlp: RlpItem[] = [counter, clusters, beaconKey, list(fields['DKGParticipantKeys']).map(hexBytes)];
+  const rlp: RlpItem[] = [
+    safeInteger(fields['Counter']),
+    clusters,
+    beaconKey,
+    list(fields['DKGParticipantKeys']).map(hexBytes),
+  ];
   const indexMap = fields['DKGIndexMap'];
   if (indexMap !== undefined && indexMap !== null) {
     const entries = Object.entries(record(indexMap)).map(([id, index]) => ({
@@ -167,8 +183,18 @@ export function readCommit(event: unknown): { readonly rlp: RlpItem; readonly co
     if (entries.some(({ index }, place) => index !== place)) throw new ShapeError('a DKG index is missing');
     rlp.push(entries.map(({ id }) => idBytes(id)));
   }
-  const id = sha3Identifier(encodeRlp(rlp));
-  return { rlp, commit: { id, counter, clusters: clusters.length, beaconKey: beaconKey.toString('hex') } };
+  return { rlp, commit: commitOf(encodeRlp(rlp)) };
+}
+
+/** What an EpochCommit event says, from its RLP. Expected errors: `ShapeError`; `WireError`. */
+export function commitOf(bytes: Uint8Array): EpochCommit {
+  const [counter, clusters, beaconKey] = items(decodeRlp(bytes));
+  return {
+    id: sha3Identifier(bytes),
+    counter: number(counter),
+    clusters: items(clusters).length,
+    beaconKey: string(beaconKey).toString('hex'),
+  };
 }
 
 /** Expected errors: `ShapeError`. */

@@ -92,6 +92,7 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
     await copy.into(run, range);
     target.ranges.release(run);
   }
+  await copyEvidence(parts);
   const plans = await copyPlans(parts);
   const skipped = countHeights(covered) - copy.copied;
   return { copied: copy.copied, skipped, plans, coverage: target.coverage() };
@@ -231,6 +232,14 @@ async function forgetBegun(target: IndexStore, covered: readonly HeightRange[]):
   const begun = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
   const dropped = begun.map(({ from, to }) => ({ from, to }));
   if (dropped.length > 0) await target.ranges.change({ dropped });
+}
+
+/** Of blocks that the target has. */
+async function copyEvidence({ source, target }: MigrationDependencies): Promise<void> {
+  for (const evidence of await source.evidence()) {
+    const there = await target.blockByHeight(evidence.height);
+    if (there?.block.id === evidence.id) await target.keepEvidence(evidence);
+  }
 }
 
 /** Copies the plans that the target lacks; the next daemon fills them in. Returns how many. */

@@ -6,6 +6,7 @@ import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { rewound } from '../records/accountCoverage.js';
 import { readEntry } from '../records/blocks/assembleBlock.js';
+import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
 import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
@@ -64,6 +65,8 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     ]) {
       for (const key of keys) batch.del(key);
     }
+    // Nodes are asked again.
+    for (const entry of await readEvidence(database)) if (isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
     const coverage =
       accounts && without(rewound(accounts, latestIndexedHeight), upTo(lost, latestIndexedHeight));

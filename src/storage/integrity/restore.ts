@@ -12,9 +12,9 @@ import { holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory
 import { StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
-import type { VerifyProgress } from './verify/verifyStore.js';
+import type { VerifyOptions, VerifyProgress } from './verify/verifyStore.js';
 
-export interface RestoreOptions {
+export interface RestoreOptions extends Pick<VerifyOptions, 'objectionTo'> {
   /** A directory with a store, a data directory, or the URL of an archive of either. */
   readonly from: string;
   /** Where the store goes: missing, or a store that never held anything. */
@@ -43,7 +43,7 @@ function isSnapshotUrl(from: string): boolean {
  * does not return an archive); the signal's abort reason.
  */
 export async function restoreStore(
-  { from, path, chainId }: RestoreOptions,
+  { from, path, chainId, objectionTo }: RestoreOptions,
   dependencies: RestoreDependencies,
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
@@ -59,7 +59,7 @@ export async function restoreStore(
     if (isSnapshotUrl(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
     else await copyFilesInUse(await storeIn(from), partial);
     const report = await verifyStore(
-      { path: partial, chainId, maxDamages: 1 },
+      { path: partial, chainId, maxDamages: 1, objectionTo },
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },
     );
     const [damage] = report.damages;

@@ -6,10 +6,11 @@ import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
@@ -260,6 +261,14 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
       },
       signal,
     );
+  }
+
+  async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
+    await this.#writer.beside(async () => {
+      using batch = this.#database.batch();
+      batch.put(...sealEvidence(evidence));
+      await batch.write();
+    });
   }
 
   stage(entry: BlockEntry): void {

@@ -5,6 +5,7 @@ import type { RangeStore } from './RangeStore.js';
 import type {
   BlockHead,
   CollectionPlace,
+  CommitteeEvidence,
   HeightRange,
   StoredBlock,
   StoredCollection,
@@ -46,6 +47,8 @@ export interface IndexReader {
   collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;
   transaction(id: Identifier): Promise<StoredTransaction | undefined>;
   transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
+  /** Who signs, as far as it was learned; ascending. */
+  evidence(): Promise<readonly CommitteeEvidence[]>;
 }
 
 export interface CheckedHeights {
@@ -134,6 +137,18 @@ export interface IndexStore extends IndexReader, RangeStore {
    * Expected errors: `StorageError` (not `corrupt`).
    */
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights>;
+  /**
+   * The block up to which the chain was proven final by whichever process leads, as far as is known here. Absent: other
+   * processes are not told.
+   */
+  readonly provenBlock?: () => BlockHead | undefined;
+  /** Keeps the height of that block, unless another process leads by now. Durable on return. Expected errors: `StorageError`. */
+  readonly keepProven?: (height: number) => Promise<void>;
+  /**
+   * Keeps who signs from a stored block on, unless another process leads by now. Durable on return. Expected errors:
+   * `StorageError`.
+   */
+  keepEvidence(evidence: CommitteeEvidence): Promise<void>;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

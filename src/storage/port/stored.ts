@@ -30,6 +30,20 @@ export interface HeightRange {
   readonly to: number;
 }
 
+/**
+ * What says who signs from a stored block on: the parts that its `protocol_state_id` is the hash of, each as RLP. Whoever
+ * reads it compares the id with that of the block that is stored now, and hashes the parts.
+ */
+export interface CommitteeEvidence {
+  readonly height: number;
+  readonly id: Identifier;
+  /** Finality was begun here: the block was named, or believed. Otherwise committees before had proven it. */
+  readonly isAnchor: boolean;
+  readonly protocolState: Uint8Array;
+  readonly epochState: Uint8Array;
+  readonly events: readonly Uint8Array[];
+}
+
 /** A stored block without its bodies. */
 export interface BlockHead {
   readonly height: number;

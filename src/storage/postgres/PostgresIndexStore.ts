@@ -4,8 +4,9 @@ import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoreMeta } from '../port/stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
+import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { healingIn } from '../records/book/mendedBook.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import { within } from '../records/heightRanges.js';
@@ -69,6 +70,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   #mark: StoreMark | undefined;
   /** Heights whose blocks may have no proof; `undefined`: none has one. */
   #unproven: readonly HeightRange[] | undefined;
+  #proven: BlockHead | undefined;
+  /** Its height, as the database had it last. */
+  #provenMark: number | null = null;
   readonly #watching: Promise<undefined> | undefined;
   /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -240,6 +244,27 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     return checkStored(this.#session, range, { holds: this.#holds, signal });
   }
 
+  provenBlock(): BlockHead | undefined {
+    return this.#proven;
+  }
+
+  async keepProven(height: number): Promise<void> {
+    await this.#asLeader(
+      'UPDATE flow_store.proven SET height = greatest(height, $1) WHERE EXISTS (SELECT FROM leader)',
+      height,
+    );
+  }
+
+  async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
+    const [, record] = sealEvidence(evidence);
+    await this.#asLeader(
+      `INSERT INTO flow_store.evidence SELECT $1::bigint, $3::bytea FROM leader
+        ON CONFLICT (height) DO UPDATE SET record = excluded.record`,
+      evidence.height,
+      record,
+    );
+  }
+
   initialise(meta: StoreMeta): Promise<void> {
     return this.#live.initialise(meta);
   }
@@ -261,13 +286,34 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     return this.#closing;
   }
 
+  /** Runs a statement over `leader`, which has a row while this process leads. */
+  async #asLeader(text: string, ...[height, ...more]: readonly [number, ...Buffer[]]): Promise<void> {
+    if (!this.#live.isLeading) return;
+    const database = this.#database;
+    const { epoch } = this.#live.fence();
+    // The lock lets nobody take over, and rewind, between the comparison and the write.
+    const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
+    const values = [height, epoch, ...more];
+    await database.persist(() => database.query({ text: `${leader} ${text}`, values }));
+  }
+
   /** Finds out what other processes have done to the store. */
   async #look(): Promise<undefined> {
     const mark = await readMark(this.#database);
     this.#live.noticeEpoch(mark.epoch);
     this.#unproven = parseHeights(mark.unproven);
     const { isLeading } = this.#live;
-    if (mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live)) return;
+    const isSame = mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live);
+    if (isSame && mark.proven === this.#provenMark) return;
+    if (!isSame) await this.#join(mark);
+    const proven = mark.proven === null ? undefined : await this.blockByHeight(mark.proven);
+    this.#proven = proven?.block;
+    this.#provenMark = mark.proven;
+    this.#changes.tell();
+  }
+
+  /** Takes over what other processes have written. */
+  async #join(mark: StoreMark): Promise<void> {
     await this.#inTurn(async () => {
       const options = { isTolerant: true, before: this.#known.latestBlock };
       const loaded = await this.#database.snapshot((session) => loadStore(session, options));
@@ -277,7 +323,6 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
       // What another leader has written is not known before this process has stopped leading.
       this.#mark = leadsNow ? { ...mark, live: '' } : mark;
     });
-    this.#changes.tell();
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {

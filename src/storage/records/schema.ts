@@ -69,6 +69,8 @@ export const Prefix = {
   open: 0x07,
   /** `unproven` → ranges of heights whose blocks have no proof; version 4, absent if there are none */
   unproven: 0x08,
+  /** `evidence, height` → what says who signs from this block on (CommitteeEvidence, RLP); version 4 */
+  evidence: 0x09,
   /** `block, height` → BlockRecord: canonical light block, its proof, length and transaction count per collection, body length */
   block: 0x10,
   /** `body, height, u32 chunk` → the block's collections in guarantee order, each in its wire form, or a chunk of that */
@@ -102,6 +104,7 @@ export const PLANS_KEY = Buffer.of(Prefix.plans);
 export const UNPROVEN_KEY = Buffer.of(Prefix.unproven);
 
 const OPEN_KEY_BYTES = 1 + HEIGHT_BYTES;
+const EVIDENCE_KEY_BYTES = 1 + HEIGHT_BYTES;
 const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
 const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
 export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;
@@ -120,9 +123,9 @@ export function prefixRange(prefix: number): KeyRange {
   return { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };
 }
 
-/** Block records, or bodies, of the heights `from … to`. */
+/** Block records, bodies or evidence, of the heights `from … to`. */
 export function heightRange(
-  prefix: typeof Prefix.block | typeof Prefix.body,
+  prefix: typeof Prefix.block | typeof Prefix.body | typeof Prefix.evidence,
   from: number,
   to: number,
 ): KeyRange {
@@ -172,6 +175,19 @@ export function openKey(from: number): Buffer {
 /** The first height of the range in an open range's key; `undefined` for any other key. */
 export function parseOpenKey(key: Buffer): number | undefined {
   if (key[0] !== Prefix.open || key.length !== OPEN_KEY_BYTES) return undefined;
+  return tryReadHeight(key, 1);
+}
+
+export function evidenceKey(height: number): Buffer {
+  const key = Buffer.allocUnsafe(EVIDENCE_KEY_BYTES);
+  key[0] = Prefix.evidence;
+  writeHeight(key, height, 1);
+  return key;
+}
+
+/** The height in a key of evidence; `undefined` for any other key. */
+export function parseEvidenceKey(key: Buffer): number | undefined {
+  if (key[0] !== Prefix.evidence || key.length !== EVIDENCE_KEY_BYTES) return undefined;
   return tryReadHeight(key, 1);
 }
 

@@ -2,11 +2,10 @@ import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LevelTuning } from '../../../src/storage/index.js';
-import type { LayoutName } from './layouts.js';
 import { startScript } from './processes.js';
 
 export interface GrowthOptions {
-  readonly writer: 'product' | 'store only' | 'segments' | 'segments, deflated' | LayoutName;
+  readonly writer: 'product' | 'store only';
   /** Made by BlockFileWriter. */
   readonly file: string;
   readonly heights: number;

@@ -1,13 +1,10 @@
 // The process behind `grow`: writes all blocks of a file into one store, and reports at every tenth. Alone in its process,
 // so that memory and bytes written are the writer's.
 import { readFileSync } from 'node:fs';
-import type { BlockEntry } from '../../../src/storage/index.js';
 import { BlockFileReader } from './blockFile.js';
 import { FIRST_HEIGHT } from './blockEntries.js';
 import type { GrowthOptions, Tenth } from './growth.js';
 import { GROUP, ProductWriter } from './indexer.js';
-import { layouts } from './layouts.js';
-import { SegmentWriter } from './segmentWriter.js';
 import { blockKeyValues, progressKeyValue, StoreOnlyWriter } from './storeOnly.js';
 
 const MEMORY_POLL_MS = 50;
@@ -23,16 +20,8 @@ let durable = 0;
 let peakAnonymousMiB = 0;
 
 const writtenBefore = writtenBytes();
-const putBytes = await (options.writer === 'product' ? writeProduct() : writeGroups(await openWriter()));
+const putBytes = await (options.writer === 'product' ? writeProduct() : writeGroups());
 reader.close();
-
-/** Anything that takes blocks one by one and makes a group of them durable at once. */
-interface GroupWriter {
-  readonly putBytes: number;
-  add(entry: BlockEntry): void;
-  commit(latestIndexedHeight: number): Promise<void>;
-  close(): Promise<void>;
-}
 
 async function writeProduct(): Promise<number> {
   const product = await ProductWriter.open(options);
@@ -43,43 +32,25 @@ async function writeProduct(): Promise<number> {
   return 0;
 }
 
-async function openWriter(): Promise<GroupWriter> {
-  const { path, sync = true, writer: name } = options;
-  const tuning = options.tuning === undefined ? {} : { tuning: options.tuning };
-  if (name === 'segments' || name === 'segments, deflated') {
-    return (await SegmentWriter.open({ path, deflate: name === 'segments, deflated', ...tuning })).writer;
-  }
-  const store = await StoreOnlyWriter.open({ path, sync, ...tuning });
-  const keyValues = name === 'product' || name === 'store only' ? blockKeyValues : layouts[name];
-  return {
-    get putBytes() {
-      return store.putBytes;
-    },
-    add: (entry) => {
-      for (const [key, value] of keyValues(entry)) store.put(key, value);
-    },
-    commit: (latestIndexedHeight) => {
-      store.put(...progressKeyValue(latestIndexedHeight));
-      return store.write();
-    },
-    close: () => store.close(),
-  };
-}
-
-async function writeGroups(writer: GroupWriter): Promise<number> {
+/** One block after the other, and a group of them durable at once. */
+async function writeGroups(): Promise<number> {
+  const { path, sync = true, tuning } = options;
+  const store = await StoreOnlyWriter.open({ path, sync, ...(tuning === undefined ? {} : { tuning }) });
   const group = options.group?.maxHeights ?? GROUP.maxHeights;
   await measured(
     async () => {
       for (let next = 0; next < heights; next += group) {
         const size = Math.min(group, heights - next);
-        for (let index = 0; index < size; index += 1) writer.add(reader.next());
-        await writer.commit(FIRST_HEIGHT + next + size - 1);
+        for (let index = 0; index < size; index += 1)
+          for (const [key, value] of blockKeyValues(reader.next())) store.put(key, value);
+        store.put(...progressKeyValue(FIRST_HEIGHT + next + size - 1));
+        await store.write();
         count(size);
       }
     },
-    () => writer.close(),
+    () => store.close(),
   );
-  return writer.putBytes;
+  return store.putBytes;
 }
 
 async function measured(write: () => Promise<void>, close: () => Promise<void>): Promise<void> {

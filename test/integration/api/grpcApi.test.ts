@@ -390,7 +390,6 @@ describe('GrpcApiServer', () => {
       ['GetLatestProtocolStateSnapshot', 'this index does not keep protocol states'],
       ['GetExecutionResultByID', 'this index does not keep execution results'],
       ['SendTransaction', 'this index is read-only and accepts no transactions'],
-      ['SubscribeBlockHeadersFromLatest', 'this index streams blocks and digests, not headers'],
     ];
     it.each(cases)('%s is UNIMPLEMENTED with a sentence that says whom to ask', async (method, why) => {
       expect(await refusalOf(probe.raw(`/flow.access.AccessAPI/${method}`, Buffer.alloc(0)))).toEqual({

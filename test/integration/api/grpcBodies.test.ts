@@ -139,6 +139,19 @@ describe('SubscribeIndexedBlocks', () => {
     ]);
   });
 
+  it('waits for the proof of every block where it is asked to', async () => {
+    proven = { from: 102, to: 104 };
+    const request = { start_height: 102, end_height: 106, finality: 'FINALITY_PROVEN' };
+    const reader = client.follow(METHOD, request, INDEX_API);
+    while (heightsOf(reader.messages).length < 3) await client.call('Ping');
+    proven = { from: 102, to: 110 };
+    feed.notify();
+    await reader.finished();
+    expect(blocksOf(reader.messages).map((block) => [block['height'], block['is_proven']])).toEqual(
+      upwards(102, 106).map((height) => [String(height), true]),
+    );
+  });
+
   it('follows the index where no end is given', async () => {
     const reader = client.follow(METHOD, { start_height: LATEST + 1 }, INDEX_API);
     while (feed.followers === 0) await client.call('Ping');

@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GrpcApiServer } from '../../../src/api/index.js';
-import { identifierBytes, WireWriter } from '../../../src/flow/index.js';
+import {
+  decodeBlockResponse,
+  decodeProvableBlock,
+  identifierBytes,
+  WireWriter,
+} from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
+import { BlockProver } from '../../../src/proof/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
@@ -66,6 +72,32 @@ describe('headers of stored blocks', () => {
     expect(Buffer.from(answer).subarray(0, expected.length)).toEqual(expected);
   });
 
+  it('streams the headers that the node has, and refuses at once where the first is not proven', async () => {
+    const service = '/flow.access.AccessAPI/SubscribeBlockHeaders';
+    const answers: Buffer[] = [];
+    const request = new WireWriter()
+      .number(1, FIRST + 1)
+      .number(2, 1)
+      .finish();
+    const raw = (bytes: Buffer): Buffer => bytes;
+    const stream = probe.client.makeServerStreamRequest(`${service}FromStartHeight`, raw, raw, request);
+    await new Promise<void>((resolve, reject) => {
+      stream.on('error', reject).on('data', (bytes: Buffer) => {
+        answers.push(bytes);
+        if (answers.length === LATEST - FIRST) resolve();
+      });
+    });
+    stream.removeAllListeners('error').on('error', () => undefined);
+    stream.cancel();
+    const expected = Array.from({ length: LATEST - FIRST }, (_, index) =>
+      new WireWriter().element(1, chain.block(FIRST + 1 + index).hashed?.header ?? Buffer.alloc(0)).finish(),
+    );
+    expect(answers).toEqual(expected);
+    const first = { start_block_id: identifierBytes(chain.blockId(FIRST)), block_status: 'BLOCK_SEALED' };
+    const refused = probe.follow('SubscribeBlockHeadersFromStartBlockID', first);
+    expect(await refusalOf(refused.ended())).toMatchObject({ metadata: { reason: 'not_served' } });
+  });
+
   it('says of a block without a proof that there is no more than its light form', async () => {
     expect(await refusalOf(probe.call('GetBlockHeaderByHeight', { height: FIRST }))).toMatchObject({
       code: 'UNIMPLEMENTED',
@@ -74,5 +106,32 @@ describe('headers of stored blocks', () => {
     const id: Identifier = chain.blockId(FIRST);
     const light = await probe.call('GetBlockByID', { id: identifierBytes(id) });
     expect(light['block']).toMatchObject({ height: String(FIRST) });
+  });
+
+  it('come with their proofs for another indexer, by call and by stream', async () => {
+    const service = 'flow_collection_indexer.v1.IndexAPI';
+    const prover = new BlockProver({ chainId: chain.chainId });
+    const answer = await probe.raw(
+      `/${service}/GetProvableBlock`,
+      new WireWriter().number(1, LATEST).finish(),
+    );
+    const { block, status } = decodeBlockResponse(answer, (message) => {
+      const { block: light, proof } = decodeProvableBlock(message);
+      const proving = prover.proveStored(light, proof);
+      return proving.kind === 'proven'
+        ? { ...proving.block, proof: proving.proof }
+        : expect.fail(proving.kind);
+    });
+    expect({ block, status }).toEqual({ block: hashed.block(LATEST), status: 'finalized' });
+
+    const follower = probe.follow('SubscribeProvableBlocks', { start_block_height: FIRST }, service);
+    const messages = await follower.first(LATEST - FIRST + 1);
+    follower.cancel();
+    expect(messages.map((message) => message['block'])).toMatchObject(
+      Array.from({ length: LATEST - FIRST + 1 }, (_, index) => ({
+        block: { height: String(FIRST + index) },
+        proof: hashed.block(FIRST + index, { isProven: index > 0 }).proof ?? Buffer.alloc(0),
+      })),
+    );
   });
 });

@@ -37,6 +37,7 @@ let feed: ChangeFeed;
 let server: GrpcApiServer;
 let range: { sealed: number | null; head: number | null };
 let coverage: HeightRange[] | undefined;
+let proven: HeightRange | undefined;
 let failures: unknown[];
 let probes: GrpcProbe[];
 let clock: Clock;
@@ -45,6 +46,7 @@ const rangeNow = (): IndexedRange => ({
   ...{ firstIndexed: FIRST, latestIndexed: store.latestIndexedHeight() },
   ...range,
   ...(coverage === undefined ? {} : { coverage }),
+  proven,
 });
 
 async function serve(on: Clock = systemClock): Promise<GrpcProbe> {
@@ -80,6 +82,7 @@ beforeEach(async () => {
   failures = [];
   probes = [];
   coverage = undefined;
+  proven = undefined;
   range = { sealed: SEALED, head: 130 };
   store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks: chain.slice(0, LATEST + 1 - FIRST), latestIndexedHeight: LATEST });
@@ -275,6 +278,37 @@ describe('SubscribeIndexedHeights', () => {
     });
     expect(messages[2]!['indexed']).toMatchObject({ is_sealed: false });
     reader.cancel();
+  });
+
+  it('waits for the proof of each height where it is asked to', async () => {
+    proven = { from: FIRST, to: 116 };
+    const client = await serve();
+    const asked = { finality: 'FINALITY_PROVEN' };
+    const reader = client.follow('SubscribeIndexedHeights', { ...asked, start_height: 115 }, INDEX_API);
+    // It has seen what is not proven yet: nothing was taken back.
+    const ahead = client.follow(
+      'SubscribeIndexedHeights',
+      { ...asked, ...seen(118, blockOf(118).id) },
+      INDEX_API,
+    );
+    const astray = client.follow(
+      'SubscribeIndexedHeights',
+      { ...asked, ...seen(118, idOf('a lie')) },
+      INDEX_API,
+    );
+    expect(heightsOf(await reader.first(2))).toEqual([115, 116]);
+    while (feed.followers < 3) await client.call('Ping');
+    proven = { from: FIRST, to: LATEST };
+    feed.notify();
+    const messages = await reader.first(5);
+    expect(heightsOf(messages)).toEqual(upwards(115, 5));
+    expect(messages.map(({ indexed }) => (indexed as Message)['is_proven'])).not.toContain(false);
+    expect(heightsOf(await ahead.first(1))).toEqual([119]);
+    expect(await refusalOf(astray.ended())).toMatchObject({ metadata: { reason: 'rewound' } });
+    reader.cancel();
+    ahead.cancel();
+    const odd = client.follow('SubscribeIndexedHeights', { finality: 7 }, INDEX_API);
+    expect(await refusalOf(odd.ended())).toMatchObject({ metadata: { reason: 'invalid_argument' } });
   });
 
   it('begins with what is indexed next when it is told nothing', async () => {

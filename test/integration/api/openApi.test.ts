@@ -90,9 +90,9 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   ],
   '/events': ['/events?from=103'],
   '/proof/{kind}/{key}': [
-    `/proof/blocks/${FIRST}?to=${FIRST + 9}`,
-    `/proof/collections/${filled.collections[0]!.id}`,
-    `/proof/transactions/${transactionIds(filled, 0)[0]!}`,
+    `/proof/block/${FIRST}?to=${FIRST + 9}`,
+    `/proof/collection/${filled.collections[0]!.id}`,
+    `/proof/transaction/${transactionIds(filled, 0)[0]!}`,
   ],
   '/explain/{key}': [
     '/explain/100',
@@ -177,12 +177,12 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   '/proof/{kind}/{key}': {
     invalid_argument: '/proof/accounts/100',
-    malformed_id: '/proof/collections/100',
-    unknown_id: `/proof/transactions/${unknown}`,
-    not_yet_indexed: '/proof/blocks/110',
-    below_first_indexed: '/proof/blocks/99',
-    hole: 'hole /proof/blocks/104',
-    unproven: '/proof/blocks/100',
+    malformed_id: '/proof/collection/100',
+    unknown_id: `/proof/transaction/${unknown}`,
+    not_yet_indexed: '/proof/block/110',
+    below_first_indexed: '/proof/block/99',
+    hole: 'hole /proof/block/104',
+    unproven: '/proof/block/100',
   },
   '/events': {
     invalid_argument: '/events?from=abc',

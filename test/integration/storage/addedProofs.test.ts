@@ -126,7 +126,7 @@ describe('proofs that are added on PostgreSQL', () => {
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
     await before.commit({ blocks, latestIndexedHeight: FIRST + 4 });
     await before.close();
-    await asAdmin(url, 'DROP TABLE flow_store.unproven');
+    await asAdmin(url, 'DROP TABLE flow_store.unproven, flow_store.proven, flow_store.evidence');
 
     const store = await postgres.open(url);
     expect(store.unproven()).toEqual([range(FIRST, FIRST + 4)]);
@@ -166,5 +166,40 @@ describe('proofs that are added on PostgreSQL', () => {
     ).flat();
     await store.commit({ blocks, latestIndexedHeight: last });
     await left(store).toEqual([range(FIRST + 1, last - 1)]);
+  });
+});
+
+describe('the height up to which finality is proven, on PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  it('is told to other processes by the one that leads, and goes back with the store alone', async () => {
+    const { url } = await postgres.home();
+    const first = await postgres.open(url);
+    await first.initialise(metaFrom(FIRST));
+    await first.commit({ blocks: chain.entries(FIRST, FIRST + 9), latestIndexedHeight: FIRST + 9 });
+    const second = await postgres.open(url, { isFollower: true });
+    let told = 0;
+    second.shared.onChanged(() => (told += 1));
+    const seen = async (height: number | undefined) => {
+      await expect.poll(() => second.provenBlock()?.height).toBe(height);
+      await expect.poll(() => first.provenBlock()?.height).toBe(height);
+    };
+    expect(second.provenBlock()).toBeUndefined();
+    await first.keepProven(FIRST + 7);
+    await seen(FIRST + 7);
+    expect(second.provenBlock()).toMatchObject({ id: chain.entries(FIRST + 7, FIRST + 7)[0]?.block.id });
+    expect(told).toBeGreaterThan(0);
+    await first.keepProven(FIRST + 5);
+    await second.keepProven(FIRST + 8);
+    await second.shared.lead();
+    // It has been replaced.
+    await first.keepProven(FIRST + 9);
+    const { rows } = await asAdmin(url, 'SELECT height FROM flow_store.proven');
+    expect(rows).toEqual([{ height: String(FIRST + 7) }]);
+    await second.rewind(FIRST + 3);
+    await seen(FIRST + 3);
+    await second.keepProven(FIRST + 2);
+    await second.rewind(FIRST - 1);
+    await seen(undefined);
   });
 });

@@ -4,6 +4,7 @@ import type { Address } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/index.js';
 import type { BlockEntry, IndexStore, TransactionPlace } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf } from '../../support/accountChain.js';
+import { evidenceOf } from '../../support/committeeEvidence.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import {
   makeBlock,
@@ -294,6 +295,22 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
       expect(again.coverage()).toEqual([{ from: 10, to: 11 }]);
       await again.commit({ blocks: chain.slice(2), latestIndexedHeight: 14 });
       expect(await again.collectionPlaces(shared.id, 9)).toHaveLength(2);
+    });
+
+    it('forgets who signs above, and keeps the rest', async () => {
+      const home = await newHome();
+      const store = await filled(chain, home);
+      const [anchor, kept, gone] = [chain[0]!, chain[1]!, chain[2]!];
+      for (const each of [gone, kept]) await store.keepEvidence(evidenceOf(each));
+      await store.keepEvidence(evidenceOf(anchor));
+      await store.keepEvidence(evidenceOf(anchor, true));
+      const all = [evidenceOf(anchor, true), evidenceOf(kept), evidenceOf(gone)];
+      expect(await store.evidence()).toEqual(all);
+      await store.close();
+      const again = await home.open();
+      expect(await again.evidence()).toEqual(all);
+      await again.rewind(11);
+      expect(await again.evidence()).toEqual(all.slice(0, 2));
     });
 
     it('forgets blocks above a gap, sporks that begin above, and, one below the first height, everything', async () => {

@@ -6,6 +6,7 @@ import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../..
 import { fill } from '../../support/ranges.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
+import { evidenceOf } from '../../support/committeeEvidence.js';
 import { storeKinds } from '../../support/storeKinds.js';
 
 const FIRST = 100;
@@ -86,9 +87,12 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
 
   it('copies every range and plan, and a second run nothing', async () => {
     const { source, target } = await begin();
+    const evidence = [chain.find(({ block }) => block.height === 270)!].map((each) => evidenceOf(each, true));
+    for (const each of evidence) await source.keepEvidence(each);
     const report = await copy(source, target);
     expect(report).toEqual({ copied: 91, skipped: 0, plans: 2, coverage: COVERED });
     expect(await contentsOf(target)).toEqual(await contentsOf(source));
+    expect(await target.evidence()).toEqual(evidence);
     expect(target.meta()?.createdBy).toBe(source.meta()?.createdBy);
     expect(target.ranges.plans()).toEqual([plan(1, 100, 160), plan(2, 200, 240)]);
     expect(target.ranges.open()).toEqual([]);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
+import { evidenceOf } from '../../support/committeeEvidence.js';
 import { commitThrough, heal } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
@@ -60,6 +61,21 @@ describe('a store on PostgreSQL that is damaged', () => {
     expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false, kept: [] });
     // Its worker goes on.
     await commitThrough(run, chain, 26);
+  });
+
+  it('forgets who signs where that is damaged, and keeps the rest', async () => {
+    const { store, url } = await filled();
+    const evidence = [31, 32].map((height) => evidenceOf(chain[height - FIRST]!));
+    await store.keepEvidence(evidence[0]!);
+    expect(await store.evidence()).toEqual([evidence[0]]);
+    await store.keepEvidence(evidence[1]!);
+    await asAdmin(url, `UPDATE flow_store.evidence SET record = 'none' WHERE height = 32`);
+    expect(await damagesOf(url)).toMatchObject([{ kind: 'store_record' }]);
+    expect(await repaired(url)).toMatchObject({ damageCount: 1, applied: true, holes: [] });
+    expect(await store.evidence()).toEqual([evidence[0]]);
+    // Another leads since the repair.
+    await store.keepEvidence(evidence[1]!);
+    expect(await store.evidence()).toEqual([evidence[0]]);
   });
 
   it('keeps all that is sound, wherever it lies, and plans what is lost', async () => {

@@ -23,9 +23,10 @@ import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { backupStore, loadRestore } from '../../../src/storage/index.js';
 import type { RestoreDependencies, VerifyReport } from '../../../src/storage/index.js';
+import { HashedChain } from '../../support/hashedChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { rawEntries, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { rawEntries, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const chain = makeChain(
@@ -201,6 +202,24 @@ describe('a snapshot is refused, by its cause,', () => {
     bytes.writeUInt8(bytes.readUInt8(50) ^ 1, 50);
     await writeFile(join(path, table), bytes);
     const words = [`damaged, and nothing of it was taken: `, table, `\\(and \\d+ more\\). Take another one`];
+    await expectRefused(path, { kind: 'corrupt', ...saying(...words) });
+  });
+
+  it('when a bit of a proven block differs under a right checksum, and tells the height', async () => {
+    const proven = new HashedChain({ rootHeight: 0, chainId: TEST_CHAIN });
+    const path = await freshPath();
+    await (await filled(proven.entries(1, 9), path)).close();
+    expect(await restored(path)).toMatchObject({ proven: 9 });
+    const { proof = expect.unreachable('it is proven') } = proven.block(7);
+    await withRawDatabase(path, async (database) => {
+      for (const [key, value] of await database.iterator().all()) {
+        const at = value.indexOf(proof);
+        if (at < 0) continue;
+        value.writeUInt8(value.readUInt8(at + 20) ^ 1, at + 20);
+        await database.put(key, sealed(key, value.subarray(0, -4)));
+      }
+    });
+    const words = ['nothing of it was taken: ', 'height 7', 'the block does not hash to its id'];
     await expectRefused(path, { kind: 'corrupt', ...saying(...words) });
   });
 

@@ -95,6 +95,32 @@ describe('a height', () => {
     });
   });
 
+  it('that is stored is not called readable before it is proven final', async () => {
+    range = {
+      ...{ ...range, latestIndexed: FIRST + 1, coverage: [{ from: FIRST, to: FIRST + 1 }] },
+      awaitsProof: [{ from: FIRST, to: LATEST }],
+    };
+    const hidden = working('durable');
+    expect(await explained(FIRST + 1, hidden)).toMatchObject({ stage: 'indexed' });
+    expect(await explained(LATEST, hidden)).toMatchObject({
+      ...{ stage: 'awaiting_proof', latestIndexed: FIRST + 1, blockId: indexed.at(-1)!.block.id },
+      summary: expect.stringContaining(`not proven yet`) as string,
+      reasons,
+    });
+    expect(await explained(above.block.height, hidden)).toMatchObject({ stage: 'waiting_for_gap' });
+    range = { ...range, latestIndexed: FIRST - 1, coverage: [] };
+    expect(await explained(FIRST, hidden)).toMatchObject({
+      ...{ stage: 'awaiting_proof', latestIndexed: null },
+      summary: expect.stringContaining('Nothing is proven yet') as string,
+    });
+    expect(await explained(idOf('any'), hidden)).toMatchObject({
+      ...{
+        stage: 'unknown_id',
+        summary: expect.stringContaining(`stored up to ${LATEST} and not`) as string,
+      },
+    });
+  });
+
   it('that is fetched tells what is missing, who was asked and when, and what holds it up', async () => {
     expect(await explained(LATEST + 1, working('collecting'))).toMatchObject({
       blockId: idOf('block in hand'),

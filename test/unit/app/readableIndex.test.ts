@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readableIndex } from '../../../src/app/index.js';
-import type { HeightRange, SporkRecord } from '../../../src/storage/index.js';
+import { finalBlock, readableIndex } from '../../../src/app/index.js';
+import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain } from '../../support/smallChain.js';
 
@@ -37,7 +37,7 @@ class ProvenStore extends MemoryIndexStore {
 }
 
 const read = (
-  store: MemoryIndexStore,
+  store: IndexStore,
   height: number | undefined,
   { finality = 'proven', mode = 'auto' }: { finality?: 'proven' | 'reported'; mode?: 'auto' | 'off' } = {},
 ) =>
@@ -51,7 +51,8 @@ const read = (
 
 describe('what can be read', () => {
   it('ends at the proven height where finality has to be proven, the account index too', async () => {
-    const { shown } = read(await ProvenStore.filled(), 110);
+    const { awaitsProof, shown } = read(await ProvenStore.filled(), 110);
+    expect(awaitsProof).toEqual([{ from: 100, to: 119 }]);
     expect(shown).toMatchObject({
       ...{ latestIndexedHeight: 110, latestBlock: final(110) },
       coverage: [
@@ -67,8 +68,29 @@ describe('what can be read', () => {
     expect(read(store, undefined)).toMatchObject({
       shown: { latestIndexedHeight: 99, latestBlock: undefined, coverage: [] },
       proven: { from: 0, to: -1 },
+      awaitsProof: store.coverage(),
     });
     expect(read(store, 130).shown.latestIndexedHeight).toBe(119);
+  });
+
+  it('ends at what another process has proven, which leads', async () => {
+    const shared = {
+      lead: () => Promise.reject(new Error('not asked')),
+      follow: () => Promise.resolve(),
+      isLeading: (): boolean => false,
+      sizeBytes: () => Promise.resolve(0),
+      onChanged: () => () => undefined,
+    };
+    const store: IndexStore = Object.assign(await ProvenStore.filled(), {
+      provenBlock: () => final(105),
+      shared,
+    });
+    expect(read(store, 119)).toMatchObject({
+      ...{ shown: { latestIndexedHeight: 105, latestBlock: final(105) }, proven: { from: 100, to: 105 } },
+    });
+    expect(finalBlock({ store, prover: undefined })).toEqual(final(105));
+    shared.isLeading = () => true;
+    expect([read(store, 103), read(store, 108)].map(({ proven }) => proven?.to)).toEqual([105, 108]);
   });
 
   it('is everything indexed where the nodes are believed', async () => {

@@ -11,7 +11,7 @@ import { runInProcess } from '../../support/terminal.js';
 const run = (...args: string[]) => runInProcess(args);
 
 const commands = [
-  ...['start', 'devnet', 'status', 'get', 'prove', 'export', 'explain'],
+  ...['start', 'devnet', 'status', 'get', 'prove', 'check-proof', 'export', 'explain'],
   ...['verify', 'repair', 'rewind', 'forget', 'config', 'completion'],
 ];
 
@@ -106,8 +106,8 @@ describe('wrong command lines', () => {
     [['get', 'receipt', '1'], /It takes block, collection, transaction, account/],
     [['get', 'block'], /Say what to get/],
     [['get', 'block', '1', '--role', 'payer'], /--role is only for get account/],
-    [['prove', 'block'], /Say what to prove/],
-    [['prove', 'account', '1'], /It takes block, collection, transaction/],
+    [['prove'], /Say what to prove/],
+    [['prove', 'block', '1'], /does not take/],
     [['rewind'], /rewind --to H --yes/],
     [['forget'], /forget accounts --yes/],
     [['forget', 'blocks', '--yes'], /It takes accounts/],
@@ -170,7 +170,7 @@ describe('variables of a Service called fci', () => {
     start: ['--data-dir', '/dev/null/index'],
     status: [],
     get: ['block', '1'],
-    prove: ['block', '1'],
+    prove: ['1'],
     explain: ['1'],
     export: [],
     backfill: [],

@@ -190,6 +190,8 @@ export class HandStore implements IndexStore {
   collectionPlaces = unused;
   transaction = unused;
   transactionPlaces = unused;
+  evidence = unused;
+  keepEvidence = unused;
 }
 
 function unused(): never {

@@ -271,12 +271,6 @@ describe('refusals', () => {
       'configuration',
       /Remove --proof-mode off, or set --proof-finality reported/,
     ],
-    [
-      'proven finality in a database',
-      { flags: { 'proof.finality': ['proven'], store: ['postgres://db/x'] } },
-      'configuration',
-      /Remove --store, or set --proof-finality reported/,
-    ],
   ] as const)('%s', (_name, from, exit, message) => {
     const error = refusal(() => load(from));
     expect(error.exit).toBe(exit);
@@ -609,5 +603,26 @@ describe('roles', () => {
         message: expect.stringMatching(/no store is given/) as string,
       }),
     );
+  });
+});
+
+describe('a mirror', () => {
+  const peer = { peers: ['indexer:7181'] };
+
+  it('has no access node and no execution data, and says so in the configuration that is printed', () => {
+    const { config, effective } = load({ flags: { accessNodes: ['none'], ...peer } });
+    expect(config).toMatchObject({ accessNodes: [], ...peer, edi: { enabled: false, nodes: [] } });
+    expect(effective['accessNodes']).toEqual(['none']);
+  });
+
+  it.each([
+    [{ accessNodes: ['none'] }, /Add --peer HOST:PORT/],
+    [{ accessNodes: ['none', 'node:9000'], ...peer }, /names none and 1 more/],
+    [{ accessNodes: ['none'], 'edi.nodes': ['node:9000'], ...peer }, /Drop --edi-only and --edi-node/],
+    [{ accessNodes: ['none'], ediOnly: ['true'], ...peer }, /Drop --edi-only and --edi-node/],
+  ])('is refused with %o, which contradicts it', (flags, message) => {
+    const exit = 'configuration';
+    const refused = { exit, message: expect.stringMatching(message) as string };
+    expect(() => load({ flags })).toThrow(expect.objectContaining(refused));
   });
 });

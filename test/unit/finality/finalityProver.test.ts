@@ -9,6 +9,7 @@ import type { CertificatePort, StoredHeader } from '../../../src/proof/index.js'
 import { OperatorError } from '../../../src/runtime/index.js';
 import { certificatesHere } from '../../support/certificates.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -58,6 +59,9 @@ class Proving {
   readonly prover: FinalityProver;
   readonly ended: Promise<unknown>;
   readonly range: { from: number; to: number };
+  readonly kept: number[] = [];
+  /** Of what is kept only who signs. */
+  readonly evidence: MemoryIndexStore;
   isFollowing = true;
   /** The newest stored block, unless told. */
   head: number | undefined;
@@ -71,6 +75,7 @@ class Proving {
       isProving = true,
       thread = new CertificateThread(certificatesHere),
       names = ['a'],
+      evidence = new MemoryIndexStore(),
       change = () => undefined,
     }: {
       readonly checkpoint?: { readonly height: number; readonly id: Identifier };
@@ -78,6 +83,7 @@ class Proving {
       readonly isProving?: boolean;
       readonly thread?: FinalityProverDependencies['thread'];
       readonly names?: readonly string[];
+      readonly evidence?: MemoryIndexStore;
       readonly change?: (proving: Proving) => void;
     } = {},
   ) {
@@ -85,15 +91,21 @@ class Proving {
     for (const node of this.nodes.all) node.snapshot = () => snapshot;
     this.store = new Map(headers);
     this.range = { from, to };
+    this.evidence = evidence;
     change(this);
     this.prover = new FinalityProver(
       { named, isProving },
       {
         ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },
+        store: this.evidence,
         blockAt: (height) => {
           const stored = height > this.range.to ? undefined : this.store.get(height);
           const header = this.unproven.has(height) ? undefined : stored;
           return Promise.resolve(stored && { id: stored.id, header });
+        },
+        keep: (height) => {
+          this.kept.push(height);
+          return Promise.resolve();
         },
         head: () => this.head ?? this.range.to,
         range: () => (this.isFollowing ? this.range : undefined),
@@ -168,6 +180,7 @@ describe('FinalityProver', () => {
     }
     // Block 50 has view 51, its parent view 49.
     expect(proven).toEqual([42, 43, 44, 45, 46, 47, 48, 48, 50]);
+    expect(proving.kept).toEqual([42, 43, 44, 45, 46, 47, 48, 50]);
     expect(await proving.checks()).toEqual({ valid: 8, invalid: 0 });
     expect(proving.node.count(METHOD)).toBe(1);
   });
@@ -201,6 +214,33 @@ describe('FinalityProver', () => {
       reason: undefined,
     });
     expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
+  });
+
+  it('asks no node again for what it keeps, unless that is of another block or does not hash to the state', async () => {
+    const { protocolStateId } = headerAt(274);
+    const change = (its: Proving): void => its.change(385, { protocolStateId });
+    const before = new Proving([385, 399], { change });
+    await before.clock.advance(5_000);
+    const { evidence } = before;
+    expect((await evidence.evidence()).map(({ height, isAnchor }) => [height, isAnchor])).toEqual([
+      [385, true],
+      [389, false],
+    ]);
+    const again = new Proving([385, 399], { change, evidence });
+    await again.clock.advance(5_000);
+    const { anchor, committee, provenHeight } = again.prover.status();
+    expect(again.node.calls).toEqual([]);
+    expect({ anchor, committee, provenHeight }).toEqual({
+      anchor: { kind: 'first_use', height: 385, id: headerAt(385).id },
+      ...{ committee: before.prover.status().committee, provenHeight: 397 },
+    });
+    const [first, later] = await evidence.evidence();
+    await evidence.keepEvidence({ ...first!, epochState: flipped(first!.epochState) });
+    await evidence.keepEvidence({ ...later!, id: first!.id });
+    const doubting = new Proving([385, 399], { change, evidence });
+    await doubting.clock.advance(5_000);
+    expect(doubting.prover.status().provenHeight).toBe(397);
+    expect(doubting.node.calls.map(({ height }) => height)).toEqual([385, 389]);
   });
 
   it.each([
@@ -376,6 +416,15 @@ describe('FinalityProver', () => {
     });
     await lacking.clock.advance(1_000);
     expect(lacking.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 50 });
+    // After a restart no newer block is believed.
+    const again = new Proving([42, 52], {
+      ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
+      change: ({ node }) => (node.snapshot = () => 'not_found'),
+    });
+    await again.clock.advance(1_000);
+    expect(again.prover.status()).toMatchObject({
+      ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
+    });
   });
 
   it('rests on the last block of a spork once it is indexed, which proves all below without a certificate', async () => {

@@ -104,3 +104,46 @@ describe('a block with one bit turned', () => {
     expect(found).toContain(unbound.parentVoterIds);
   });
 });
+
+describe('a block of an index, with its proof', () => {
+  const prover = new BlockProver({ chainId: 'flow-localnet' });
+  const stored = recordedBlocks().flatMap(({ full }) => {
+    const proving = prover.prove(full);
+    return proving.kind === 'proven' ? [{ light: proving.block.encoded, proof: proving.proof, proving }] : [];
+  });
+
+  it('is proven to be what the full block was', () => {
+    expect(stored.length).toBeGreaterThan(30);
+    for (const { light, proof, proving } of stored) expect(prover.proveStored(light, proof)).toEqual(proving);
+  });
+
+  it('is refused, or the same, whichever bit is turned', () => {
+    const flips = fc
+      .constantFrom(...stored)
+      .chain((each) => fc.tuple(fc.constant(each), fc.nat(8 * (each.light.length + each.proof.length) - 1)));
+    fc.assert(
+      fc.property(flips, ([{ light, proof, proving }, bit]) => {
+        const turned = Buffer.concat([light, proof]);
+        turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+        try {
+          const outcome = prover.proveStored(turned.subarray(0, light.length), turned.subarray(light.length));
+          if (outcome.kind === 'proven') expect(outcome).toEqual(proving);
+        } catch (error) {
+          if (!(error instanceof WireError)) throw error;
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('loses what nothing covers, and is not proven without a proof, or with one of a later version', () => {
+    const [{ light, proof, proving } = expect.unreachable('no block')] = stored;
+    const field = (tag: number) => Buffer.from([tag, 1, 65]);
+    const more = prover.proveStored(Buffer.concat([light, field(0x7a)]), Buffer.concat([proof, field(0x72)]));
+    expect(more).toEqual(proving);
+    expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header' });
+    expect(prover.proveStored(light, Buffer.from([2, ...proof.subarray(1)]))).toEqual({
+      kind: 'unknown_form',
+    });
+  });
+});

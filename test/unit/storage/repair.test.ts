@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/index.js';
 import { repairStore, verifyStore } from '../../../src/storage/index.js';
+import { evidenceOf } from '../../support/committeeEvidence.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { commitThrough, fill, heal } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
@@ -292,6 +293,25 @@ describe('repair', () => {
     await repaired.ranges.change({ plans: [{ id: 2, from: 1, to: 40, order: 'oldest', isPaused: false }] });
     await repaired.close();
     expect(await expectWhole(path)).toBe(true);
+  });
+
+  it('forgets who signs where that is damaged, and keeps the rest', async () => {
+    const path = await closedStore(chain);
+    const store = await open(path);
+    const [kept, damaged] = [chain[0]!, chain[1]!].map((each) => evidenceOf(each));
+    for (const each of [kept!, damaged!]) await store.keepEvidence(each);
+    await store.close();
+    expect(await expectWhole(path)).toBe(true);
+    await withRawDatabase(path, async (database) => {
+      const keys = await database.keys({ gte: Buffer.of(9), lt: Buffer.of(10) }).all();
+      expect(keys).toHaveLength(2);
+      await database.put(keys[1]!, Buffer.from('none'));
+    });
+    expect(await repairStore(options(path), { logger })).toMatchObject({
+      ...{ damageCount: 1, applied: true, keptThrough: LAST, holes: [] },
+    });
+    expect(await expectWhole(path)).toBe(true);
+    expect(await (await open(path)).evidence()).toEqual([kept]);
   });
 
   it('makes a lost progress record anew, and gives up without a meta record', async () => {

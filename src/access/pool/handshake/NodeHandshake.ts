@@ -7,7 +7,7 @@ import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { isHeard, isUsable, noteHead } from '../poolMember.js';
+import { isUsable, noteHead } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 import type { StartWaits } from './StartWaits.js';
 
@@ -129,6 +129,7 @@ export class NodeHandshake {
       const identity = await askIdentity(member.node, expectation(), signal, {
         timeoutMs: attempts.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
         isForeign: member.foreign !== undefined,
+        isIndexer: member.roles.peer,
         onAsked: (method) => member.troubles.asked(member.node.name, method),
         clock: this.#clock,
       });
@@ -210,6 +211,6 @@ export class NodeHandshake {
   }
 }
 
-function nameOf(member: PoolMember): string {
-  return isHeard(member) ? 'access node' : 'peer';
+function nameOf({ roles }: PoolMember): string {
+  return roles.peer ? 'peer' : 'access node';
 }

@@ -26,6 +26,8 @@ export interface Inquiry {
   readonly timeoutMs: number;
   /** True when the node is known to have another block than ours: the highest common height has been searched already. */
   readonly isForeign: boolean;
+  /** An index may begin below the spork of its head, which is the one that it names. */
+  readonly isIndexer: boolean;
   /** Called for each question as it is sent. */
   readonly onAsked: (method: AccessMethod) => void;
   readonly clock: Clock;
@@ -134,7 +136,7 @@ async function askRoots(
   const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
   if (sporkRoot !== undefined && nodeRoot !== undefined) {
-    const lowestHeight = Math.max(sporkRoot, nodeRoot);
+    const lowestHeight = inquiry.isIndexer ? nodeRoot : Math.max(sporkRoot, nodeRoot);
     const rootRefusal = undefined;
     return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
   }

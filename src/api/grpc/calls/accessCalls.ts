@@ -5,7 +5,7 @@ import { IndexView } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
 import { nodeVersion } from '../../view/nodeVersion.js';
 import type { StatusSource } from '../../view/statusDocument.js';
-import { headerMessage, heightOf, idOf, refuseFullBlock } from './calls.js';
+import { headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);
@@ -41,13 +41,13 @@ type BlockKey = (request: RequestFields, view: IndexView) => Identifier | number
 type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
 
 /**
- * The calls of `flow.access.AccessAPI` that an index can serve, by method. Blocks, collections and transactions are sent
+ * The calls of `flow.access.AccessAPI` that an index can serve, by method, and one of our own that is like them. Blocks, collections and transactions are sent
  * as stored, which is their wire form: nothing is decoded on the way.
  */
 export function accessCalls(
   options: AccessCallsOptions,
   { store, status }: AccessCallsDependencies,
-): Readonly<Record<string, UnaryCall>> {
+): Readonly<Record<'access' | 'index', Readonly<Record<string, UnaryCall>>>> {
   const viewed =
     (call: ViewedCall): UnaryCall =>
     (request) =>
@@ -64,7 +64,7 @@ export function accessCalls(
         headerMessage(block, options.chainId, hasher),
       ),
     );
-  return {
+  const access = {
     Ping: () => NOTHING,
     GetNodeVersionInfo: () => versionResponse(nodeVersion(options.version, store.meta(), status.range())),
     GetNetworkParameters: () => new WireWriter().text(1, options.chainId).finish(),
@@ -88,6 +88,12 @@ export function accessCalls(
       return transactionsResponse(await view.collectionsOf(block), metadata);
     }),
   };
+  const index = {
+    GetProvableBlock: viewed((request, moment) =>
+      blockResponse(heightOf(request.number(1)), moment, provableBlock),
+    ),
+  };
+  return { access, index };
 }
 
 /** `flow.entities.Metadata`: the newest block served here, as finalized and as indexed. There is no node id. */

@@ -1,12 +1,14 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js';
-import type { RequestFields } from '../../../flow/index.js';
+import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
+import { BlockHasher } from '../../../proof/index.js';
+import type { IndexReader } from '../../../storage/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
 import type { Following } from '../../feed/following.js';
-import { storedOf } from '../../feed/feedEvents.js';
-import type { FeedEvent } from '../../feed/feedEvents.js';
+import { heightEventOf } from '../../feed/feedEvents.js';
+import type { Cursor, FeedEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { invalidArgument } from '../../view/ApiError.js';
-import { heightOf, idOf, refuseFullBlock, timestampMessage } from './calls.js';
+import { headerMessage, heightOf, idOf, refuseFullBlock, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
 import { feedStream } from './feedStream.js';
 
@@ -29,20 +31,35 @@ const starts: Readonly<Record<string, Start>> = {
   FromLatest: { statusField: 1, point: () => 'sealed' },
 };
 
-const messages = {
-  Blocks: { kind: 'blocks', encode: blockMessage },
-  BlockDigests: { kind: 'digests', encode: digestMessage },
-} as const;
-
-/** The `flow.access.AccessAPI` subscriptions to blocks and block digests, over the indexed chain. */
-export function blockStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<Record<string, StreamCall>> {
+/** The `flow.access.AccessAPI` subscriptions to blocks, their headers and digests, over the indexed chain. */
+export function blockStreams(
+  { chainId }: { readonly chainId: string },
+  { feed, reader }: { readonly feed: ChangeFeed; readonly reader: IndexReader },
+): Readonly<Record<string, StreamCall>> {
+  const hasher = new BlockHasher();
+  const header = (block: FinalizedBlock): Buffer => headerMessage(block, chainId, hasher);
+  const messages = {
+    Blocks: { kind: 'blocks', encode: blockMessage, check: undefined },
+    BlockDigests: { kind: 'digests', encode: digestMessage, check: undefined },
+    BlockHeaders: {
+      kind: 'headers',
+      /** `SubscribeBlockHeadersResponse`. */
+      encode: (event: FeedEvent) =>
+        new WireWriter().element(1, header(heightEventOf(event).stored.block)).finish(),
+      // A node may be asked instead only before anything was sent.
+      check: async ({ next }: Cursor) => {
+        const stored = await reader.blockByHeight(Math.min(next, reader.latestIndexedHeight()));
+        if (stored !== undefined) header(stored.block);
+      },
+    },
+  } as const;
   return Object.fromEntries(
-    Object.entries(messages).flatMap(([what, { kind, encode }]) =>
+    Object.entries(messages).flatMap(([what, { check, kind, encode }]) =>
       Object.entries(starts).map(([from, { statusField, point }]) => [
         `Subscribe${what}${from}`,
         feedStream(feed, (request) => {
           refuseFullBlock(kind === 'blocks' && request.flag(statusField + 1));
-          return { kind, encode, until: headOf(request.number(statusField)), start: point(request) };
+          return { check, kind, encode, until: headOf(request.number(statusField)), start: point(request) };
         }),
       ]),
     ),
@@ -60,12 +77,12 @@ function headOf(status: bigint): Following['until'] {
 
 /** `SubscribeBlocksResponse`. */
 function blockMessage(event: FeedEvent): Buffer {
-  return new WireWriter().element(1, storedOf(event).block.encoded).finish();
+  return new WireWriter().element(1, heightEventOf(event).stored.block.encoded).finish();
 }
 
 /** `SubscribeBlockDigestsResponse`. */
 function digestMessage(event: FeedEvent): Buffer {
-  const { block } = storedOf(event);
+  const { block } = heightEventOf(event).stored;
   const { timestamp } = decodeBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
   if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));

@@ -4,7 +4,7 @@ import type { ProvenBlock } from '../../feed/feedEvents.js';
 import { invalidArgument } from '../../view/ApiError.js';
 import { heightOf } from './calls.js';
 import type { StreamCall } from './calls.js';
-import { streamStart } from './feedStream.js';
+import { finalityOf, streamStart } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const END_HEIGHT = 2;
@@ -18,9 +18,10 @@ export function bodyStream(feed: ChangeFeed): StreamCall {
     if (to !== undefined && to < start)
       throw invalidArgument(`end_height (${to}) is below start_height (${start})`);
     const waits = request.flag(WAIT);
-    const from = await streamStart(feed, { height: start }, { waits });
+    const until = finalityOf(request);
+    const from = await streamStart(feed, { height: start }, { until, waits });
     return feed.followBodies(
-      { from, to, waits },
+      { from, to, until, waits },
       {
         send: (blocks, taken) => sink.write(encoded(blocks), taken),
         end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),

@@ -75,6 +75,14 @@ export function heightOf(height: bigint): number {
   throw invalidArgument(`invalid height: expected a number up to ${Number.MAX_SAFE_INTEGER}, got ${height}`);
 }
 
+/** `ProvableBlock`, as another indexer takes it. */
+export function provableBlock({ encoded, proof }: FinalizedBlock): Buffer {
+  return new WireWriter()
+    .element(1, encoded)
+    .bytes(2, proof ?? new Uint8Array())
+    .finish();
+}
+
 /**
  * `flow.entities.BlockHeader` of a stored block, with every field that its id covers. `hasher`: one for many calls. Expected errors: ApiError (not_served)
  * where the index has no more than the light form.

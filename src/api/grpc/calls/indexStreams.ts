@@ -1,12 +1,13 @@
 import { decodeBlock, identifierBytes, WireWriter } from '../../../flow/index.js';
 import type { RequestFields } from '../../../flow/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
+import { heightEventOf } from '../../feed/feedEvents.js';
 import type { FeedEvent, HeightEvent, RewindEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
-import { fieldsOf, heightOf, idOf, timestampMessage } from './calls.js';
+import { fieldsOf, heightOf, idOf, provableBlock, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
 import { bodyStream } from './bodyStream.js';
-import { feedStream } from './feedStream.js';
+import { feedStream, finalityOf } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const LAST_SEEN = 2;
@@ -17,12 +18,19 @@ export function indexStreams({ feed }: { readonly feed: ChangeFeed }): Readonly<
   return {
     SubscribeIndexedHeights: feedStream(feed, (request) => ({
       kind: 'indexed_heights',
-      until: 'indexed',
+      until: finalityOf(request),
       start: startOf(request),
       waits: request.flag(WAIT),
       encode: encoded,
     })),
     SubscribeIndexedBlocks: bodyStream(feed),
+    SubscribeProvableBlocks: feedStream(feed, (request) => ({
+      kind: 'blocks',
+      until: 'indexed',
+      start: { height: heightOf(request.number(START_HEIGHT)) },
+      encode: (event) =>
+        new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
+    })),
   };
 }
 

@@ -11,7 +11,7 @@ import { explainDocument } from '../../documents/explainDocument.js';
 import { explainSchema } from '../../documents/explanation.js';
 import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../documents/exportPage.js';
 import { storedLine, storedPage } from '../../documents/storedPage.js';
-import { isProvableKind, proofDocument, proofSchema, provableKinds } from '../../documents/proofDocument.js';
+import { proofDocument, proofSchema } from '../../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
 import { finality, heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
@@ -65,12 +65,12 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       summary:
         'What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md).',
       parameters: [
-        inPath('kind', t.words(...provableKinds)),
+        inPath('kind', t.words(...lookupKinds)),
         inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
         inQuery(
           'to',
           t.note(
-            'The height of the block whose id is trusted. Default: that of the block in question.',
+            'The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question.',
             t.text,
           ),
         ),
@@ -80,8 +80,8 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       isBulk: true,
       handle: async ({ params, query }) => {
         const { kind = '', key = '' } = params;
-        if (!isProvableKind(kind))
-          throw invalidArgument(`cannot prove ${quoted(kind)}; known: ${provableKinds.join(', ')}`);
+        if (!isLookupKind(kind))
+          throw invalidArgument(`cannot prove ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
         const asked = { kind, key, to: single(query, 'to') };
         return { body: await proofDocument(reader, asked, status.range()) };
       },

@@ -1,11 +1,22 @@
 import type { NodeSurvey } from '../../../access/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
-import { ok, warning } from '../verdicts.js';
+import { ok, problem, warning } from '../verdicts.js';
 import type { Finding } from '../verdicts.js';
 import { brief, MAX_REFUSAL, mendOf, whyOf } from './nodes.js';
 
-/** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes. */
+/** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes, if any. */
 export function checkPeers(
+  config: Pick<DaemonConfig, 'accessNodes' | 'chainId' | 'network'>,
+  surveys: readonly NodeSurvey[],
+): Finding[] {
+  const found = peerFindings(config, surveys);
+  if (config.accessNodes.length > 0 || found.some(({ verdict }) => verdict === 'ok')) return found;
+  const alone =
+    'None of the peers can be used, and there is no access node; name an indexer that sends its blocks with --peer.';
+  return [...found, problem('no_daemon', alone)];
+}
+
+function peerFindings(
   { chainId, network }: Pick<DaemonConfig, 'chainId' | 'network'>,
   surveys: readonly NodeSurvey[],
 ): Finding[] {

@@ -10,6 +10,7 @@ import { lineHeldUp } from '../causes/lineHeldUp.js';
 import { windowCells } from './windowCells.js';
 import { slowestUsual } from '../../../observability/index.js';
 import type { NodeState } from '../../../access/index.js';
+import { finalBlock } from '../../threads/readableIndex.js';
 
 /** Builds the status document from the parts, on demand. */
 export class StatusReport implements StatusSource {
@@ -45,7 +46,7 @@ export class StatusReport implements StatusSource {
 
   status(): StatusDocument {
     const { config, line, parts } = this.#state;
-    const { proven: _proven, healing = [], ...range } = this.#state.range();
+    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...range } = this.#state.range();
     const progress = this.#meter.state();
     const readiness = this.#state.readiness();
     const waitingFor = this.#waitingFor();
@@ -132,7 +133,7 @@ export class StatusReport implements StatusSource {
       form,
       unprovenHeights: unproven === undefined ? null : countHeights(unproven),
       anchor: finality?.anchor ?? null,
-      provenHeight: finality?.provenHeight ?? null,
+      provenHeight: finality?.provenHeight ?? finalBlock(parts)?.height ?? null,
       committee: finality?.committee ?? null,
       latestCertificate: finality?.latestCertificate ?? null,
       reason:

@@ -13,6 +13,8 @@ export type DamageKind =
   /** A block record or a body: checksum, encoding, hashes or counts. */
   | 'block'
   | 'parent'
+  /** Another block than the one that the caller knows. */
+  | 'foreign'
   | 'pointer'
   /** An entry that should not exist. */
   | 'unexpected';

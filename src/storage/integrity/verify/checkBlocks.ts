@@ -41,6 +41,8 @@ export interface BlockPass {
   readonly damages: DamageList;
   /** See `proofChecker`. */
   readonly holds: (block: FinalizedBlock) => boolean;
+  /** See `VerifyOptions`. */
+  readonly objectionTo: ((block: FinalizedBlock) => string | undefined) | undefined;
   /** Called for every height. */
   readonly onHeight: (height: number) => void;
 }
@@ -131,7 +133,7 @@ function reportMissing(run: HeightRange, { required }: Extent, damages: DamageLi
 /** The height's content if all of it is sound. */
 function checkHeight(
   { height, record, body }: StoredHeight,
-  { damages, extent, holds }: BlockPass,
+  { damages, extent, holds, objectionTo }: BlockPass,
 ): BlockEntry | undefined {
   if (record === undefined) {
     reportMissing({ from: height, to: height }, extent, damages);
@@ -146,6 +148,8 @@ function checkHeight(
       !contains(extent.unproven, height)
     )
       damages.add('block', height, `block record of height ${height}: its proof is missing`);
+    const objection = objectionTo?.(entry.block);
+    if (objection !== undefined) damages.add('foreign', height, `block of height ${height}: ${objection}`);
     const bodyLength = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
     for (const chunk of body.keys()) {
       if (chunk < bodyChunks(bodyLength)) continue;

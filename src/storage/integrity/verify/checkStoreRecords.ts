@@ -3,6 +3,7 @@ import { finishInterrupted } from '../../leveldb/removal/finishInterrupted.js';
 import type { SporkRecord, StoreMeta } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
+import { openEvidence, readEvidence } from '../../records/blocks/committeeEvidence.js';
 import { checkMeta, disorderOf } from '../../records/book/checkStore.js';
 import {
   openOpenRecord,
@@ -108,6 +109,8 @@ export async function checkStoreRecords(
   const coverage = await checkCoverage(database, meta, damages);
   const highest = (await attempt(damages, () => highestBlock(database, window))) ?? latestIndexedHeight;
   const { published, open } = await checkRanges(database, meta, { firstHeight, damages });
+  for (const entry of (await attempt(damages, () => readEvidence(database))) ?? [])
+    await attempt(damages, () => Promise.resolve().then(() => openEvidence(entry)));
   const live = { from: firstHeight, to: latestIndexedHeight };
   const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
   const entered = open.filter(({ hasAccounts }) => hasAccounts);
@@ -205,7 +208,14 @@ async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promis
 /** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
   const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY];
-  const prefixes = [Prefix.open, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
+  const prefixes = [
+    Prefix.open,
+    Prefix.evidence,
+    Prefix.block,
+    Prefix.body,
+    ...POINTER_PREFIXES,
+    Prefix.account,
+  ];
   const gaps: Partial<KeyRange>[] = [];
   let gte: Buffer | undefined;
   for (const prefix of prefixes) {

@@ -1,5 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { FinalizedBlock } from '../../../flow/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { abortReason, OperatorError } from '../../../runtime/index.js';
 import { inspectFiles } from '../../files/inspection.js';
@@ -73,6 +74,8 @@ export interface VerifyOptions {
   readonly to?: number | undefined;
   /** The most damages that the report describes; it counts all of them. */
   readonly maxDamages?: number;
+  /** What else is wrong with a block, by what the caller knows of the chain; in words. */
+  readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
 }
 
 /** How far a verification has come. */
@@ -196,6 +199,7 @@ async function verifyDatabase(
     balance,
     damages,
     holds: proofChecker(options.chainId),
+    objectionTo: options.objectionTo,
     onHeight: (height) => step({ phase: 'blocks', height, ...range }),
   });
   const pointers = await checkPointers({

@@ -1,4 +1,5 @@
 import { identifierBytes } from '../../../flow/index.js';
+import { readEvidence } from '../../records/blocks/committeeEvidence.js';
 import { openPointer } from '../../records/blocks/openPointers.js';
 import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Database } from '../../records/Database.js';
@@ -10,7 +11,8 @@ import { idKey, idRange } from '../../records/schema.js';
 
 /** Reads what is stored in a LevelDB. */
 export function levelReader(database: Database, coverage: () => HeightRanges): RecordReader {
-  return new RecordReader({ values: database, pointers: levelPointers(database), coverage });
+  const evidence = () => readEvidence(database);
+  return new RecordReader({ values: database, pointers: levelPointers(database), evidence, coverage });
 }
 
 /**

@@ -19,6 +19,7 @@ import {
   parseAccountKey,
   parseBlockKey,
   parseBodyKey,
+  parseEvidenceKey,
   parsePointerKey,
   POINTER_PREFIXES,
   Prefix,
@@ -82,6 +83,8 @@ export async function finishRewind(
   }
   using batch = database.batch();
   batch.del(REWIND_KEY);
+  const above = heightRange(Prefix.evidence, target + 1, Number.MAX_SAFE_INTEGER);
+  for await (const keys of database.keyPages(above)) for (const key of keys) batch.del(key);
   if (coverage !== undefined) {
     batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, target))));
   }
@@ -161,7 +164,7 @@ export async function sweepOutside(
   database: Database,
   keeps: (height: number, prefix: number) => boolean,
 ): Promise<void> {
-  for (const prefix of [Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
+  for (const prefix of [Prefix.evidence, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {
       using batch = database.batch();
       for (const key of keys) {
@@ -175,6 +178,9 @@ export async function sweepOutside(
 
 function heightOf(key: Buffer): number | undefined {
   return (
-    parseBlockKey(key) ?? parseBodyKey(key)?.height ?? (parsePointerKey(key) ?? parseAccountKey(key))?.height
+    parseEvidenceKey(key) ??
+    parseBlockKey(key) ??
+    parseBodyKey(key)?.height ??
+    (parsePointerKey(key) ?? parseAccountKey(key))?.height
   );
 }

@@ -95,6 +95,8 @@ export interface StoreMark {
   readonly rest: string;
   /** See `flow_store.unproven`. */
   readonly unproven: string | null;
+  /** See `flow_store.proven`. */
+  readonly proven: number | null;
 }
 
 /** Not for a store that was opened to be read. Expected errors: those of the session. */
@@ -116,7 +118,8 @@ const MARK = `
     (SELECT string_agg(concat_ws(',', id, from_height, to_height, sort_order, is_paused), ';' ORDER BY id)
       FROM flow_store.plan),
     (SELECT string_agg(concat_ws(',', root_height, spork_id, root_parent_id), ';' ORDER BY root_height)
-      FROM flow_store.spork))) AS rest, (SELECT heights::text FROM flow_store.unproven) AS unproven
+      FROM flow_store.spork))) AS rest, (SELECT heights::text FROM flow_store.unproven) AS unproven,
+    (SELECT height FROM flow_store.proven) AS proven
   FROM flow_store.store`;
 
 /** Bytes of all tables, their indexes and parts. Expected errors: those of the session. */

@@ -8,12 +8,14 @@ import type { PointersOf } from '../../records/reading/RecordReader.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 import type { PointerPrefix } from '../../records/schema.js';
 import type { Session } from '../connection/Session.js';
+import { readEvidence } from './evidenceRows.js';
 
 /** Reads a store in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
 export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {
   return new RecordReader({
     values: postgresValues(session),
     pointers: postgresPointers(session),
+    evidence: () => readEvidence(session),
     coverage,
     isCovered: async (height) =>
       (await session.query({ name: 'is_covered', text: IS_COVERED, values: [height] })).rowCount > 0,

@@ -3,7 +3,7 @@ import { checkMeta } from '../../records/book/checkStore.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, UNPROVEN_STATEMENTS } from './schema.js';
+import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, PROOF_STATEMENTS, SCHEMA_STATEMENTS } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
 const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
@@ -52,9 +52,9 @@ export async function prepareDatabase(
     { path: database.place, chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' },
   );
   // A store of an earlier version.
-  if (!isReadOnly && !(await hasTable(database, 'unproven'))) {
-    await make(database, 'unproven', async (session) => {
-      for (const text of UNPROVEN_STATEMENTS) await session.query({ text });
+  if (!isReadOnly && !(await hasTable(database, 'evidence'))) {
+    await make(database, 'evidence', async (session) => {
+      for (const text of PROOF_STATEMENTS) await session.query({ text });
     });
   }
   if (!isReadOnly && !(await hasHealingPlans(database)))
@@ -82,7 +82,7 @@ async function checkServer(database: PostgresDatabase): Promise<void> {
   );
 }
 
-async function hasTable(session: Session, table: string): Promise<boolean> {
+export async function hasTable(session: Session, table: string): Promise<boolean> {
   const { rows } = await session.query<{ found: boolean }>({
     text: `SELECT to_regclass('flow_store.${table}') IS NOT NULL AS found`,
   });
@@ -91,7 +91,7 @@ async function hasTable(session: Session, table: string): Promise<boolean> {
 
 function makeTables(database: PostgresDatabase, chainId: string): Promise<void> {
   return make(database, 'store', async (session) => {
-    await session.query({ text: [...SCHEMA_STATEMENTS, ...UNPROVEN_STATEMENTS].join(';\n') });
+    await session.query({ text: [...SCHEMA_STATEMENTS, ...PROOF_STATEMENTS].join(';\n') });
     await session.query({
       text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
       values: [1, chainId],

@@ -15,9 +15,14 @@ export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'accou
  * One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know
  * it. Apart from the others because an older store lacks it.
  */
-export const UNPROVEN_STATEMENTS: readonly string[] = [
-  'CREATE TABLE flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
-  'INSERT INTO flow_store.unproven VALUES (1, NULL)',
+export const PROOF_STATEMENTS: readonly string[] = [
+  'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
+  'INSERT INTO flow_store.unproven VALUES (1, NULL) ON CONFLICT DO NOTHING',
+  // One row: the height up to which the leader has proven the chain final; NULL while it has not.
+  'CREATE TABLE IF NOT EXISTS flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint)',
+  'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
+  // What says who signs from a block on: `record` is the value of LevelDB, checksum included.
+  'CREATE TABLE flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
 ];
 
 /**

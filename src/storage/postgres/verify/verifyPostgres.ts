@@ -7,6 +7,7 @@ import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
+import { openEvidence } from '../../records/blocks/committeeEvidence.js';
 import { isVouchedRoot } from '../../records/book/applyCommit.js';
 import { contains, rangesInWords, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
@@ -14,6 +15,7 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
+import { readEvidence } from '../reading/evidenceRows.js';
 import { readStored } from '../reading/readStored.js';
 import type { Stored } from '../reading/readStored.js';
 import { prepareDatabase } from '../tables/prepareDatabase.js';
@@ -25,7 +27,9 @@ import { ExpectedRows } from './ExpectedRows.js';
 const HEIGHTS_AT_ONCE = 50;
 const MAX_DAMAGES = 1000;
 
-export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to'> & { readonly url: string };
+export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to' | 'objectionTo'> & {
+  readonly url: string;
+};
 export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' | 'signal'> &
   PostgresDatabaseDependencies;
 
@@ -44,6 +48,7 @@ interface Pass {
   };
   /** See `proofChecker`. */
   readonly holds: (block: FinalizedBlock) => boolean;
+  readonly objectionTo: VerifyOptions['objectionTo'];
 }
 
 /**
@@ -52,7 +57,7 @@ interface Pass {
  * heights that are not covered); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, from, to }: PostgresVerifyOptions,
+  { url, chainId, from, to, objectionTo }: PostgresVerifyOptions,
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
@@ -64,7 +69,8 @@ export async function verifyPostgres(
     const damages = new DamageList({ max: MAX_DAMAGES });
     const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
     const sporks = await readSporks(database);
-    const pass: Pass = { database, damages, counts, signal, sporks, holds: proofChecker(chainId) };
+    const holds = proofChecker(chainId);
+    const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo };
     const ranges: Omit<RangeReport, 'damaged'>[] = [];
     for (const range of asked) {
       const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
@@ -123,7 +129,7 @@ export async function checkStored(
   const damages = new DamageList({ max: MAX_DAMAGES });
   const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
   const sporks = await readSporks(database);
-  const pass: Pass = { database, damages, counts, signal, sporks, holds };
+  const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo: undefined };
   for (const range of within(await readCoverage(database), { from, to })) {
     const [below] = range.from === from ? await readHeads(database, from - 1, from - 1) : [];
     await checkRange(pass, { ...range, kind: 'live' }, { next: Infinity, below });
@@ -172,7 +178,7 @@ async function checkHeights(
   lower: BlockHead | undefined,
   next: number,
 ): Promise<BlockHead | undefined> {
-  const { counts, damages, database } = pass;
+  const { counts, damages, database, objectionTo } = pass;
   const stored = await readStored(database, range);
   const rows = new ExpectedRows();
   const sound = new Set<number>();
@@ -192,6 +198,8 @@ async function checkHeights(
         `block of height ${height}: its parent is not the block of height ${height - 1}`,
       );
     }
+    const objection = objectionTo?.(block);
+    if (objection !== undefined) damages.add('foreign', height, `block of height ${height}: ${objection}`);
     below = block;
     sound.add(height);
     rows.add(entry);
@@ -248,7 +256,7 @@ async function compareRows(
   }
 }
 
-/** Checks blocks outside all ranges, and scripts. */
+/** Checks blocks outside all ranges, evidence of committees, and scripts. */
 async function checkRest(
   database: PostgresDatabase,
   { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
@@ -261,6 +269,13 @@ async function checkRest(
   });
   for (const { height } of rows) {
     damages.add('unexpected', height, `block of height ${height}: no range has this height`);
+  }
+  for (const entry of await readEvidence(database)) {
+    try {
+      openEvidence(entry);
+    } catch (error) {
+      damages.addError('store_record', error);
+    }
   }
   const scripts = await database.query<{ hash: string }>({
     text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,

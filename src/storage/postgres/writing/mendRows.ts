@@ -2,6 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
+import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { emptyLine, newRecord } from '../../records/book/changeBook.js';
 import { healedBook } from '../../records/book/mendedBook.js';
@@ -10,8 +11,9 @@ import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { joined, overlap, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { SCHEMA_VERSION } from '../../records/schema.js';
+import { parseEvidenceKey, SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
+import { readEvidence } from '../reading/evidenceRows.js';
 import { readStored } from '../reading/readStored.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import {
@@ -28,10 +30,12 @@ import { deleteBlocks } from './BlockLine.js';
 import type { Published } from './publish.js';
 
 /**
- * Rebuilds every row of sound blocks from their bytes. Without a range: of the blocks that have a damaged script. Expected
+ * Rebuilds every row of sound blocks from their bytes. Without a range: of the blocks that have a damaged script, and removes
+ * damaged evidence, which nodes are asked for again. Expected
  * errors: those of the session; `StorageError` (`corrupt`).
  */
 export async function mendRows(session: WriteSession, range: HeightRange | undefined): Promise<void> {
+  if (range === undefined) await removeDamagedEvidence(session);
   const heights = range === undefined ? await removeDamagedScripts(session) : [range];
   for (const each of heights) {
     const entries: BlockEntry[] = [];
@@ -45,6 +49,12 @@ export async function mendRows(session: WriteSession, range: HeightRange | undef
     }
     for (const step of rows.steps()) session.later(step);
   }
+}
+
+async function removeDamagedEvidence(session: Session): Promise<void> {
+  const damaged = (await readEvidence(session)).filter(isDamagedEvidence);
+  const heights = damaged.map(([key]) => parseEvidenceKey(key));
+  await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [heights] });
 }
 
 /** Removes damaged scripts; returns for each the height of a transaction that has it. */

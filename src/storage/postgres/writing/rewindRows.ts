@@ -51,6 +51,8 @@ export async function forgetAbove(session: Session, height: number): Promise<voi
     text: `UPDATE flow_store.unproven SET heights = heights * int8multirange(int8range(NULL, $1, '[]'))`,
     values: [target],
   });
+  await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height > $1', values: [target] });
+  await session.query({ text: 'UPDATE flow_store.proven SET height = least(height, $1)', values: [target] });
   // A spork whose root is removed will be recorded again; the first one stays.
   await session.query({
     text: `DELETE FROM flow_store.spork WHERE root_height > $1`,

@@ -59,4 +59,8 @@ export abstract class DelegatingReader implements StoredReads {
       throw error;
     }
   }
+
+  evidence(): ReturnType<StoredReads['evidence']> {
+    return this.reads.evidence();
+  }
 }

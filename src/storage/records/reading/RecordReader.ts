@@ -1,6 +1,7 @@
 import type { Identifier } from '../../../flow/index.js';
 import type {
   CollectionPlace,
+  CommitteeEvidence,
   StoredBlock,
   StoredCollection,
   StoredTransaction,
@@ -8,11 +9,13 @@ import type {
   WholeBlock,
 } from '../../port/stored.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
+import { openEvidence } from '../blocks/committeeEvidence.js';
 import type { ReadPlace } from '../blocks/openPointers.js';
 import { readBlock } from '../blocks/readBlocks.js';
 import type { ReadBlock, Values } from '../blocks/readBlocks.js';
 import { readSlice, readWhole } from '../blocks/readBodies.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
+import type { Entry } from '../Database.js';
 import { contains } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { Prefix } from '../schema.js';
@@ -31,6 +34,8 @@ export interface RecordReaderDependencies {
   /** Records and bodies, by the keys that they have in LevelDB. */
   readonly values: Values;
   readonly pointers: PointersOf;
+  /** The entries of committees, ascending, as they are in LevelDB. */
+  readonly evidence: () => Promise<readonly Entry[]>;
   /** The readable heights, at the moment of the call. */
   readonly coverage: () => HeightRanges;
   /**
@@ -47,17 +52,20 @@ export interface RecordReaderDependencies {
 export class RecordReader implements StoredReads {
   readonly #values: Values;
   readonly #pointers: PointersOf;
+  readonly #evidence: RecordReaderDependencies['evidence'];
   readonly #coverage: () => HeightRanges;
   readonly #isCovered: (height: number) => Promise<boolean>;
 
   constructor({
     values,
     pointers,
+    evidence,
     coverage,
     isCovered = () => Promise.resolve(true),
   }: RecordReaderDependencies) {
     this.#values = values;
     this.#pointers = pointers;
+    this.#evidence = evidence;
     this.#coverage = coverage;
     this.#isCovered = isCovered;
   }
@@ -126,6 +134,10 @@ export class RecordReader implements StoredReads {
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
     return (await this.#pointers(Prefix.transaction, id, limit, this.#coverage())).map(transactionPlace);
+  }
+
+  async evidence(): Promise<readonly CommitteeEvidence[]> {
+    return (await this.#evidence()).map(openEvidence);
   }
 
   /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */

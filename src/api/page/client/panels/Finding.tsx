@@ -10,7 +10,12 @@ import type { Explanation } from '../types.js';
 type Work = NonNullable<Explanation['work']>;
 
 /** Stages in which nothing is wrong. */
-const SOUND: ReadonlySet<Explanation['stage']> = new Set(['indexed', 'committing', 'waiting_for_gap']);
+const SOUND: ReadonlySet<Explanation['stage']> = new Set([
+  'indexed',
+  'committing',
+  'waiting_for_gap',
+  'awaiting_proof',
+]);
 /** Collections listed at most. */
 const MAX_MISSING = 10;
 

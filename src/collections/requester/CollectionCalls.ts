@@ -1,18 +1,19 @@
-import type { AccessNode, UpstreamError } from '../../../access/index.js';
-import type { HeightRecord } from '../../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueue.js';
-import type { WantedCollection } from '../../heights/WantedCollection.js';
-import type { Metrics } from '../../../observability/index.js';
-import { AbortError } from '../../../runtime/index.js';
-import type { Clock, Timer } from '../../../runtime/index.js';
-import type { CollectionChoice, CollectionNodes } from '../nodes/CollectionNodes.js';
-import type { EndpointSlots, SlotUse } from '../nodes/EndpointSlots.js';
-import type { FetchRate } from '../FetchRate.js';
+import type { AccessNode, UpstreamError } from '../../access/index.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { Metrics } from '../../observability/index.js';
+import { AbortError, RunningAverage } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import type { CollectionChoice, CollectionNodes } from './CollectionNodes.js';
+import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { FetchOptions } from './fetchCollection.js';
-import type { Question } from '../requestRecord.js';
-import type { RequestOrder } from '../order/RequestOrder.js';
+import type { Question } from './CallOutcomes.js';
+import type { RequestOrder } from './RequestOrder.js';
 
+/** The weight of one answer in the averages of the pace. */
+const PACE = { weight: 1 / 32 };
 /** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
 const TURN_MS = 2;
 
@@ -31,17 +32,11 @@ interface QueuedAnswer {
   readonly release: () => void;
 }
 
-export interface CollectionCallsOptions {
-  /** The most unprocessed answers that have passed their slot on. */
-  readonly concurrency: number;
-}
-
-export interface CollectionCallsDependencies {
+interface Parts {
   readonly mcq: Pick<MissingCollectionQueue, 'allWanted' | 'letGo'>;
   readonly nodes: CollectionNodes;
   readonly slots: EndpointSlots;
   readonly order: RequestOrder;
-  readonly pace: FetchRate;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'collectionsRequested' | 'requestsCancelled'>;
   /** Takes an answer that is still wanted; not verified yet. */
@@ -65,22 +60,41 @@ export interface CollectionCallsDependencies {
  * Bounds: calls by the slots; answers that passed their slot on by `concurrency`.
  */
 export class CollectionCalls {
-  readonly #options: CollectionCallsOptions;
-  readonly #dependencies: CollectionCallsDependencies;
+  readonly #concurrency: number;
+  readonly #parts: Parts;
   readonly #answers: QueuedAnswer[] = [];
   /** Set while answers wait for their turn. */
   #turn: Timer | undefined;
   #underWay = 0;
   #isStopped = false;
+  readonly #callMs = new RunningAverage(PACE);
+  readonly #intervalMs = new RunningAverage(PACE);
+  /** The time of the last answer; `undefined` if at some moment since then no call had to wait. */
+  #answeredAtMs: number | undefined;
 
-  constructor(options: CollectionCallsOptions, dependencies: CollectionCallsDependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
+  /** `concurrency`: the most unprocessed answers that have passed their slot on. */
+  constructor(concurrency: number, parts: Parts) {
+    this.#concurrency = concurrency;
+    this.#parts = parts;
   }
 
   /** A light collection with its transactions counts as one. */
   get underWay(): number {
     return this.#underWay;
+  }
+
+  /** Everything that may be requested has been: from now on the pace depends on demand, not on the nodes. */
+  idles(): void {
+    this.#answeredAtMs = undefined;
+  }
+
+  /**
+   * Expected time until this many more have arrived at full load: measured from answer to answer, and only while nodes,
+   * slots or rate limits kept further calls waiting. `undefined` before there is any data.
+   */
+  durationMs(collections: number): number | undefined {
+    const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
+    return call === undefined || interval === undefined ? undefined : call + collections * interval;
   }
 
   /** Throws unless a slot of the chosen node is free for this use. */
@@ -90,7 +104,7 @@ export class CollectionCalls {
     { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
     use: SlotUse,
   ): void {
-    const { clock, onFatal, order, slots } = this.#dependencies;
+    const { clock, onFatal, order, slots } = this.#parts;
     const controller = new AbortController();
     const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
     order.sent(wanted, call);
@@ -109,7 +123,7 @@ export class CollectionCalls {
 
   /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
   cancel(wanted: WantedCollection): void {
-    const { mcq, metrics } = this.#dependencies;
+    const { mcq, metrics } = this.#parts;
     const { call } = wanted;
     if (call === undefined) mcq.letGo(wanted);
     else if (!call.isAnswered && !call.controller.signal.aborted) {
@@ -123,7 +137,7 @@ export class CollectionCalls {
     this.#isStopped = true;
     this.#turn?.cancel();
     for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);
-    const calls = Array.from(this.#dependencies.mcq.allWanted()).flatMap(({ call }) => call ?? []);
+    const calls = Array.from(this.#parts.mcq.allWanted()).flatMap(({ call }) => call ?? []);
     const reason = new AbortError('stopping');
     for (const { controller } of calls) {
       if (!controller.signal.aborted) controller.abort(reason);
@@ -136,20 +150,19 @@ export class CollectionCalls {
     { use, release }: { readonly use: SlotUse; readonly release: () => void },
     options: FetchOptions,
   ): Promise<void> {
-    const { pace } = this.#dependencies;
     const { wanted } = question;
     const fetched = await this.#fetch(question, use, options);
     if ('bodies' in fetched && !this.#isStopped) {
-      pace.answered(fetched.receivedAtMs - fetched.sentAtMs);
+      this.#paced(fetched.receivedAtMs - fetched.sentAtMs);
       this.#queue({ answer: fetched, release });
       return;
     }
     this.#over(wanted, release);
     try {
       if ('failure' in fetched)
-        this.#dependencies.onFailure(fetched.question, fetched.failure, options.signal.aborted);
+        this.#parts.onFailure(fetched.question, fetched.failure, options.signal.aborted);
     } finally {
-      this.#dependencies.onRoom();
+      this.#parts.onRoom();
     }
   }
 
@@ -159,7 +172,7 @@ export class CollectionCalls {
     use: SlotUse,
     options: FetchOptions,
   ): Promise<Answer | { readonly failure: unknown; readonly question: Question }> {
-    const { clock, metrics, nodes, slots } = this.#dependencies;
+    const { clock, metrics, nodes, slots } = this.#parts;
     const { wanted, node, way } = question;
     const sentAtMs = clock.monotonic();
     let asked = way;
@@ -171,7 +184,7 @@ export class CollectionCalls {
           asked = one;
           metrics.collectionsRequested.inc();
         },
-        onRefused: (error) => this.#dependencies.onRefused(question, error),
+        onRefused: (error) => this.#parts.onRefused(question, error),
         tryAcquireSlot: () => slots.tryAcquire(node.name, use),
       });
       const receivedAtMs = clock.monotonic();
@@ -184,17 +197,25 @@ export class CollectionCalls {
     }
   }
 
+  /** A call brought its collection. */
+  #paced(callMs: number): void {
+    this.#callMs.observe(callMs);
+    const nowMs = this.#parts.clock.monotonic();
+    if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(nowMs - this.#answeredAtMs);
+    this.#answeredAtMs = nowMs;
+  }
+
   #queue(queued: QueuedAnswer): void {
     const { call } = queued.answer.wanted;
     if (call !== undefined) call.isAnswered = true;
-    if (this.#answers.length < this.#options.concurrency) queued.release();
+    if (this.#answers.length < this.#concurrency) queued.release();
     this.#answers.push(queued);
     this.#nextTurn();
-    this.#dependencies.onRoom();
+    this.#parts.onRoom();
   }
 
   #nextTurn(): void {
-    const { clock, onFatal } = this.#dependencies;
+    const { clock, onFatal } = this.#parts;
     this.#turn ??= clock.setTimer(0, () => {
       this.#turn = undefined;
       try {
@@ -206,7 +227,7 @@ export class CollectionCalls {
   }
 
   #processSome(): void {
-    const { clock, onAnswer, onRoom } = this.#dependencies;
+    const { clock, onAnswer, onRoom } = this.#parts;
     const endsAtMs = clock.monotonic() + TURN_MS;
     try {
       do {
@@ -223,7 +244,7 @@ export class CollectionCalls {
 
   /** The call is over. Its collection may no longer be wanted. */
   #over(wanted: WantedCollection, release: () => void): void {
-    const { mcq, order } = this.#dependencies;
+    const { mcq, order } = this.#parts;
     release();
     this.#underWay -= 1;
     order.returned(wanted);

@@ -1,13 +1,21 @@
-import { worseOf } from '../../../access/index.js';
-import type { AccessNode, AccessNodes, NodeHealth } from '../../../access/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { worseOf } from '../../access/index.js';
+import type { AccessNode, AccessNodes, NodeHealth } from '../../access/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { ArrivalTimes } from './ArrivalTimes.js';
-import { CollectionWays, waysOf } from './CollectionWays.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
-import type { CollectionWay, HeldBackNode } from '../../ports.js';
-import { lastingDenial } from '../requestRecord.js';
-import type { WantedCollection } from '../../heights/WantedCollection.js';
+import type { CollectionWay, HeldBackNode } from '../ports.js';
+import { lastingDenial } from './CallOutcomes.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
 
+const FULL = 'GetFullCollectionByID';
+const LIGHT = 'GetCollectionByID';
+
+/** After this time without an answer a call is abandoned for another call or node, if there is one. */
+const PATIENCE_MS = 4_000;
+/** A node that is slow but answers gets this multiple of the slowest of its recent answers. */
+const PATIENCE_MULTIPLE = 2;
+/** The slowest answer decays by this factor with every answer. */
+const SLOWEST_FADES = 0.95;
 /** While no node serves a height, how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
 /**
@@ -25,39 +33,48 @@ export type CollectionChoice =
   /** `retryInMs` is `undefined` when a slot has to become free first. */
   | { readonly node: undefined; readonly retryInMs: number | undefined };
 
-export interface CollectionNodesOptions {
-  readonly timeoutMs: number;
-}
-
-export interface CollectionNodesDependencies {
+interface Parts {
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'report'>;
   readonly slots: EndpointSlots;
   readonly clock: Clock;
 }
 
-/** Chooses the node and the call for each collection, and waits until the node is likely to have it. */
-export class CollectionNodes {
-  readonly #dependencies: CollectionNodesDependencies;
-  readonly #ways: CollectionWays;
-  readonly #arrivals = new ArrivalTimes();
+/** One node's record: the ways that failed since they last worked, and the calls under way. */
+interface WaysOfNode {
+  readonly doubted: Set<CollectionWay>;
+  readonly underWay: Record<CollectionWay, number>;
+}
 
-  constructor(options: CollectionNodesOptions, dependencies: CollectionNodesDependencies) {
-    this.#dependencies = dependencies;
-    this.#ways = new CollectionWays(options);
+/**
+ * Chooses the node and the call for each collection, and waits until the node is likely to have it. Prefers the full
+ * collection; `supports` says when that call is resting. A way that failed is retried with a single call at a time while
+ * the other way works. Two counts and two flags per node that was ever asked, beside its arrival times.
+ */
+export class CollectionNodes {
+  readonly #timeoutMs: number;
+  readonly #parts: Parts;
+  readonly #ways = new Map<string, WaysOfNode>();
+  readonly #arrivals = new ArrivalTimes();
+  #slowestMs = 0;
+
+  /** `timeoutMs`: the deadline of a call that has no alternative. */
+  constructor(timeoutMs: number, parts: Parts) {
+    this.#timeoutMs = timeoutMs;
+    this.#parts = parts;
   }
 
   choose(height: number, wanted: WantedCollection, use: SlotUse): CollectionChoice {
     const nodes = this.#serving(height);
     if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
     const choice = wanted.rotation.choose(quick(nodes, wanted), {
-      isFree: (node) => this.#dependencies.slots.isFree(node.name, use),
+      isFree: (node) => this.#parts.slots.isFree(node.name, use),
       delayMs: (node) => Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted)),
       healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
     });
     if (choice.node === undefined) return choice;
     // A call that is resting because it failed for this collection counts as well.
     const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
-    const timeoutMs = this.#ways.timeoutMs(ways - 1 - wanted.silences);
+    const timeoutMs = this.#patienceMs(ways - 1 - wanted.silences);
     return { node: choice.node, way: this.#wayTo(choice.node, wanted), timeoutMs };
   }
 
@@ -76,36 +93,36 @@ export class CollectionNodes {
   }
 
   heldBack(height: number): readonly HeldBackNode[] {
-    const nowMs = this.#dependencies.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     return this.#serving(height).flatMap((node) => {
-      const forMs = delayMs(node, this.#ways.wayTo(node));
+      const forMs = delayMs(node, this.#preferred(node));
       return forMs < HELD_BACK_MS ? [] : { node: node.name, untilMs: nowMs + forMs };
     });
   }
 
   sent(node: AccessNode, way: CollectionWay): void {
-    this.#ways.sent(node, way);
+    this.#waysOf(node.name).underWay[way] += 1;
   }
 
   /** `answeredInMs`: how long the call took; `undefined` if it failed. */
   returned(node: AccessNode, way: CollectionWay, answeredInMs: number | undefined): void {
-    this.#ways.returned(node, way);
-    if (answeredInMs !== undefined) this.#ways.answered(answeredInMs);
+    this.#waysOf(node.name).underWay[way] -= 1;
+    if (answeredInMs !== undefined) this.#slowestMs = Math.max(answeredInMs, this.#slowestMs * SLOWEST_FADES);
   }
 
   failed(node: AccessNode, way: CollectionWay): void {
-    this.#ways.failed(node, way);
+    this.#waysOf(node.name).doubted.add(way);
   }
 
   /** The node delivered the collection, and it was verified. */
   gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay, sentAtMs: number): void {
-    const denial = lastingDenial(wanted, node, this.#dependencies.clock.monotonic());
+    const denial = lastingDenial(wanted, node, this.#parts.clock.monotonic());
     if (denial !== undefined && denial !== way) {
-      this.#ways.failed(node, denial);
+      this.failed(node, denial);
       const detail = `${denial} denies a collection that ${way} gives`;
-      this.#dependencies.nodes.report(node, 'failing', detail, denial);
+      this.#parts.nodes.report(node, 'failing', detail, denial);
     }
-    this.#ways.succeeded(node, way);
+    this.#ways.get(node.name)?.doubted.delete(way);
     this.#learn(wanted, node, sentAtMs);
   }
 
@@ -126,21 +143,56 @@ export class CollectionNodes {
 
   /** Nodes that support one of the calls; if none does, all of them: they may have been upgraded. */
   #serving(height: number): readonly AccessNode[] {
-    const all = this.#dependencies.nodes.forHeight(height, 'GetFullCollectionByID');
+    const all = this.#parts.nodes.forHeight(height, FULL);
     const able = all.filter((node) => waysOf(node).length > 0);
     return able.length > 0 ? able : all;
   }
 
   #wayTo(node: AccessNode, wanted: WantedCollection): CollectionWay {
-    return this.#ways.wayTo(node, lastingDenial(wanted, node, this.#dependencies.clock.monotonic()));
+    return this.#preferred(node, lastingDenial(wanted, node, this.#parts.clock.monotonic()));
+  }
+
+  /** `deniedBy`: the call by which this node keeps denying the collection. */
+  #preferred(node: AccessNode, deniedBy?: CollectionWay): CollectionWay {
+    if (!node.supports(FULL)) return LIGHT;
+    if (deniedBy === undefined && !this.#isBeingTried(node.name)) return FULL;
+    return deniedBy !== LIGHT && node.supports(LIGHT) ? LIGHT : FULL;
+  }
+
+  /** The full call failed recently, one such call is testing whether it works again, and the light one works. */
+  #isBeingTried(name: string): boolean {
+    const ways = this.#ways.get(name);
+    return (
+      ways !== undefined && ways.doubted.has(FULL) && !ways.doubted.has(LIGHT) && ways.underWay[FULL] > 0
+    );
+  }
+
+  /** How long a call may take. `others`: other ways and nodes that may still answer for this collection. */
+  #patienceMs(others: number): number {
+    if (others <= 0) return this.#timeoutMs;
+    return Math.min(this.#timeoutMs, Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs));
+  }
+
+  #waysOf(name: string): WaysOfNode {
+    let ways = this.#ways.get(name);
+    if (ways === undefined) {
+      ways = { doubted: new Set(), underWay: { [FULL]: 0, [LIGHT]: 0 } };
+      this.#ways.set(name, ways);
+    }
+    return ways;
   }
 
   /** How long until this node usually has the collections of a new block; 0 once it was asked. */
   #untilDueMs({ name }: AccessNode, { newSinceMs, failures }: WantedCollection): number {
     if (newSinceMs === undefined || failures?.has(name) === true) return 0;
     const dueAtMs = newSinceMs + this.#arrivals.usualMs(name);
-    return Math.max(0, dueAtMs - this.#dependencies.clock.monotonic());
+    return Math.max(0, dueAtMs - this.#parts.clock.monotonic());
   }
+}
+
+/** The ways that a node accepts at present. */
+function waysOf(node: AccessNode): CollectionWay[] {
+  return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
 }
 
 /** The nodes worth waiting for now. */
@@ -149,7 +201,7 @@ function quick(nodes: readonly AccessNode[], wanted: WantedCollection): readonly
   if (newSinceMs === undefined || attempts % ATTEMPTS_PER_SLOW_NODE === ATTEMPTS_PER_SLOW_NODE - 1)
     return nodes;
   const latencyOf = ({ latencyMs = 0 }: AccessNode): number => latencyMs;
-  const healthy = nodes.filter((node) => node.healthOf('GetFullCollectionByID') === 'healthy');
+  const healthy = nodes.filter((node) => node.healthOf(FULL) === 'healthy');
   const mostMs = Math.min(...healthy.map(latencyOf)) + QUICK_WITHIN_MS;
   const chosen = healthy.filter((node) => latencyOf(node) <= mostMs);
   return chosen.length > 0 ? chosen : nodes;
@@ -158,13 +210,13 @@ function quick(nodes: readonly AccessNode[], wanted: WantedCollection): readonly
 /** A light collection is useless until its transactions arrive. */
 function healthOf(node: AccessNode, way: CollectionWay): NodeHealth {
   const health = node.healthOf(way);
-  return way === 'GetCollectionByID' ? worseOf(health, node.healthOf('GetTransaction')) : health;
+  return way === LIGHT ? worseOf(health, node.healthOf('GetTransaction')) : health;
 }
 
 /** While transactions are held back, not just paced, nothing that needs them is started. */
 function delayMs(node: AccessNode, way: CollectionWay): number {
   const forMs = node.delayMs(way);
-  if (way !== 'GetCollectionByID') return forMs;
+  if (way !== LIGHT) return forMs;
   const transactionsMs = node.delayMs('GetTransaction');
   return transactionsMs < HELD_BACK_MS ? forMs : Math.max(forMs, transactionsMs);
 }

@@ -1,9 +1,9 @@
-import { UpstreamError } from '../../../access/index.js';
-import type { AccessNode } from '../../../access/index.js';
-import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../../../flow/index.js';
-import type { Identifier } from '../../../flow/index.js';
-import { AbortError, abortReason, childOf } from '../../../runtime/index.js';
-import type { CollectionWay } from '../../ports.js';
+import { UpstreamError } from '../../access/index.js';
+import type { AccessNode } from '../../access/index.js';
+import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { AbortError, abortReason, childOf } from '../../runtime/index.js';
+import type { CollectionWay } from '../ports.js';
 
 /** Transactions of one collection requested at once; each takes a slot of the endpoint, the first uses the caller's. */
 const MAX_PARALLEL_TRANSACTIONS = 8;

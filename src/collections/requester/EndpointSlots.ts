@@ -1,13 +1,3 @@
-export interface EndpointSlotsOptions {
-  /** Calls under way at once, per endpoint. */
-  readonly concurrency: number;
-}
-
-export interface EndpointSlotsDependencies {
-  /** The share of history's slots that it may use now, above 0; at least one per endpoint. Default: 1. */
-  readonly historyShare?: () => number;
-}
-
 /** What a slot is for: the lowest missing height of the live range, any other height of it, or a range of history. */
 export type SlotUse = 'lowest' | 'other' | 'history';
 
@@ -36,8 +26,14 @@ export class EndpointSlots {
   readonly #listeners = { live: new Set<() => void>(), history: new Set<() => void>() };
   #isTelling = false;
 
-  constructor(options: EndpointSlotsOptions, { historyShare = () => 1 }: EndpointSlotsDependencies = {}) {
-    const { concurrency } = options;
+  /**
+   * `concurrency`: calls under way at once, per endpoint. `historyShare`: the share of history's slots that it may use now,
+   * above 0; at least one per endpoint.
+   */
+  constructor(
+    { concurrency }: { readonly concurrency: number },
+    { historyShare = () => 1 }: { readonly historyShare?: () => number } = {},
+  ) {
     this.#historyShare = historyShare;
     this.#concurrency = concurrency;
     // With a single slot per endpoint, every use shares it.

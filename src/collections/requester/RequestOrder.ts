@@ -1,11 +1,6 @@
-import type { HeightRecord, HeightRequests } from '../../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueue.js';
-import type { Call, WantedCollection } from '../../heights/WantedCollection.js';
-
-export interface RequestOrderOptions {
-  /** Calls under way at once for one height. */
-  readonly workersPerHeight: number;
-}
+import type { HeightRecord, HeightRequests } from '../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
+import type { Call, WantedCollection } from '../heights/WantedCollection.js';
 
 /**
  * What may be requested next, lowest height first: marks on the height records, and where to start looking. Independent
@@ -18,9 +13,10 @@ export class RequestOrder {
   #lowest = 0;
   #highest = -1;
 
-  constructor(options: RequestOrderOptions, dependencies: { readonly mcq: MissingCollectionQueue }) {
-    this.#workersPerHeight = options.workersPerHeight;
-    this.#mcq = dependencies.mcq;
+  /** `workersPerHeight`: calls under way at once for one height. */
+  constructor(workersPerHeight: number, mcq: MissingCollectionQueue) {
+    this.#workersPerHeight = workersPerHeight;
+    this.#mcq = mcq;
   }
 
   /** The ids that a height lacks. */

@@ -1,11 +1,11 @@
-import type { AccessNode } from '../../../access/index.js';
-import { backoffMs } from '../../../runtime/index.js';
-import type { Clock, Random } from '../../../runtime/index.js';
+import type { AccessNode } from '../../access/index.js';
+import { backoffMs } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
 import type { TimerQueue } from './TimerQueue.js';
-import type { RequestFailure } from '../requestFailure.js';
-import type { HeightRecord } from '../../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../../heights/MissingCollectionQueue.js';
-import type { WantedCollection } from '../../heights/WantedCollection.js';
+import type { RequestFailure } from './CallOutcomes.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
+import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { RequestOrder } from './RequestOrder.js';
 
 /**
@@ -21,14 +21,7 @@ const WAKE_AFTER_MS = 1_000;
 /** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
 
-export interface RetryPausesOptions {
-  /** A pause doubles from here … */
-  readonly backoffMinMs: number;
-  /** … up to here. */
-  readonly backoffMaxMs: number;
-}
-
-export interface RetryPausesDependencies {
+interface Parts {
   readonly mcq: MissingCollectionQueue;
   readonly order: RequestOrder;
   readonly due: TimerQueue<WantedCollection | HeightRecord>;
@@ -41,17 +34,18 @@ export interface RetryPausesDependencies {
  * end allows one attempt; every further failure lengthens the next pause as usual.
  */
 export class RetryPauses {
-  readonly #options: RetryPausesOptions;
-  readonly #dependencies: RetryPausesDependencies;
+  readonly #limits: { readonly backoffMinMs: number; readonly backoffMaxMs: number };
+  readonly #parts: Parts;
   /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
   readonly #failing = new Set<string>();
   /** The lowest height pauses for collections that their node is expected to fetch. */
   #awaitsFetched = false;
   #headHeight = 0;
 
-  constructor(options: RetryPausesOptions, dependencies: RetryPausesDependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
+  /** A pause doubles from `backoffMinMs` up to `backoffMaxMs`. */
+  constructor(limits: { readonly backoffMinMs: number; readonly backoffMaxMs: number }, parts: Parts) {
+    this.#limits = limits;
+    this.#parts = parts;
   }
 
   /** The latest head seen. */
@@ -66,7 +60,7 @@ export class RetryPauses {
 
   /** The attempt failed, and the id pauses. `isUntried`: some node was not asked in every way. */
   failed(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): void {
-    const { clock, due } = this.#dependencies;
+    const { clock, due } = this.#parts;
     wanted.failedAtMs = clock.monotonic();
     due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));
     if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
@@ -75,7 +69,7 @@ export class RetryPauses {
 
   /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
   gave(given: WantedCollection, { name }: AccessNode): void {
-    const { mcq, order } = this.#dependencies;
+    const { mcq, order } = this.#parts;
     for (const { height } of given.heights) this.#wake(order.wantedAt(height));
     // What the node could not fetch for long, it now can.
     if (isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
@@ -94,7 +88,7 @@ export class RetryPauses {
   sawHead(headHeight: number): void {
     if (headHeight <= this.#headHeight) return;
     this.#headHeight = headHeight;
-    const { mcq, order } = this.#dependencies;
+    const { mcq, order } = this.#parts;
     const lowest = mcq.lowest();
     if (lowest === undefined) return;
     this.#wake(order.wantedAt(lowest), ({ lastNode = '', failures }) => {
@@ -108,7 +102,7 @@ export class RetryPauses {
    * been denied as soon as it may: there may be no further sign. False if none pauses.
    */
   #wakeAwaited(several: readonly WantedCollection[]): boolean {
-    const { clock, due } = this.#dependencies;
+    const { clock, due } = this.#parts;
     const heightOf = ({ heights: [record] }: WantedCollection): number => record?.height ?? 0;
     const awaited = several
       .filter((wanted) => due.has(wanted) && isAwaited(wanted))
@@ -122,7 +116,7 @@ export class RetryPauses {
 
   /** "Not yet" for a new block is not a failure: it is requested again soon, a few times. */
   #pauseMs(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): number {
-    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#limits;
     const isEarly = failure.isNotFound && wanted.newSinceMs !== undefined;
     if (isEarly && wanted.earlyAttempts < EARLY_PAUSE.times) {
       wanted.rotation.declined(node);
@@ -136,7 +130,7 @@ export class RetryPauses {
     // A busy node does not count as a failure: the first pause is the shortest either way.
     const attempt = Math.max(wanted.rotation.failures, 1) - 1;
     const maxMs = isUntried ? untriedMaxMs : backoffMaxMs;
-    return backoffMs({ minMs, maxMs }, attempt, this.#dependencies.random);
+    return backoffMs({ minMs, maxMs }, attempt, this.#parts.random);
   }
 
   /** Ends the pauses of these ids, except those that have just started. */
@@ -144,7 +138,7 @@ export class RetryPauses {
     several: Iterable<WantedCollection>,
     condition: (wanted: WantedCollection) => boolean = () => true,
   ): void {
-    const { clock, due, order } = this.#dependencies;
+    const { clock, due, order } = this.#parts;
     if (due.isEmpty) return;
     const failedByMs = clock.monotonic() - WAKE_AFTER_MS;
     for (const wanted of several) {

@@ -1,0 +1,58 @@
+import { decodeRlp, encodeRlp, identifierBytes, toIdentifier, WireError } from '../../../flow/index.js';
+import type { RlpTree } from '../../../flow/index.js';
+import type { CommitteeEvidence } from '../../port/stored.js';
+import { corruptRecord, StorageError } from '../../StorageError.js';
+import { seal, unseal } from '../coding/seal.js';
+import type { Database, Entry } from '../Database.js';
+import { evidenceKey, parseEvidenceKey, Prefix, prefixRange } from '../schema.js';
+
+const RECORD = 'evidence of a committee';
+
+/** The entry of LevelDB; PostgreSQL has the value. */
+export function sealEvidence(evidence: CommitteeEvidence): Entry {
+  const { height, id, isAnchor, protocolState, epochState, events } = evidence;
+  const key = evidenceKey(height);
+  return [key, seal(key, encodeRlp([identifierBytes(id), isAnchor, protocolState, epochState, ...events]))];
+}
+
+/** Expected errors: `StorageError` (`corrupt`). */
+export function openEvidence([key, value]: Entry): CommitteeEvidence {
+  const height = parseEvidenceKey(key);
+  if (height === undefined)
+    throw corruptRecord(RECORD, undefined, `key ${key.toString('hex')} is not one of ours`);
+  const payload = unseal(key, value);
+  if (payload === undefined) throw corruptRecord(RECORD, height, 'its checksum does not match');
+  const [id, isAnchor, protocolState, epochState, ...events] = fieldsOf(payload);
+  if (id === undefined || isAnchor === undefined || protocolState === undefined || epochState === undefined)
+    throw corruptRecord(RECORD, height, 'it cannot be read');
+  return { height, id: toIdentifier(id), isAnchor: isAnchor.length > 0, protocolState, epochState, events };
+}
+
+/** The evidence of a LevelDB, ascending. */
+export async function readEvidence(database: Pick<Database, 'pages'>): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for await (const page of database.pages(prefixRange(Prefix.evidence))) entries.push(...page);
+  return entries;
+}
+
+/** True for an entry that cannot be read. */
+export function isDamagedEvidence(entry: Entry): boolean {
+  try {
+    openEvidence(entry);
+    return false;
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    return true;
+  }
+}
+
+/** A list of bytes; empty where it is none. */
+function fieldsOf(payload: Buffer): readonly Buffer[] {
+  try {
+    const tree: RlpTree = decodeRlp(payload);
+    return tree instanceof Uint8Array ? [] : tree.flatMap((item) => (item instanceof Buffer ? [item] : []));
+  } catch (error) {
+    if (error instanceof WireError) return [];
+    throw error;
+  }
+}

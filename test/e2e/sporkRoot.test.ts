@@ -1,0 +1,55 @@
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, it } from 'vitest';
+import { atEnd } from '../support/cleanup.js';
+import { Program, programPath, scratchDirectory } from '../support/program.js';
+import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
+
+const ROOT = 100;
+const HEAD = ROOT + 20;
+
+/** The built program with a spork table of its own, in which the simulated network has a spork with this root. */
+function programWithRoot(rootParentId: string, rootId: string): string {
+  const home = scratchDirectory();
+  const root = dirname(dirname(programPath));
+  for (const part of ['dist', 'proto', 'package.json'])
+    cpSync(join(root, part), join(home, part), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(home, 'node_modules'));
+  mkdirSync(join(home, 'config'));
+  const spork = { name: 'devnet1', rootHeight: ROOT, endHeightExclusive: null, rootParentId, rootId };
+  const table = { devnet: [{ ...spork, accessNodes: ['127.0.0.1:1'] }] };
+  writeFileSync(join(home, 'config', 'sporks.json'), JSON.stringify(table));
+  cpSync(join(root, 'config', 'devnet.json'), join(home, 'config', 'devnet.json'));
+  return join(home, 'dist', 'main.js');
+}
+
+it('a chain with another root than the spork table names is refused, and the right one rests on it', async () => {
+  const node = await devnetForTest({
+    ...{ seed: 31, rootHeight: ROOT, startHead: HEAD, paused: true },
+    ...{ hashedIds: true, certificatesEvery: 1 },
+  });
+  const { id, parentId } = node.chain.block(ROOT);
+  const start = (rootId: string, dataDir: string): Program => {
+    const args = startArguments(node, dataDir, '--start-height', 'root');
+    const program = new Program(args, {}, [], [programWithRoot(parentId, rootId)]);
+    atEnd(async () => {
+      await program.stop('SIGKILL');
+    });
+    return program;
+  };
+
+  const dataDir = scratchDirectory();
+  const sound = await listening(start(id, dataDir));
+  await sound.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
+  expect((await sound.status()).proof).toMatchObject({ anchor: { kind: 'spork_root', height: ROOT, id } });
+  expect(await sound.program.stop()).toBe(0);
+
+  // The same store, and an empty one.
+  const other = node.chain.block(ROOT + 1).id;
+  for (const directory of [dataDir, scratchDirectory()]) {
+    const refused = start(other, directory);
+    expect(await refused.exited).toBe(76);
+    expect(refused.stderr).toContain(`Block ${ROOT} has the id ${id}, but`);
+    expect(refused.stderr).toContain(other);
+  }
+});

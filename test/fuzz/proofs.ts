@@ -1,0 +1,242 @@
+import { isDeepStrictEqual } from 'node:util';
+import { fileURLToPath } from 'node:url';
+import { proofDocument } from '../../src/api/index.js';
+import type { LookupKind } from '../../src/api/index.js';
+import { WireError } from '../../src/flow/index.js';
+import { BlockProver, checkStoredProof, readProtocolState } from '../../src/proof/index.js';
+import { HashedChain } from '../support/hashedChain.js';
+import { MemoryIndexStore } from '../support/memoryIndexStore.js';
+import { recordedSnapshot } from '../support/proofData.js';
+import { recordedBlocks } from '../support/provenBlocks.js';
+import { transactionIds } from '../support/smallChain.js';
+import { mutated, noise, oddText } from './mutation.js';
+import { insist, insistReadable } from './target.js';
+import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+
+const CHAIN = 'flow-localnet';
+const FIRST = 100;
+const LATEST = 112;
+/** Besides what other targets share: small numbers of messages, each of several kilobytes. */
+const SAMPLES = 40;
+
+const nothingToClose = { close: () => Promise.resolve() };
+
+/** Full blocks, and the proofs that are stored of them: whatever passes for a block is that block. */
+export const fullBlockTarget: FuzzTarget = {
+  name: 'full-block',
+  share: 60,
+  concurrency: 1,
+  open: () => {
+    const prover = new BlockProver({ chainId: CHAIN });
+    const made = new HashedChain({ rootHeight: FIRST });
+    const messages = [
+      ...recordedBlocks().map(({ full }) => full),
+      ...Array.from({ length: LATEST - FIRST }, (_, index) => {
+        const { encoded, hashed } = made.generator.block(FIRST + index);
+        return Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]);
+      }),
+    ];
+    const samples = messages.slice(-SAMPLES).map((message) => {
+      const proving = prover.prove(message);
+      if (proving.kind !== 'proven') throw new Error(`a valid block is not proven: ${proving.kind}`);
+      return { message, ...proving.block, proof: proving.proof };
+    });
+    const stored = new Map(samples.map((sample) => [sample.id, sample]));
+    const prove = (choices: Choices): Outcome => {
+      const message = mutated(choices, choices.of(samples).message, choices.of(samples).message);
+      try {
+        const proving = prover.prove(message);
+        if (proving.kind === 'refused') insistReadable(`the block: ${proving.detail}`, () => message);
+        if (proving.kind !== 'proven') return proving.kind === 'refused' ? proving.reason : proving.kind;
+        const same = stored.get(proving.block.id);
+        const isSame = same !== undefined && Buffer.from(same.encoded).equals(proving.block.encoded);
+        insist(isSame, 'a block passed for another one', () => message);
+        return 'accepted';
+      } catch (error) {
+        if (!(error instanceof WireError)) throw error;
+        insistReadable(error.message, () => message);
+        return error.message;
+      }
+    };
+    const check = (choices: Choices): Outcome => {
+      const sample = choices.of(samples);
+      const proof = mutated(choices, sample.proof, choices.of(samples).proof);
+      const header = checkStoredProof(sample.encoded, proof, CHAIN);
+      if (header === undefined) return 'stored: refused';
+      const whole = checkStoredProof(sample.encoded, sample.proof, CHAIN);
+      insist(isDeepStrictEqual(header, whole), 'a stored proof tells of another header', () => proof);
+      return 'stored: accepted';
+    };
+    return Promise.resolve({
+      ...nothingToClose,
+      run: (choices) => (choices.once(4) ? check(choices) : prove(choices)),
+    });
+  },
+};
+
+/** Snapshots of protocol states: nothing is taken from one that does not hash to the id that is asked for. */
+export const protocolStateTarget: FuzzTarget = {
+  name: 'protocol-state',
+  share: 40,
+  concurrency: 1,
+  open: () => {
+    const entries = Object.entries(recordedSnapshot().SealingSegment.ProtocolStateEntries);
+    const wrap = (id: string, entry: unknown) => ({
+      SealingSegment: { ProtocolStateEntries: { [id]: entry } },
+    });
+    const samples = entries.slice(0, SAMPLES).map(([id, entry]) => {
+      const text = JSON.stringify(wrap(id, entry));
+      const reading = readProtocolState(JSON.parse(text), id as Parameters<typeof readProtocolState>[1]);
+      if (!reading.ok) throw new Error(`a valid snapshot is refused: ${reading.reason}`);
+      return { id: id as Parameters<typeof readProtocolState>[1], text, state: reading.state };
+    });
+    const run = (choices: Choices): Outcome => {
+      const { id, state, text } = choices.of(samples);
+      const snapshot = changedJson(choices, text, choices.of(samples).text);
+      if (snapshot === undefined) return 'not JSON';
+      const reading = readProtocolState(snapshot.value, id);
+      if (reading.ok) {
+        insist(
+          isDeepStrictEqual(reading.state, state),
+          'a snapshot tells of another state',
+          () => snapshot.value,
+        );
+        return 'accepted';
+      }
+      insistReadable(reading.reason, () => snapshot.value);
+      return reading.reason.replaceAll(/\d+/g, 'N').slice(0, 60);
+    };
+    return Promise.resolve({ ...nothingToClose, run });
+  },
+};
+
+/** Proof documents, as the checker of docs/proofs.md reads them: nothing follows from one that is not so. */
+export const proofDocumentTarget: FuzzTarget = {
+  name: 'proof-document',
+  share: 20,
+  concurrency: 1,
+  open: openDocuments,
+};
+
+async function openDocuments(): Promise<FuzzSession> {
+  const checker = fileURLToPath(new URL('../../docs/examples/check-proof.mjs', import.meta.url));
+  const { checkProof, Misfit } = (await import(checker)) as {
+    readonly checkProof: (text: string, trusted: string) => string[];
+    readonly Misfit: new () => Error;
+  };
+  const entries = new HashedChain({ rootHeight: FIRST }).entries(FIRST, LATEST);
+  const store = await MemoryIndexStore.startingAt(FIRST);
+  await store.commit({ blocks: entries, latestIndexedHeight: LATEST });
+  const range = { firstIndexed: FIRST, latestIndexed: LATEST, head: LATEST, sealed: LATEST };
+  const ask = async (kind: LookupKind, key: string, to: string) =>
+    JSON.stringify(await proofDocument(store, { kind, key, to }, range));
+  const samples: { readonly text: string; readonly trusted: string; readonly true: ReadonlySet<string> }[] =
+    [];
+  for (const entry of entries.slice(0, -3)) {
+    const { height } = entry.block;
+    const last = entries[height + 2 - FIRST];
+    const trusted = `${height + 2}:${last?.block.id}`;
+    const texts = [await ask('block', entry.block.id, String(height + 2))];
+    for (const [index, { id }] of entry.collections.entries()) {
+      texts.push(await ask('collection', id, String(height + 2)));
+      for (const one of transactionIds(entry, index))
+        texts.push(await ask('transaction', one, String(height + 2)));
+    }
+    // All that can follow for this block.
+    const all = new Set(texts.flatMap((text) => checkProof(text, trusted)));
+    samples.push(...texts.map((text) => ({ text, trusted, true: all })));
+  }
+  const run = (choices: Choices): Outcome => {
+    const sample = choices.of(samples);
+    const other = choices.of(samples).text;
+    const changed = changedJson(choices, sample.text, other);
+    const text =
+      changed === undefined || choices.once(2)
+        ? mutated(choices, Buffer.from(sample.text), Buffer.from(other)).toString()
+        : JSON.stringify(changed.value);
+    try {
+      const follows = checkProof(text, sample.trusted);
+      insist(
+        follows.every((line) => sample.true.has(line)),
+        'something follows that is not so',
+        () => text,
+      );
+      return 'accepted';
+    } catch (error) {
+      if (error instanceof SyntaxError) return 'not JSON';
+      if (!(error instanceof Misfit)) throw error;
+      insistReadable(error.message, () => text);
+      return error.message.replaceAll(/[0-9a-f]{64}|\d+/g, 'N').slice(0, 60);
+    }
+  };
+  return { ...nothingToClose, run };
+}
+
+const ODD_VALUES: readonly unknown[] = [
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  2 ** 53,
+  1e300,
+  '',
+  '0',
+  [],
+  {},
+  [[]],
+  'ab'.repeat(32),
+];
+
+/** A document in which a few values have changed, or, now and then, its text. `undefined`: it is no JSON any more. */
+function changedJson(choices: Choices, text: string, other: string): { readonly value: unknown } | undefined {
+  if (choices.once(20)) {
+    try {
+      const value: unknown = JSON.parse(mutated(choices, Buffer.from(text), Buffer.from(other)).toString());
+      return { value };
+    } catch (error) {
+      if (error instanceof SyntaxError) return undefined;
+      throw error;
+    }
+  }
+  const root: Record<string, unknown> = { value: JSON.parse(text) };
+  for (let left = choices.few(4); left > 0; left -= 1) changeSomewhere(choices, root);
+  // As it comes out of JSON: without holes in lists.
+  return JSON.parse(JSON.stringify(root)) as { readonly value: unknown };
+}
+
+function changeSomewhere(choices: Choices, root: Record<string, unknown>): void {
+  let parent: Record<string, unknown> = root;
+  for (;;) {
+    const keys = Object.keys(parent);
+    if (keys.length === 0) return;
+    const key = choices.of(keys);
+    const value = parent[key];
+    if (typeof value === 'object' && value !== null && !choices.once(12)) {
+      parent = value as Record<string, unknown>;
+      continue;
+    }
+    const what = choices.below(6);
+    if (what === 0) Reflect.deleteProperty(parent, key);
+    else if (what === 1) parent[choices.of(keys)] = structuredClone(value);
+    else parent[key] = changedValue(choices, value);
+    return;
+  }
+}
+
+function changedValue(choices: Choices, value: unknown): unknown {
+  switch (choices.below(4)) {
+    case 0:
+      return structuredClone(choices.of(ODD_VALUES));
+    case 1:
+      return choices.once(2) ? oddText(choices) : noise(choices, choices.below(40)).toString('hex');
+    default:
+      if (typeof value === 'number') return value + choices.of([-1, 1, 256, 0.5]);
+      if (typeof value === 'boolean') return !value;
+      if (Array.isArray(value))
+        return choices.once(2) ? value.toReversed() : [...(value as unknown[]), ...(value as unknown[])];
+      return typeof value === 'string'
+        ? mutated(choices, Buffer.from(value), Buffer.from(value)).toString('latin1')
+        : [value];
+  }
+}
