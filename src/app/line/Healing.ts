@@ -1,7 +1,7 @@
 import type { WindowEnds } from '../../collections/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
-import { childOf, Pause, sleep } from '../../runtime/index.js';
+import { Pause, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { joined } from '../../storage/index.js';
 import type { FoundDamage, HeightRange, IndexStore } from '../../storage/index.js';
@@ -39,10 +39,9 @@ export class Healing {
   /** What is wrong with each height that is not a hole yet. */
   readonly #waiting = new Map<number, string>();
   #isAtWork = false;
-  /** Damage was met at an unknown height: the store is verified from its newest height on. */
+  /** Damage was met at an unknown height: a pass is to begin at once. */
   #isAnywhere = false;
   readonly #pause: Pause;
-  #again = new AbortController();
   /** What reads or writes the store at this moment. */
   readonly #running = new Set<Promise<unknown>>();
 
@@ -63,9 +62,9 @@ export class Healing {
   found({ height, what }: FoundDamage): void {
     if (height === undefined) {
       this.#deps.logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
+      // A pass under way goes on: begun anew by every such read, none would ever reach the oldest heights.
       this.#isAnywhere = true;
       this.#pause.wake();
-      this.#again.abort();
       return;
     }
     this.#wait({ height, what });
@@ -107,14 +106,12 @@ export class Healing {
     const { clock, logger, metrics, store } = this.#deps;
     for (;;) {
       const startedAtMs = clock.monotonic();
-      this.#again = new AbortController();
       // Of several processes, the one that leads verifies.
       const isOurs = store.shared?.isLeading() !== false;
       metrics.scrubRate.set(isOurs ? bytesPerSecond : 0);
       if ((isOurs && bytesPerSecond > 0) || this.#isAnywhere) {
         this.#isAnywhere = false;
-        const isWhole = await this.#pass(bytesPerSecond, signal);
-        if (!isWhole) continue;
+        await this.#pass(bytesPerSecond, signal);
         metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
         logger.debug(
           { seconds: Math.round((clock.monotonic() - startedAtMs) / 1_000) },
@@ -122,32 +119,24 @@ export class Healing {
         );
       }
       const passMs = isOurs ? MIN_PASS_MS : LOOK_EVERY_MS;
+      if (this.#isAnywhere) continue;
       await this.#pause.sleep(passMs - (clock.monotonic() - startedAtMs), signal);
     }
   }
 
-  /** False: it is to begin again. */
-  async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<boolean> {
+  async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
     const { clock, metrics, store } = this.#deps;
-    const scope = childOf(signal, this.#again.signal);
     let next = store.latestIndexedHeight();
-    try {
-      for (;;) {
-        const range = this.#stepBelow(next);
-        if (range === undefined) return true;
-        const { from, to } = range;
-        const { bytes, damages } = await store.check(range, signal);
-        for (const damage of damages) this.found(damage);
-        metrics.scrubbedBytes.inc(bytes);
-        next = from - 1;
-        const cost = Math.max(bytes, (to - from + 1) * LEAST_BYTES);
-        await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, scope.signal);
-      }
-    } catch (error) {
-      if (signal.aborted || !scope.signal.aborted) throw error;
-      return false;
-    } finally {
-      scope.abort();
+    for (;;) {
+      const range = this.#stepBelow(next);
+      if (range === undefined) return;
+      const { from, to } = range;
+      const { bytes, damages } = await store.check(range, signal);
+      for (const damage of damages) this.found(damage);
+      metrics.scrubbedBytes.inc(bytes);
+      next = from - 1;
+      const cost = Math.max(bytes, (to - from + 1) * LEAST_BYTES);
+      await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
     }
   }
 

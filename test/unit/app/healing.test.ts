@@ -146,6 +146,21 @@ describe('the verification of a store', () => {
     await expect(scrubbing).rejects.toThrow('over');
   });
 
+  it('comes to the oldest height, however often damage without a height is met meanwhile', async () => {
+    const { checked, clock, healing, settle, tell } = setUp();
+    const end = new AbortController();
+    const scrubbing = healing.scrub(1_000, end.signal);
+    scrubbing.catch(() => undefined);
+    for (let seconds = 0; seconds < 10; seconds += 1) {
+      await settle();
+      tell({ height: undefined, what: 'a file of the database' });
+      await clock.advance(1_100);
+    }
+    expect(checked.slice(0, 8).map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100, 142]);
+    end.abort(new Error('over'));
+    await expect(scrubbing).rejects.toThrow('over');
+  });
+
   it('is left to the process that leads', async () => {
     const { checked, clock, healing, scrape, settle, state } = setUp({ leads: false });
     const end = new AbortController();
