@@ -119,9 +119,13 @@ export class Healing {
         );
       }
       const passMs = isOurs ? MIN_PASS_MS : LOOK_EVERY_MS;
-      if (this.#isAnywhere) continue;
+      if (this.#hasMetDamage()) continue;
       await this.#pause.sleep(passMs - (clock.monotonic() - startedAtMs), signal);
     }
+  }
+
+  #hasMetDamage(): boolean {
+    return this.#isAnywhere;
   }
 
   async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<void> {

@@ -47,7 +47,7 @@ export async function openStoreToIndex(
   const { chainId, dataDir, index, store: url } = config;
   if (url === undefined) {
     const place = { path: storePathOf(dataDir), chainId };
-    const options = { ...place, accounts: index.accounts, isShared: true, healsTables: true };
+    const options = { ...place, accounts: index.accounts, isShared: true };
     const open: Parameters<typeof openWithoutDamage>[0] = (how) =>
       openStore({ ...options, descriptors, tuning: { maxOpenFiles }, ...how }, dependencies);
     return openWithoutDamage(open, dependencies.logger);
@@ -63,19 +63,14 @@ export async function openStoreToIndex(
  * again. Expected errors: those of `open`, also for other damage.
  */
 async function openWithoutDamage(
-  open: (how: { readonly forRewind?: boolean; readonly healsTables?: boolean }) => Promise<IndexStore>,
+  open: (how: { readonly forRewind?: boolean }) => Promise<IndexStore>,
   logger: Logger,
 ): Promise<IndexStore> {
   for (;;) {
     try {
       return await open({});
     } catch (error) {
-      if (!isCorruption(error)) throw error;
-      if (error.height === undefined) {
-        // The file that it is in has a name.
-        await (await open({ healsTables: false })).close();
-        throw error;
-      }
+      if (!isCorruption(error) || error.height === undefined) throw error;
       const { damage, height } = error;
       const store = await open({ forRewind: true });
       try {

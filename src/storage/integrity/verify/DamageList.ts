@@ -4,8 +4,10 @@ import type { HeightRanges } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';
 
 export type DamageKind =
-  /** The database itself reports damaged files. */
+  /** LevelDB cannot open its files, or read all of them. */
   | 'database'
+  /** LevelDB has dropped what it could not read of its write-ahead log. */
+  | 'log'
   /** The meta, progress or rewind record. */
   | 'store_record'
   /** A height of the range has no block record. */

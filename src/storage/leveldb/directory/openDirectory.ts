@@ -4,7 +4,7 @@ import { openLevelDatabase } from './LevelDatabase.js';
 import type { OpenDatabase } from './LevelDatabase.js';
 import { defaultTuning } from './openLevel.js';
 import type { DescriptorWait, LevelTuning } from './openLevel.js';
-import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
+import { droppedAtOpen, holdsData, prepareDirectory } from './storeDirectory.js';
 
 export interface OpenDirectoryOptions {
   /** The store's own directory; created, readable by its owner only, when it does not exist. */
@@ -13,11 +13,6 @@ export interface OpenDirectoryOptions {
   readonly create?: boolean;
   /** Default false. True: readers on other threads may open it beside this one (`LevelReplica`); they close it first. */
   readonly isShared?: boolean;
-  /**
-   * Default false. True: it opens in spite of damaged blocks in tables, for the daemon, which verifies and heals the heights
-   * in them.
-   */
-  readonly healsTables?: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<LevelTuning>;
   /** See `OpenOptions`. */
@@ -31,24 +26,28 @@ export interface OpenDirectoryDependencies {
 }
 
 /**
- * Opens the database in a directory, unless its files are damaged, and warns of a torn end of its log. Expected errors:
+ * Opens the database in a directory, and warns of what LevelDB drops from a damaged log. Expected errors:
  * `StorageError` (locked by another process, no permission, damaged, …).
  */
 export async function openDirectory(
-  { path, create = true, descriptors, healsTables = false, isShared = false, tuning }: OpenDirectoryOptions,
+  { path, create = true, descriptors, isShared = false, tuning }: OpenDirectoryOptions,
   { logger, openDatabase = openLevelDatabase }: OpenDirectoryDependencies,
 ): Promise<Database> {
   await prepareDirectory(path, create);
-  if (await holdsData(path)) await refuseDamagedFiles(path, { healsTables });
+  const isNew = !(await holdsData(path));
   const database = await openDatabase(
     path,
     { ...defaultTuning, ...tuning },
-    { create, descriptors, isShared },
+    // Without its CURRENT file a store would be taken for a new one, and its tables be deleted.
+    { create: create && isNew, descriptors, isShared },
   );
   try {
     const details = await droppedAtOpen(path);
     if (details.length > 0)
-      logger.warn({ path, details }, 'the end of the write-ahead log was torn and has been dropped');
+      logger.warn(
+        { path, details },
+        'the write-ahead log was damaged: what could not be read has been dropped',
+      );
     return database;
   } catch (error) {
     await database.close();

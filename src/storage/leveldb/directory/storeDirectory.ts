@@ -1,8 +1,6 @@
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { inspectFiles } from '../../files/inspection.js';
-import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
-import { assertUnused } from './closedDatabase.js';
+import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
 /** Only the owner may read what a store contains. */
 const DIRECTORY_MODE = 0o700;
@@ -39,7 +37,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
         'Choose another directory, or an empty one.',
     );
   }
-  // Possibly a store that lost its CURRENT file: the inspection of its files reports that.
+  // Possibly a store that lost its CURRENT file: LevelDB is told to open it, and not to make one.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   const above = dirname(path);
   if (names === undefined && (await list(above))?.includes('CURRENT') === true) {
@@ -115,36 +113,6 @@ async function list(path: string): Promise<string[] | undefined> {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw storageErrorFrom(error, 'read the directory of the store', path);
   }
-}
-
-/**
- * Bytes of tables, newest first, that are checked at an open: those that a power loss may have left half written.
- */
-const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
-
-/**
- * Refuses a store whose files are damaged, before LevelDB opens it: it would delete what could still be saved, or
- * continue as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
- */
-export async function refuseDamagedFiles(
-  path: string,
-  { healsTables }: { readonly healsTables: boolean },
-): Promise<void> {
-  const tableBytes = healsTables ? 0 : TABLE_BYTES_AT_OPEN;
-  const look = async () => (await inspectFiles(path, { tableBytes })).damages;
-  const atFirst = await look().catch((error: unknown) => {
-    // A file that was there a moment ago is gone: another process is at work.
-    if (!hasCode(error, 'ENOENT')) throw error;
-    return undefined;
-  });
-  if (atFirst?.length === 0) return;
-  // An open database looks damaged. Make sure that it is not in use, and look again.
-  await assertUnused(path);
-  const damages = await look();
-  const [first] = damages;
-  if (first === undefined) return;
-  const others = damages.length > 1 ? ` (and ${damages.length - 1} more)` : '';
-  throw corruptFiles(path, `file ${first.file}: ${first.what}${others}`);
 }
 
 /** Bytes of the write-ahead logs, which hold the newest heights after a crash. Expected errors: `StorageError`. */
