@@ -81,7 +81,8 @@ function changed(
       const contents = change(readFileSync(file));
       if (contents === undefined) rmSync(file);
       else writeFileSync(file, contents);
-      const names = kind === CURRENT ? /CURRENT|MANIFEST-/ : /Corruption: |MANIFEST-\d+: No such file/;
+      const names =
+        kind === CURRENT ? /CURRENT|No such file/ : /Corruption: |No such file|\.ldb: Invalid argument/;
       return expectResult(await mend(stage, dataDir, names), expected);
     },
   };

@@ -66,7 +66,11 @@ export async function copyFiles(
         for (const [index, one] of copies.entries())
           if (one !== undefined) tables.set(some[index] ?? '', one);
       }
-      if (!isSame(description, await describe(path))) continue;
+      if (!isSame(description, await describe(path))) {
+        // It may have been copied while it was written. A link is the table itself.
+        for (const [name, { isLink }] of tables) if (!isLink) tables.delete(name);
+        continue;
+      }
       for (const [name, bytes] of description) await writeSynced(join(copy, name), bytes, 'wx');
       await syncDirectory(copy);
       let [linkedBytes, copiedBytes] = [0, logs.bytes];
