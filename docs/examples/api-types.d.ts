@@ -343,6 +343,7 @@ export interface components {
         | 'not_yet_indexed'
         | 'below_first_indexed'
         | 'hole'
+        | 'healing'
         | 'unknown_id'
         | 'malformed_id'
         | 'malformed_address'
@@ -475,6 +476,11 @@ export interface components {
       head: number | null;
       /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
       coverage: {
+        from: number;
+        to: number;
+      }[];
+      /** @description Stored heights that were damaged: they cannot be read until they are fetched again. */
+      healing: {
         from: number;
         to: number;
       }[];
@@ -1297,7 +1303,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1309,7 +1315,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1317,7 +1323,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1410,7 +1416,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1422,7 +1428,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1430,7 +1436,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1519,7 +1525,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1531,7 +1537,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1539,7 +1545,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1630,7 +1636,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1642,7 +1648,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1650,7 +1656,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1741,7 +1747,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1753,7 +1759,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1761,7 +1767,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1851,7 +1857,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1863,7 +1869,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1871,7 +1877,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -1960,7 +1966,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -1972,7 +1978,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -1980,7 +1986,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2051,7 +2057,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2063,7 +2069,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2071,7 +2077,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2154,7 +2160,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2166,7 +2172,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2174,7 +2180,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2245,7 +2251,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2257,7 +2263,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2265,7 +2271,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2352,7 +2358,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2364,7 +2370,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2372,7 +2378,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2474,7 +2480,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2486,7 +2492,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2494,7 +2500,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2576,7 +2582,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2588,7 +2594,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2596,7 +2602,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2670,7 +2676,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2682,7 +2688,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2690,7 +2696,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2780,7 +2786,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2792,7 +2798,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2800,7 +2806,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2895,7 +2901,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2907,7 +2913,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -2915,7 +2921,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };
@@ -2986,7 +2992,7 @@ export interface operations {
           };
         };
       };
-      /** @description storage: the stored record is damaged or cannot be read; internal: a bug */
+      /** @description storage: the store cannot be read; internal: a bug */
       500: {
         headers: {
           [name: string]: unknown;
@@ -2998,7 +3004,7 @@ export interface operations {
           };
         };
       };
-      /** @description busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: {
           [name: string]: unknown;
@@ -3006,7 +3012,7 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'busy';
+            reason?: 'healing' | 'busy';
           };
         };
       };

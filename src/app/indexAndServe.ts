@@ -5,7 +5,7 @@ import type { KillMode } from '../ranges/index.js';
 import { CertificateThread } from '../proof/index.js';
 import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import type { Output } from '../runtime/index.js';
-import { TableScrubber } from '../storage/index.js';
+import { logBytes } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { ConfigReload } from './ConfigReload.js';
 import type { Reloading } from './ConfigReload.js';
@@ -75,6 +75,8 @@ export async function indexAndServe(
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...common, descriptors, ports, secretFiles })
     : undefined;
+  // What a crash may have left half written; LevelDB makes tables of it when it opens.
+  const newestBytes = config.store === undefined ? await logBytes(storePathOf(config.dataDir)) : 0;
   const store = await openOwnStore(config, { ...common, descriptors, openStore: ports.openStore, readers });
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
@@ -101,6 +103,8 @@ export async function indexAndServe(
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
+  const checking = parts.healing.checkNewest(newestBytes, lifecycle.signal).then(() => 'done');
+  if ((await lifecycle.unlessStopped(checking)) === undefined) return;
   const health = startHealth(config, {
     ...parts,
     descriptors,
@@ -123,7 +127,7 @@ export async function indexAndServe(
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
   await tellPlan(config, { addresses, store, logger, print });
-  if (config.store === undefined) startScrubber(config, common);
+  lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, lifecycle.signal));
   await runIndexing(config, parts, {
     onLine: (line) => health.running(line),
     onFollow: () => health.following(),
@@ -180,11 +184,4 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
 /** True when history is planned, or the configuration asks to plan some: it is filled in before the daemon ends. */
 function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
   return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
-}
-
-function startScrubber(config: DaemonConfig, { lifecycle, ...common }: Common): void {
-  const { bytesPerSecond } = config.scrub;
-  const scrubber = new TableScrubber({ path: storePathOf(config.dataDir), bytesPerSecond }, common);
-  common.metrics.scrubRate.set(bytesPerSecond);
-  lifecycle.supervise(scrubber.run(lifecycle.signal));
 }

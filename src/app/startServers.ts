@@ -129,6 +129,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
     status: () => report.status(),
     momentAt: (height) => inspector.momentAt(height),
     naming: (id) => inspector.naming(id),
+    damaged: (damage) => parts.healing.found(damage),
     desk: network.forwardingDesk,
   };
 }

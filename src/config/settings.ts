@@ -185,7 +185,7 @@ export const daemonSettings = {
     doc: 'Index the transactions of each account, by payer, proposer and authorizer. When switched on later, the index is built in the background from the store; when switched off, it is kept but not extended.',
   }),
   'scrub.bytesPerSecond': setting(byteSize(0, GIB), 2 * MIB, {
-    doc: 'How many bytes per second the running daemon reads to check all tables of its store against their checksums, again and again. A damaged table stops the daemon, which names it (docs/operations.md, What is found, and when). 0 = never: then only `verify` checks old tables.',
+    doc: 'How many bytes of collections per second the running daemon verifies, over all stored heights, newest first, again and again. Damaged heights are fetched again (docs/operations.md, What is found, and when). 0 = never: then damage is found only when it is read, and by `verify`. With `store`, the process that leads does it.',
   }),
   'disk.minFreeBytes': setting(byteSize(0, 1024 * GIB), 512 * MIB, {
     doc: 'With less than this free on the disk of the data directory, indexing pauses (`disk_low`) and reads go on; once a quarter more is free, indexing continues by itself. The default leaves room for what LevelDB compacts at once. 0 = never: then a full disk ends the daemon (docs/operations.md, Before the disk is full).',

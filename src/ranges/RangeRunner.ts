@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
 import { asError, childOf, isAbort, OperatorError, whenAborted } from '../runtime/index.js';
-import { RangeLostError } from '../storage/index.js';
+import { isCorruption, RangeLostError } from '../storage/index.js';
+import type { FoundDamage, HeightRange } from '../storage/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
 /** How the line of a range ended by itself. */
@@ -27,7 +28,9 @@ export interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
   readonly startLine: (job: RangeJob) => Promise<L>;
   /** Called when a range is published. Must not throw. */
-  readonly onPublished?: () => void;
+  readonly onPublished?: (range: HeightRange) => void;
+  /** Called when a stored block beside a range is damaged; the range runs again. Must not throw. */
+  readonly onDamage?: (damage: FoundDamage) => void;
   readonly logger: Logger;
 }
 
@@ -92,7 +95,11 @@ export class RangeRunner<L extends RangeLine> {
       if (!signal.aborted) outcome = await this.#outcomeOf(job, signal);
     } catch (error) {
       // Another process has the range by now, and all writes are refused: those of the beginning and the end, too.
-      if (!(error instanceof RangeLostError)) {
+      if (isCorruption(error) && this.#dependencies.onDamage !== undefined) {
+        const { damage: reason = error.message, height } = error;
+        this.#dependencies.onDamage({ height, what: reason });
+        outcome = { kind: 'failed', reason };
+      } else if (!(error instanceof RangeLostError)) {
         await job.release();
         throw error;
       }
@@ -101,7 +108,7 @@ export class RangeRunner<L extends RangeLine> {
     if (outcome.kind === 'failed') return job.fail(outcome.reason, { startOver: outcome.startOver === true });
     logger.debug({ from, to }, 'a range is filled');
     await job.succeed();
-    onPublished?.();
+    onPublished?.(job.range);
   }
 
   /** `undefined`: the range is to be given back. Rejects with the error of the line, also with a bug that shows later. */

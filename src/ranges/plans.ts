@@ -37,7 +37,7 @@ export function newPlan(
         `Give --to ${Math.max(from, live.from - 1)} or lower.`,
     );
   if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
-  if (plans.length >= MAX_PLANS)
+  if (plans.filter(({ heals }) => heals !== true).length >= MAX_PLANS)
     throw usage(`There are already ${MAX_PLANS} plans, the maximum. Wait for one, or cancel one.`);
   if (lacking([{ from, to }], coverage).length === 0)
     throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
@@ -49,14 +49,21 @@ export function newPlan(
   return { id, from, to, order, isPaused: false };
 }
 
-/** Without `id` every plan is chosen. Expected errors: OperatorError `usage` (no such plan). */
+/**
+ * Without `id` every plan is chosen, but for those that heal, which end by themselves. Expected errors: OperatorError
+ * `usage` (no such plan, or one that heals).
+ */
 export function choosePlans(
   plans: readonly BackfillPlan[],
   id: number | undefined,
 ): { readonly chosen: readonly BackfillPlan[]; readonly kept: readonly BackfillPlan[] } {
-  const chosen = id === undefined ? plans : plans.filter((plan) => plan.id === id);
+  const chosen = plans.filter((plan) => (id === undefined ? plan.heals !== true : plan.id === id));
   if (id !== undefined && chosen.length === 0)
     throw usage(`There is no plan ${id}. "backfill status" lists the plans.`);
+  if (id !== undefined && chosen.some(({ heals }) => heals === true))
+    throw usage(
+      `Plan ${id} fetches damaged heights again: it ends by itself, and cannot be paused or cancelled.`,
+    );
   return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
 }
 

@@ -84,11 +84,6 @@ export function corruptRecord(
   });
 }
 
-/** Database files whose bytes differ from what was written. `damage` names the first. */
-export function corruptFiles(path: string, damage: string): StorageError {
-  return new StorageError('corrupt', `The store at ${path} is damaged: ${damage}. ${MEND}`, { damage });
-}
-
 interface Fault {
   readonly kind: StorageErrorKind;
   /** Matched against error codes and LevelDB's texts, which contain the C library's messages. */
@@ -142,7 +137,9 @@ const faults: readonly Fault[] = [
   },
   {
     kind: 'corrupt',
-    pattern: /\bLEVEL_CORRUPTION\b|Corruption:/i,
+    // A file that LevelDB looks for, other than its lock, or a place in a table that lies outside of it.
+    pattern:
+      /\bLEVEL_CORRUPTION\b|Corruption:|IO error: .*(?<!\/LOCK): No such file|\.(?:ldb|sst): Invalid argument/is,
     advice: `The database files are damaged. ${MEND}`,
   },
   {

@@ -20,11 +20,18 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './port/stored.js';
-export type { IndexReader, IndexStore, SharedStore, ShownIndex, WriteRoom } from './port/IndexStore.js';
+export type {
+  FoundDamage,
+  IndexReader,
+  IndexStore,
+  SharedStore,
+  ShownIndex,
+  WriteRoom,
+} from './port/IndexStore.js';
 export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export { LevelReplica } from './leveldb/reading/LevelReplica.js';
-export { holdsData, makeDirectory } from './leveldb/directory/storeDirectory.js';
+export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
 export { verifiedBlock } from './records/blocks/assembleBlock.js';
@@ -37,7 +44,6 @@ export type { StorageErrorKind } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
 export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
 export { lockHolder } from './lockHolder.js';
-export { TableScrubber } from './integrity/TableScrubber.js';
 export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';

@@ -24,6 +24,22 @@ export class SteppedStore implements IndexStore {
     return this.#inner.ranges;
   }
 
+  onDamage(...asked: Parameters<IndexStore['onDamage']>): void {
+    this.#inner.onDamage(...asked);
+  }
+
+  healing(): ReturnType<IndexStore['healing']> {
+    return this.#inner.healing();
+  }
+
+  heal(...asked: Parameters<IndexStore['heal']>): ReturnType<IndexStore['heal']> {
+    return this.#inner.heal(...asked);
+  }
+
+  check(...asked: Parameters<IndexStore['check']>): ReturnType<IndexStore['check']> {
+    return this.#inner.check(...asked);
+  }
+
   coverage(): ReturnType<IndexStore['coverage']> {
     return this.#inner.coverage();
   }

@@ -6,6 +6,8 @@ export type Outcome =
   | 'unharmed'
   /** The daemon began at an earlier consistent height by itself, and fetched the rest again. */
   | 'rolled back'
+  /** Served what is sound, named what was not, and fetched it again by itself. */
+  | 'healed'
   /** Stopped with a name for the fault; with the fault gone a start was all it took. */
   | 'stopped, went on'
   /** Refused with a name for the damage; `repair` mended it. */

@@ -71,6 +71,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
     status: () => statusWith(range()),
     momentAt: () => ({ range: range(), durableId: undefined, daemon: undefined }),
     naming: () => undefined,
+    damaged: () => undefined,
     desk: { admit: () => Promise.resolve('busy') },
     ...change,
   };

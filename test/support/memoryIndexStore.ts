@@ -17,7 +17,7 @@ import type {
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';
-import { noRanges } from './noRanges.js';
+import { neverDamaged, noRanges } from './noRanges.js';
 
 export interface MemoryIndexStoreHooks {
   /** Runs before a commit takes effect: wait to hold it back, throw to make it fail. */
@@ -31,6 +31,10 @@ export class MemoryIndexStore implements IndexStore {
   /** Off, unless `switchAccountsOn` was called. */
   accounts: AccountIndex = accountsOff;
   readonly ranges = noRanges;
+  readonly check = neverDamaged.check;
+  readonly heal = neverDamaged.heal;
+  readonly healing = neverDamaged.healing;
+  readonly onDamage = neverDamaged.onDamage;
   closed = false;
   readonly #hooks: MemoryIndexStoreHooks;
   readonly #blocks = new Map<number, BlockEntry>();

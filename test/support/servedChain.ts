@@ -19,7 +19,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
     chainId: 'flow-localnet',
     version: '0.1.0',
     instance: 'one',
-    ...{ ...range, coverage: coverageOf(range) },
+    ...{ ...range, coverage: coverageOf(range), healing: [] },
     backfill: { missingHeights: 0, rate: 0, eta: 0, heldBack: null, plans: [], ranges: [], unserved: [] },
     proof: {
       ...{ mode: 'auto', finality: 'reported', form: 'H8P8', unprovenHeights: 3, reason: null },

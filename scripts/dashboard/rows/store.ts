@@ -54,7 +54,7 @@ export const storeRow: Row = {
     }),
     lines({
       title: 'Checked',
-      text: 'Bytes of tables per second whose checksums were compared, and how fast that may go (scrub.bytesPerSecond).',
+      text: 'Bytes of collections verified per second, and how fast that may go (scrub.bytesPerSecond).',
       unit: 'Bps',
       width: 6,
       queries: [
@@ -63,16 +63,25 @@ export const storeRow: Row = {
       ],
     }),
     number({
-      title: 'Tables found sound',
-      text: 'How long ago. Not known until the first pass since the start has ended, and with a database.',
+      title: 'All heights verified',
+      text: 'How long ago. Not known until the first pass since the start has ended.',
       unit: 's',
-      width: 12,
+      width: 8,
       queries: [[`time() - ${own('store_last_scrub_timestamp_seconds')}`, '{{instance}}']],
+    }),
+    number({
+      title: 'Damaged heights',
+      text: 'Found since the start, and how many of them were fetched again.',
+      width: 8,
+      queries: [
+        [own('damaged_heights_total'), '{{instance}} found'],
+        [own('healed_heights_total'), '{{instance}} healed'],
+      ],
     }),
     number({
       title: 'Indexing',
       text: 'Paused while the disk is nearly full (disk.minFreeBytes). Reads go on.',
-      width: 12,
+      width: 8,
       names: { '0': ['goes on', 'green'], '1': ['paused', 'red'] },
       queries: [[own('indexing_paused'), '{{instance}}']],
     }),

@@ -1,9 +1,8 @@
 import type { Server as TcpServer, Socket } from 'node:net';
-import { Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
 import type { ApiSecrets } from '../guard/tls.js';
 import type { GuardOptions } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
@@ -202,9 +201,7 @@ export class GrpcServer {
   }
 
   #explain(error: unknown): CallRefusal {
-    const refusal = refusalOf(this.#lifecycle.explain(error));
-    const isUnreadable = error instanceof StorageError && error.kind !== 'corrupt';
-    return isUnreadable ? { ...refusal, code: status.UNAVAILABLE } : refusal;
+    return refusalOf(this.#lifecycle.explain(error));
   }
 }
 

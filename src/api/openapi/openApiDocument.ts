@@ -9,7 +9,7 @@ const bearer = { type: 'http', scheme: 'bearer' } as const;
 
 /** Reasons for which any request may be refused. */
 const commonReasons: readonly ApiErrorReason[] = [
-  ...(['bad_request', 'too_large', 'rate_limited', 'storage', 'internal', 'busy'] as const),
+  ...(['bad_request', 'too_large', 'rate_limited', 'healing', 'storage', 'internal', 'busy'] as const),
 ];
 
 interface Response {

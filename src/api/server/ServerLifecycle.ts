@@ -3,7 +3,7 @@ import { Server as TlsServer } from 'node:tls';
 import type { Logger } from '../../observability/index.js';
 import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
+import { isCorruption, StorageError } from '../../storage/index.js';
 import { missingOf, renew } from '../guard/tls.js';
 import type { ApiSecrets } from '../guard/tls.js';
 import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
@@ -120,7 +120,9 @@ export class ServerLifecycle {
   explain(error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     if (error instanceof StorageError) {
-      if (this.#damageLogged !== error.message) {
+      // The damage of a known height is named by what heals it.
+      const isNamed = isCorruption(error) && error.height !== undefined;
+      if (!isNamed && this.#damageLogged !== error.message) {
         this.#damageLogged = error.message;
         this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
       }

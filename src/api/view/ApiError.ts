@@ -9,6 +9,7 @@ export const refusals = {
   not_yet_indexed: { status: 404, when: 'above the latest indexed height, or nothing is indexed yet' },
   below_first_indexed: { status: 404, when: 'below the first indexed height' },
   hole: { status: 404, when: 'missing between heights that are indexed' },
+  healing: { status: 503, when: 'what is asked for was stored, is damaged, and is fetched again' },
   unknown_id: { status: 404, when: 'nothing with this id in the indexed heights' },
   malformed_id: { status: 400, when: 'the id is not 64 hexadecimal digits' },
   malformed_address: { status: 400, when: 'the address is not 16 hexadecimal digits' },
@@ -31,7 +32,7 @@ export const refusals = {
   rate_limited: { status: 429, when: 'more requests than one address, or one connection, may send' },
   busy: { status: 503, when: 'too much is under way: large responses, streams, or open files' },
   bad_request: { status: 400, when: 'the path is not well-formed' },
-  storage: { status: 500, when: 'the stored record is damaged or cannot be read' },
+  storage: { status: 500, when: 'the store cannot be read' },
   rewound: {
     status: 409,
     when: 'what a stream sent is no longer indexed: somebody rewound the store; resume with the last event',
@@ -109,6 +110,7 @@ const elsewhere: ReadonlySet<ApiErrorReason> = new Set<ApiErrorReason>([
   'not_yet_indexed',
   'below_first_indexed',
   'hole',
+  'healing',
   'unknown_id',
 ]);
 
@@ -119,6 +121,7 @@ export function isElsewhere(error: unknown): error is ApiError {
 
 /** A height that cannot be read; the reason says where it lies. */
 export function heightOutside(height: number, range: IndexedRange): ApiError {
+  if (isHealing(height, range)) return healing(`height ${height} was damaged and is fetched again; retry`);
   if (range.firstIndexed !== null && height < range.firstIndexed) {
     const first = coverageOf(range)[0]?.from ?? range.firstIndexed;
     if (height > first) return holeAt(height, range);
@@ -131,11 +134,21 @@ export function heightOutside(height: number, range: IndexedRange): ApiError {
 
 /** A height that is missing between indexed ones. */
 export function holeAt(height: number, range: IndexedRange): ApiError {
+  if (isHealing(height, range)) return healing(`height ${height} was damaged and is fetched again; retry`);
   const below = coverageOf(range).findLast(({ to }) => to < height);
   const above = coverageOf(range).find(({ from }) => from > height);
   const hole = `heights ${below === undefined ? '' : below.to + 1}..${above === undefined ? '' : above.from - 1}`;
   const message = `height ${height} is not indexed: it is in a hole, ${hole}`;
   return new ApiError(404, 'hole', message, range, height);
+}
+
+function isHealing(height: number, range: IndexedRange): boolean {
+  return range.healing?.some(({ from, to }) => height >= from && height <= to) === true;
+}
+
+/** The refusal of what is stored, or may be, and is damaged. */
+function healing(message: string): ApiError {
+  return new ApiError(503, 'healing', message);
 }
 
 /** All ranges, or of very many those next to the height, else the highest. */
@@ -181,6 +194,10 @@ export function nothingIndexed(range: IndexedRange): ApiError {
 }
 
 export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
+  if (range.healing !== undefined && range.healing.length > 0)
+    return healing(
+      `no such ${what} in the heights that can be read, but some are damaged and fetched again; retry`,
+    );
   const told = toldRanges(range);
   if (told.length === 0) return nothingIndexed(range);
   const heights = told.map(({ from, to }) => `${from}..${to}`).join(', ');
@@ -199,8 +216,8 @@ export function storageRefusal(error: StorageError): ApiError {
   if (error instanceof DatabaseFault)
     return new ApiError(503, 'storage', 'the database that holds the index cannot be read now; retry');
   if (error.kind === 'too_many_files') return outOfFiles();
-  const what = error.kind === 'corrupt' ? 'the stored record is damaged' : 'the store cannot be read';
-  return new ApiError(500, 'storage', `${what}; see the daemon log`);
+  if (error.kind === 'corrupt') return healing('the stored record is damaged, and is fetched again; retry');
+  return new ApiError(500, 'storage', 'the store cannot be read; see the daemon log');
 }
 
 function extent(range: IndexedRange): string {

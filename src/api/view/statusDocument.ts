@@ -15,6 +15,8 @@ export interface IndexedRange {
   readonly sealed: number | null;
   /** Everything that can be read: ascending ranges that do not touch. Absent: only the live range. */
   readonly coverage?: readonly HeightRange[];
+  /** Damaged heights that are fetched again. Absent: none. */
+  readonly healing?: readonly HeightRange[] | undefined;
   /**
    * The heights whose blocks are proven, ids and finality; empty while none is. Absent: finality is not proven here at all.
    */
@@ -193,6 +195,10 @@ export const statusSchema = t.named(
       version: t.text,
       instance: t.note('Distinguishes this process from any other at its address.', t.text),
       ...edges,
+      healing: t.note(
+        'Stored heights that were damaged: they cannot be read until they are fetched again.',
+        heightRanges,
+      ),
       lowestServed: t.note(
         'The lowest height that an access node is known to serve; null while unknown.',
         t.orNull(t.count),

@@ -262,7 +262,7 @@ function checkConfiguration({ config, effective, origins }: LoadedConfig): Findi
   if (store === undefined && scrub.bytesPerSecond === 0) {
     found.push(
       warning(
-        'Old tables are never checked while the daemon runs; leave out --scrub-bytes-per-second 0, or run "verify" now and then.',
+        'Stored heights are not verified while the daemon runs; leave out --scrub-bytes-per-second 0, or run "verify" now and then.',
       ),
     );
   }

@@ -108,13 +108,14 @@ export class DaemonState {
   range(): IndexedRange {
     const { listener } = this.parts;
     const { awaitsProof, proven, shown } = readableIndex(this.config, this.parts);
-    const { coverage, latestIndexedHeight, meta } = shown;
+    const { coverage, healing, latestIndexedHeight, meta } = shown;
     return {
       firstIndexed: meta?.firstHeight ?? null,
       latestIndexed: meta === undefined ? null : latestIndexedHeight,
       head: listener.finalizedHeight() ?? null,
       sealed: listener.sealedHeight() ?? null,
       coverage,
+      healing,
       proven,
       awaitsProof,
     };

@@ -83,10 +83,10 @@ export function startIndexingLine(
   options: IndexingLineOptions,
 ): IndexingLine {
   const outdated = new OutdatedLine(parts);
-  const { isHistory = false } = options;
+  const { isHistory = false, isUrgent = false } = options;
   const durableEnd = buildDurableEnd(config, parts, { isHistory });
   const onFatal = (error: unknown): void => outdated.judge(error);
-  const middle = buildMiddle(config, parts, durableEnd, { isHistory, onFatal });
+  const middle = buildMiddle(config, parts, durableEnd, { isHistory: isHistory && !isUrgent, onFatal });
   const front = buildFront(config, parts, middle, options);
   const line = { ...durableEnd, ...middle, ...front };
 

@@ -4,6 +4,7 @@ import type { Leadership } from '../../ranges/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { Backfill } from './history/Backfill.js';
+import type { Healing } from './Healing.js';
 import type { HistoryPace } from './history/HistoryPace.js';
 import type { IndexingLineParts } from './sections/lineParts.js';
 
@@ -16,6 +17,7 @@ export interface IndexingParts extends Omit<IndexingLineParts, 'nodes'> {
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Backfill;
   readonly pace: HistoryPace;
+  readonly healing: Healing;
   readonly leadership: Leadership;
   /** Absent: nothing is proven final. */
   readonly prover: FinalityProver | undefined;

@@ -9,10 +9,12 @@ import type { CertificateThread } from '../../proof/index.js';
 import { SoleLeadership } from '../../ranges/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
+import { Healing } from './Healing.js';
 import { Backfill } from './history/Backfill.js';
 import { HistoryPace } from './history/HistoryPace.js';
 import type { IndexingLine } from './indexingLine.js';
 import type { IndexingParts } from './indexingParts.js';
+import { soundBlock } from './sections/lineParts.js';
 import { LiveIndexing } from './LiveIndexing.js';
 import { namedBlocks } from './namedBlocks.js';
 import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
@@ -28,6 +30,7 @@ export interface IndexingDependencies extends Omit<
   | 'slots'
   | 'backfill'
   | 'pace'
+  | 'healing'
   | 'leadership'
   | 'prover'
   | 'proofBackfill'
@@ -89,7 +92,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
         sporks: store.meta()?.sporks ?? [],
         watermark: store.latestBlock(),
         firstHeight: store.meta()?.firstHeight,
-        storedBlock: async (height) => (await store.blockByHeight(height))?.block,
+        storedBlock: (height) => soundBlock(store, height),
       }),
     },
   );
@@ -132,6 +135,8 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
     room,
   };
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
+  const healing = new Healing({ ...common, window, queue });
+  backfill.onDamage((damage) => healing.found(damage));
   const leadership = queue?.leadership() ?? new SoleLeadership();
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
@@ -148,7 +153,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
             store.shared?.isLeading() !== false &&
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
-  return { ...common, window, accountBuilder, backfill, leadership, prover, proofBackfill };
+  return { ...common, window, accountBuilder, backfill, healing, leadership, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */
@@ -178,7 +183,7 @@ function openProver(
       head: () => window.target(),
       onMoved: (listener) => window.onMoved(listener),
       blockAt: async (at) => {
-        const block = (await store.blockByHeight(at))?.block;
+        const block = await soundBlock(store, at);
         return (
           block && {
             id: block.id,

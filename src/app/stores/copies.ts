@@ -81,8 +81,6 @@ export function restoreInWords(progress: RestoreProgress): string {
       const { bytes, ofBytes } = progress;
       return `received ${inMib(bytes)}${ofBytes === undefined ? '' : ` of ${inMib(ofBytes)}`}`;
     }
-    case 'files':
-      return 'verifying the files themselves';
     case 'blocks':
       return `verifying height ${formatCount(progress.height)} of ${formatCount(progress.to)}`;
     case 'pointers':

@@ -6,7 +6,13 @@ import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { LevelIndexStore, loadPostgres, makeDirectory, StorageError } from '../../storage/index.js';
+import {
+  isCorruption,
+  LevelIndexStore,
+  loadPostgres,
+  makeDirectory,
+  StorageError,
+} from '../../storage/index.js';
 import type { DescriptorWait, IndexStore, StorageErrorKind } from '../../storage/index.js';
 import { daemonRuns, storePathOf } from '../lifecycle/daemonRecord.js';
 import { DATABASE_WAIT_MS } from './databases.js';
@@ -40,13 +46,50 @@ export async function openStoreToIndex(
 ): Promise<IndexStore> {
   const { chainId, dataDir, index, store: url } = config;
   if (url === undefined) {
-    const options = { path: storePathOf(dataDir), chainId, accounts: index.accounts, isShared: true };
-    return openStore({ ...options, descriptors, tuning: { maxOpenFiles } }, dependencies);
+    const place = { path: storePathOf(dataDir), chainId };
+    const options = { ...place, accounts: index.accounts, isShared: true };
+    const open: Parameters<typeof openWithoutDamage>[0] = (how) =>
+      openStore({ ...options, descriptors, tuning: { maxOpenFiles }, ...how }, dependencies);
+    return openWithoutDamage(open, dependencies.logger);
   }
   await makeDirectory(dataDir);
   const { PostgresIndexStore } = await loadPostgres();
   const options = { url, chainId, accounts: index.accounts, waitMs: DATABASE_WAIT_MS };
   return PostgresIndexStore.open(options, dependencies);
+}
+
+/**
+ * Opens a store whose watermark is damaged, or a block above it, by taking back the heights from there on: they are fetched
+ * again. Expected errors: those of `open`, also for other damage.
+ */
+async function openWithoutDamage(
+  open: (how: { readonly forRewind?: boolean }) => Promise<IndexStore>,
+  logger: Logger,
+): Promise<IndexStore> {
+  for (;;) {
+    try {
+      return await open({});
+    } catch (error) {
+      if (!isCorruption(error) || error.height === undefined) throw error;
+      const { damage, height } = error;
+      const store = await open({ forRewind: true });
+      try {
+        const latest = store.latestIndexedHeight();
+        // Nothing is taken back below the range that the damage is in.
+        if (height < Math.max(latest, store.meta()?.firstHeight ?? 0)) throw error;
+        logger.warn(
+          { height, damage },
+          'a stored height is damaged: it and those above it are fetched again',
+        );
+        await store.rewind(Math.min(latest, height - 1));
+      } catch (other) {
+        // The height below may be damaged as well.
+        if (!isCorruption(other) || other === error || other.height === height) throw other;
+      } finally {
+        await store.close();
+      }
+    }
+  }
 }
 
 /**

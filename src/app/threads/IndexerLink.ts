@@ -100,6 +100,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDe
       head,
       sealed,
       coverage: shown.coverage,
+      healing: shown.healing,
       proven,
       awaitsProof,
     };

@@ -4,6 +4,7 @@ import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { EndGate, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
+import type { FoundDamage } from '../../storage/index.js';
 import { CallAdmissions } from './CallAdmissions.js';
 import type {
   Answer,
@@ -32,11 +33,13 @@ export interface ReaderSources {
   status(): StatusDocument;
   momentAt(height: number): WorkMoment;
   naming(id: Identifier): NamedHeight | undefined;
+  /** A read has met damage. Does not throw. */
+  damaged(damage: FoundDamage): void;
   readonly desk: ForwardingDesk;
 }
 
 /** Messages of a thread that `ReaderInstance` does not handle itself. */
-export type ReaderEvent = Exclude<FromReader, { readonly kind: 'ack' | 'ask' | 'admit' | 'over' }>;
+export type ReaderEvent = Exclude<FromReader, { readonly kind: 'ack' | 'ask' | 'admit' | 'over' | 'damage' }>;
 
 export interface ReaderInstanceDependencies {
   readonly start: StartReader;
@@ -208,6 +211,9 @@ export class ReaderInstance {
         break;
       case 'over':
         this.#admissions.over(message);
+        break;
+      case 'damage':
+        this.#sources?.damaged(message.damage);
         break;
       case 'listening':
         this.#listensSinceMs = this.#clock.monotonic();

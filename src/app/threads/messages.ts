@@ -4,7 +4,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import type { HeightRange, ShownIndex } from '../../storage/index.js';
+import type { FoundDamage, HeightRange, ShownIndex } from '../../storage/index.js';
 
 /** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
@@ -120,6 +120,8 @@ export type FromReader =
   | { readonly kind: 'admit'; readonly id: number; readonly node: string; readonly call: AdmittedCall }
   /** A call that was admitted, or queued, is over. */
   | { readonly kind: 'over'; readonly id: number; readonly end: AdmissionEnd }
+  /** A read has met damage. */
+  | { readonly kind: 'damage'; readonly damage: FoundDamage }
   | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
   | {
       readonly kind: 'log';

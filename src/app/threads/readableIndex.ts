@@ -33,6 +33,7 @@ export function readableIndex(
     latestBlock: from.latestBlock(),
     rewinds: from.rewinds(),
     accounts: from.accounts.coverage(),
+    healing: from.healing(),
   };
   const final = finalBlock({ prover, store });
   const isProving = (prover ?? store.provenBlock) !== undefined && proof.mode !== 'off';

@@ -60,7 +60,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
 
   const open = async (): Promise<Servers | undefined> => {
     try {
-      servers = await openServers(options, { clock, fail, gate, link, logger, metrics });
+      servers = await openServers(options, { clock, fail, gate, link, logger, metrics, post });
       if (settings !== undefined) servers.setLimits(settings);
       if (secrets !== undefined) servers.secure(secrets);
       post({ kind: 'listening', addresses: servers.addresses });
@@ -118,11 +118,12 @@ async function openServers(
   parts: Pick<ServeReadersDependencies, 'clock' | 'fail'> & {
     readonly gate: EndGate;
     readonly link: IndexerLink;
+    readonly post: (message: FromReader) => void;
     readonly logger: LinkedLogger;
     readonly metrics: ReturnType<typeof createReaderMetrics>;
   },
 ): Promise<Servers> {
-  const { clock, fail, gate, link, logger, metrics } = parts;
+  const { clock, fail, gate, link, logger, metrics, post } = parts;
   const {
     accessNodes,
     api: config,
@@ -139,6 +140,7 @@ async function openServers(
       ? await LevelReplica.open({ path: storePath, gate })
       : (await loadPostgres()).PostgresReplica.open({ url: storeUrl });
   replica.show(link.moment.shown);
+  replica.onDamage((damage) => post({ kind: 'damage', damage }));
   const common = { clock, logger, fail, metrics };
   let { nodeMetadata } = options;
   const metadataFor = (node: string): NodeMetadata => nodeMetadata?.get(node) ?? {};

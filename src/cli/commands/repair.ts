@@ -7,9 +7,6 @@ import type { Invocation, Terminal } from '../command.js';
 import { ownValuesOf, repairFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 
-/** How many damaged files are named; the rest are only counted. */
-const MAX_FILES_SHOWN = 20;
-
 /** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
 export async function repair(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(repairFlags, invocation);
@@ -19,11 +16,7 @@ export async function repair(invocation: Invocation, terminal: Terminal): Promis
     terminal.out('No damage: nothing to repair.\n');
     return 'done';
   }
-  const shown = report.files.slice(0, MAX_FILES_SHOWN);
-  for (const { file, what } of shown) terminal.out(`damaged: file ${file}: ${what}\n`);
-  if (report.files.length > shown.length) {
-    terminal.out(`… and ${report.files.length - shown.length} more\n`);
-  }
+  for (const what of report.files) terminal.out(`damaged: ${what}\n`);
   const { keptThrough = 0, latestIndexedHeight = keptThrough, holes } = report;
   const kept = report.kept.length === 0 ? 'no height' : `heights ${rangesInWords(report.kept)}`;
   const above = latestIndexedHeight > keptThrough ? ` (of ${latestIndexedHeight})` : '';

@@ -42,8 +42,6 @@ function phrase(progress: VerifyProgress): string {
       return `height ${formatCount(progress.height)} of ${formatCount(progress.to)}`;
     case 'pointers':
       return `pointers: ${formatCount(progress.pointers)} so far`;
-    case 'files':
-      return 'the files themselves';
   }
 }
 

@@ -365,16 +365,21 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     scrubRate: gauge(
       'store_scrub_bytes_per_second',
-      "How fast the running daemon checks the store's tables; 0 when it does not.",
+      'How fast the running daemon verifies the stored heights; 0 when it does not.',
     ),
     scrubbedBytes: counter(
       'store_scrubbed_bytes_total',
-      "Bytes of the store's tables checked against their checksums by the running daemon.",
+      'Bytes of stored collections that the running daemon has verified.',
     ),
     lastScrub: gauge(
       'store_last_scrub_timestamp_seconds',
-      'When the running daemon last found all tables of the store sound, in seconds since 1970; absent until then.',
+      'When the running daemon had last verified all stored heights, in seconds since 1970; absent until then.',
     ),
+    damagedHeights: counter(
+      'damaged_heights_total',
+      'Stored heights that were found damaged. They cannot be read until they are fetched again.',
+    ),
+    healedHeights: counter('healed_heights_total', 'Damaged heights that were fetched again.'),
     networkInfo: gauge('network_info', 'Always 1; its labels are the network and its chain id.', [
       'network',
       'chain',

@@ -148,8 +148,14 @@ export class LocalWorkSource implements WorkSource {
     const open = store.ranges.open();
     const ready = this.#running.ready(open).filter((range) => !isDisputed(range) && this.#mayRun(range));
     const running = this.#running.all();
-    const known = { plans: store.ranges.plans(), coverage: store.coverage(), chain };
-    return chooseRange({ ...known, open, ready, running, maxHeights: this.#maxHeights }, this.#turns);
+    const all = store.ranges.plans();
+    const choose = (plans: readonly BackfillPlan[]): HeightRange | undefined => {
+      const known = { plans, coverage: store.coverage(), chain, open, running, maxHeights: this.#maxHeights };
+      const theirs = ready.filter((range) => plans.some((plan) => overlap(plan, range)));
+      return chooseRange({ ...known, ready: theirs }, this.#turns);
+    };
+    // Readers wait for damaged heights.
+    return choose(all.filter(({ heals }) => heals === true)) ?? choose(all);
   }
 
   /** True while an active plan includes the range. */

@@ -55,6 +55,12 @@ export class AccountIndexBuilder {
    * which reads report as well; the signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
+    // What was damaged may have been healed.
+    this.#isStopped = false;
+    await this.#build(signal);
+  }
+
+  async #build(signal: AbortSignal): Promise<void> {
     if (!this.#isBuilding()) return;
     this.#log('building the account index');
     let reportedAtMs = this.#clock.monotonic();

@@ -3,6 +3,8 @@ import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '.
 import type { HeightRange } from '../port/stored.js';
 import { entered, extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
+import { without } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
@@ -16,11 +18,13 @@ export interface AccountIndexDependencies {
   readonly database: Database;
   /** `undefined` before the store begins. */
   readonly range: () => { readonly firstHeight: number; readonly latestIndexedHeight: number } | undefined;
+  /** Tells of damage that a read meets. */
+  readonly tell: <T>(reading: Promise<T>) => Promise<T>;
   /** Runs a write that may run beside a commit. */
   readonly writeBeside: (action: () => Promise<void>) => Promise<void>;
 }
 
-/** A range that the next write adds to the index. */
+/** A range that the next write adds to the index, or takes out of it. */
 export interface Entering {
   /** Puts the coverage record, which includes all ranges that the same write has added so far. */
   readonly put: (put: Put) => void;
@@ -56,6 +60,11 @@ export class LevelAccountIndex implements AccountIndex {
     return isLive(this.#coverage);
   }
 
+  /** The heights that it covers, wherever they are. */
+  stored(): Coverage | undefined {
+    return this.#coverage;
+  }
+
   coverage(): AccountCoverage | undefined {
     const range = this.#deps.range();
     if (range === undefined) return this.#isWanted ? NOTHING : undefined;
@@ -80,7 +89,7 @@ export class LevelAccountIndex implements AccountIndex {
   async extend(): Promise<void> {
     assert(this.#step === undefined, 'a step of the account index is already under way');
     if (this.#holds > 0 || !this.isLive()) return;
-    this.#step = this.#extend();
+    this.#step = this.#deps.tell(this.#extend());
     try {
       await this.#step;
     } finally {
@@ -92,11 +101,20 @@ export class LevelAccountIndex implements AccountIndex {
    * Adds a range whose blocks were all committed with their entries. No step runs until it is released. One write may add
    * several ranges. `undefined`: there is no index.
    */
-  async enter(range: HeightRange): Promise<Entering | undefined> {
+  enter(range: HeightRange): Promise<Entering | undefined> {
+    return this.#join((coverage) => entered(coverage, range));
+  }
+
+  /** Like `enter`, for heights whose entries are not to be relied on any more. */
+  leave(heights: HeightRanges): Promise<Entering | undefined> {
+    return this.#join((coverage) => without(coverage, heights));
+  }
+
+  async #join(change: (coverage: Coverage) => Coverage): Promise<Entering | undefined> {
     if (this.#coverage === undefined) return undefined;
     const lastStep = this.hold();
     if (lastStep !== undefined) await lastStep;
-    const next = entered(this.#entering ?? this.#coverage, range);
+    const next = change(this.#entering ?? this.#coverage);
     this.#entering = next;
     return {
       put: (put) => put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next))),

@@ -9,7 +9,7 @@ import { syncDirectory } from './syncDirectory.js';
 import { syncFile } from './syncedFiles.js';
 
 /** The files of a database. Everything else in an archive is ignored. */
-const DATABASE_FILE = /^(?:CURRENT|SUSPECTS|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
+const DATABASE_FILE = /^(?:CURRENT|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
 /** Only the owner may read what a store contains. */
 const FILE_MODE = 0o600;
 /** How long the server may be silent. */

@@ -2,8 +2,8 @@ import { readdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { copyFilesInUse } from '../files/filesInUse.js';
-import type { CopiedFiles } from '../files/filesInUse.js';
+import { copyFiles } from '../files/copyFiles.js';
+import type { CopiedFiles } from '../files/copyFiles.js';
 import { syncDirectory } from '../files/syncDirectory.js';
 import { makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
@@ -25,7 +25,7 @@ export interface BackupReport extends CopiedFiles {
 
 /**
  * Copies a store that may be in use. To the same file system this takes seconds, whatever the size. The copy gets its
- * name once it could be opened: its manifest, logs, newest tables and records are sound, and every table has its size.
+ * name once it could be opened.
  * An interrupted backup leaves a directory that the next backup to the same place replaces.
  *
  * Expected errors: `StorageError` (`missing`, `corrupt`, `disk_full`, …; `not_a_store` when something is there already);
@@ -41,7 +41,7 @@ export async function backupStore(
   await makeDirectory(dirname(to));
   try {
     await rm(partial, { recursive: true, force: true });
-    const copied = await copyFilesInUse(path, partial);
+    const copied = await copyFiles(path, partial);
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();

@@ -2,6 +2,7 @@ import { putAccounts } from '../accounts/accountEntries.js';
 import { withSoundAccounts } from '../accounts/forgetAccounts.js';
 import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../leveldb/directory/openLevel.js';
+import { readingOn } from '../leveldb/reading/readingOn.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { rewound } from '../records/accountCoverage.js';
@@ -11,6 +12,7 @@ import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { disorderOf } from '../records/book/checkStore.js';
+import { keeps, mendedBook } from '../records/book/mendedBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import {
   coverageOf,
@@ -40,7 +42,6 @@ import {
   UNPROVEN_KEY,
 } from '../records/schema.js';
 import { isCorruption, StorageError } from '../StorageError.js';
-import { keeps, mendedBook } from './mendedBook.js';
 import type { VerifyReport } from './verify/DamageList.js';
 
 /**
@@ -48,7 +49,8 @@ import type { VerifyReport } from './verify/DamageList.js';
  * plans for the holes. Expected errors: `StorageError`, `corrupt` when nothing can be kept.
  */
 export async function forgetDamage(copy: string, path: string, found: VerifyReport) {
-  const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
+  const opened = await LevelDatabase.open(copy, defaultTuning, { create: false });
+  const database = readingOn(opened, () => undefined);
   try {
     const stored = await soundly(() => readMeta(database));
     if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
@@ -153,5 +155,6 @@ export function beyondRepair(path: string, what: string): StorageError {
     'corrupt',
     `The store at ${path} cannot be repaired: ${what}. Restore the data directory from a copy, or move it away and ` +
       'start again with the same --start-height: everything is fetched again. Check the disk as well.',
+    { damage: what },
   );
 }

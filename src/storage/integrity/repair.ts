@@ -1,14 +1,15 @@
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../../observability/index.js';
+import { copyFiles } from '../files/copyFiles.js';
 import { exists } from '../files/exists.js';
-import { inspectFiles } from '../files/inspection.js';
-import { copyWithoutDamage } from '../files/mendedCopy.js';
 import { syncDirectory } from '../files/syncDirectory.js';
-import { assertUnused, rebuildManifest } from '../leveldb/directory/closedDatabase.js';
+import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { assertUnused, defaultTuning, repairLevel } from '../leveldb/directory/openLevel.js';
 import { damagedPathOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { storageErrorFrom } from '../StorageError.js';
+import { isCorruption, storageErrorFrom } from '../StorageError.js';
 import { beyondRepair, forgetDamage } from './forgetDamage.js';
 import type { VerifyReport } from './verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
@@ -26,9 +27,9 @@ export interface RepairDependencies {
 }
 
 export interface RepairReport {
-  /** Damaged files, and what is wrong with each. */
-  readonly files: readonly { readonly file: string; readonly what: string }[];
-  /** All damage, files included. 0: nothing was damaged, and nothing was changed. */
+  /** What LevelDB says of its files. */
+  readonly files: readonly string[];
+  /** All damage, that of files included. 0: nothing was damaged, and nothing was changed. */
   readonly damageCount: number;
   readonly firstHeight: number | undefined;
   /** The watermark that the store claims, where readable. */
@@ -45,8 +46,9 @@ export interface RepairReport {
 /**
  * Repairs a damaged store: every sound block is kept unchanged, wherever it is, and its pointers are rebuilt from it.
  * Heights whose block is damaged become planned holes, which the daemon fills in after its next start. The repair works
- * on a copy beside the store, which takes only the space of the damaged files and replaces the store once `verifyStore`
- * finds no damage in it. An interrupted repair can be run again.
+ * on a copy beside the store, which shares its tables and replaces the store once `verifyStore`
+ * finds no damage in it. Where LevelDB cannot open or read its files, its own repair comes first, which writes everything
+ * anew. An interrupted repair can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
  * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
@@ -69,7 +71,7 @@ export async function repairStore(
       await exchange(path, copy);
       return { ...report, applied: true };
     } finally {
-      await rm(copy, { recursive: true, force: true });
+      for (const left of [copy, `${copy}.new`]) await rm(left, { recursive: true, force: true });
     }
   } catch (error) {
     throw storageErrorFrom(error, 'repair the store', path);
@@ -82,18 +84,47 @@ async function repairAt(
   { path, chainId }: RepairOptions,
   { logger, signal }: RepairDependencies,
 ): Promise<RepairReport> {
-  const { damages, ...inspection } = await inspectFiles(path, { tableBytes: Infinity, contents: true });
-  await mkdir(copy, { mode: 0o700 });
-  if (await copyWithoutDamage(path, copy, { ...inspection, damages })) await rebuildManifest(copy);
+  await copyFiles(path, copy);
   const verify = (): Promise<VerifyReport> =>
     verifyStore({ path: copy, chainId }, { logger, ...(signal === undefined ? {} : { signal }) });
-  const found = await verify();
-  const report = unchanged(found, damages);
-  if (found.damageCount === 0) return report;
-  const kept = await forgetDamage(copy, path, found);
-  const [left] = (await verify()).damages;
-  if (left !== undefined) throw beyondRepair(path, left.message);
-  return { ...report, ...kept };
+  let found = await verify();
+  const files = found.damages.filter(({ kind }) => kind === 'database').map(({ message }) => message);
+  try {
+    if (files.length > 0) {
+      await repairLevel(copy);
+      await writeAnew(copy);
+      found = await verify();
+    }
+    const report = unchanged(found, files);
+    if (report.damageCount === 0) return report;
+    const kept = await forgetDamage(copy, path, found);
+    const [left] = (await verify()).damages;
+    if (left !== undefined) throw beyondRepair(path, left.message);
+    return { ...report, ...kept };
+  } catch (error) {
+    if (!isCorruption(error) || error.damage !== undefined) throw error;
+    throw beyondRepair(path, error.message);
+  }
+}
+
+/** Writes everything that can be read of a database into a new one, which takes its place. */
+async function writeAnew(path: string): Promise<void> {
+  const fresh = `${path}.new`;
+  await rm(fresh, { recursive: true, force: true });
+  const from = await LevelDatabase.open(path, defaultTuning, { create: false });
+  const to = await LevelDatabase.open(fresh, defaultTuning, { create: true });
+  try {
+    for await (const page of readingOn(from, () => undefined).pages({})) {
+      using batch = to.batch();
+      for (const [key, value] of page) batch.put(key, value);
+      await batch.write();
+    }
+  } finally {
+    await to.close();
+    await from.close();
+  }
+  await rm(path, { recursive: true });
+  await rename(fresh, path);
 }
 
 /** The report while nothing is changed. */

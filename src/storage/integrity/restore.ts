@@ -4,7 +4,7 @@ import type { Logger } from '../../observability/index.js';
 import { withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { exists } from '../files/exists.js';
-import { copyFilesInUse } from '../files/filesInUse.js';
+import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
 import { syncDirectory } from '../files/syncDirectory.js';
@@ -57,7 +57,7 @@ export async function restoreStore(
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
     if (isSnapshotUrl(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
-    else await copyFilesInUse(await storeIn(from), partial);
+    else await copyFiles(await storeIn(from), partial);
     const report = await verifyStore(
       { path: partial, chainId, maxDamages: 1, objectionTo },
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },

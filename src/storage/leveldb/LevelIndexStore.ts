@@ -3,33 +3,38 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
-import type { IndexStore } from '../port/IndexStore.js';
+import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
+import { proofChecker } from '../records/blocks/assembleBlock.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
+import { healedBook, healingIn } from '../records/book/mendedBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
+import { contains } from '../records/heightRanges.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
-import { blockKey, COVERAGE_KEY, SCHEMA_VERSION } from '../records/schema.js';
+import { blockKey, COVERAGE_KEY, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
 import { openDirectory } from './directory/openDirectory.js';
 import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './directory/openDirectory.js';
 import { loadStore } from './loadStore.js';
 import type { LoadedStore } from './loadStore.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
+import { checkHeights } from './reading/checkHeights.js';
 import { levelReader } from './reading/levelReader.js';
 import { Removals } from './removal/Removals.js';
 import { BookKeeper } from './writing/BookKeeper.js';
+import type { Changed } from './writing/ChangeGroup.js';
 import { LevelIndexWriter } from './writing/LevelIndexWriter.js';
 
 export interface LevelIndexStoreOptions extends OpenDirectoryOptions {
@@ -60,6 +65,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   readonly #keeper: BookKeeper;
   readonly #ranges: LevelRangeBook;
   readonly #removals: Removals;
+  #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(
@@ -81,6 +87,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
           const live = this.#live();
           return live && { ...live, firstHeight: live.meta.firstHeight };
         },
+        tell: (reading) => this.tell(reading),
         writeBeside: (action) => this.#writer.beside(action),
       },
     );
@@ -215,6 +222,45 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
       };
       return { after: withProofs(book, book, entries), putAlso };
     });
+  }
+
+  healing(): readonly HeightRange[] {
+    return healingIn(this.ranges.plans(), this.coverage());
+  }
+
+  async heal(damaged: readonly HeightRange[]): Promise<readonly HeightRange[]> {
+    let holes: readonly HeightRange[] = [];
+    await this.#keeper.record('range', async (book) => {
+      const healed = healedBook(book, damaged);
+      if (healed === undefined) return undefined;
+      holes = healed.holes;
+      const leaving = await this.#accounts.leave(holes);
+      const putAlso: Changed['putAlso'] = (put, del) => {
+        leaving?.put(put);
+        // The run that fills the hole would take a record for a durable block.
+        for (const { from, to } of holes)
+          for (let height = from; height <= to; height += 1) del(blockKey(height));
+      };
+      return { after: healed.book, putAlso, onDurable: leaving?.release };
+    });
+    return holes;
+  }
+
+  check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
+    const { live, unproven } = this.#keeper.initialised();
+    const { meta } = live;
+    return checkHeights(
+      range,
+      {
+        database: this.#database,
+        meta,
+        isCovered: (height) => contains(this.coverage(), height),
+        accounts: this.#accounts.stored(),
+        unproven: meta.schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
+        holds: (this.#holds ??= proofChecker(meta.chainId)),
+      },
+      signal,
+    );
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {

@@ -15,6 +15,13 @@ import type {
   WholeBlock,
 } from './stored.js';
 
+/** A damaged record. */
+export interface FoundDamage {
+  /** `undefined`: the database cannot tell. */
+  readonly height: number | undefined;
+  readonly what: string;
+}
+
 /**
  * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
  * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
@@ -44,6 +51,12 @@ export interface IndexReader {
   evidence(): Promise<readonly CommitteeEvidence[]>;
 }
 
+export interface CheckedHeights {
+  /** Of the collections. */
+  readonly bytes: number;
+  readonly damages: readonly FoundDamage[];
+}
+
 /** What may be read from a store at one moment, and what its answers say about themselves. */
 export interface ShownIndex {
   /** `undefined` for a store that was never initialised: nothing is shown. */
@@ -56,6 +69,8 @@ export interface ShownIndex {
   readonly rewinds: number;
   /** `undefined`: the account index is off. */
   readonly accounts: AccountCoverage | undefined;
+  /** Like `IndexStore.healing`. Absent: none. */
+  readonly healing?: readonly HeightRange[];
 }
 
 /** Tells the writers of a store when there is no room for what they would write. */
@@ -107,6 +122,21 @@ export interface IndexStore extends IndexReader, RangeStore {
    * parent or other guarantees).
    */
   readonly addProofs?: (proven: readonly FinalizedBlock[]) => Promise<void>;
+  /** Calls back when a read meets damage. The callback must not throw. */
+  onDamage(callback: (damage: FoundDamage) => void): void;
+  /** Damaged heights that are not covered any more, and planned to be fetched again. */
+  healing(): readonly HeightRange[];
+  /**
+   * Makes holes of damaged heights, which are planned: one durable write takes them out of the coverage. Returns those for
+   * which it did; heights that are not covered, and the watermark, which nothing can leave, stay as they are. `lastPlan`:
+   * plan ids up to this one are in use. Expected errors: `StorageError`.
+   */
+  heal(damaged: readonly HeightRange[], lastPlan?: number): Promise<readonly HeightRange[]>;
+  /**
+   * Verifies covered heights: every checksum and hash, the links, and each pointer to them. Stops when the signal aborts.
+   * Expected errors: `StorageError` (not `corrupt`).
+   */
+  check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights>;
   /**
    * The block up to which the chain was proven final by whichever process leads, as far as is known here. Absent: other
    * processes are not told.

@@ -5,7 +5,7 @@ import type { HeightRange } from './stored.js';
 export const MAX_RANGE_HEIGHTS = 1_000;
 /** The most ranges open at once, including those that wait after failures. */
 export const MAX_OPEN_RANGES = 256;
-/** The most plans at once. */
+/** The most plans at once; as many may heal besides. */
 export const MAX_PLANS = 256;
 
 /**
@@ -27,6 +27,8 @@ export interface BackfillPlan extends HeightRange {
   /** Which missing heights are filled in first. */
   readonly order: 'newest' | 'oldest';
   readonly isPaused: boolean;
+  /** The heights were damaged: they are filled in first, and the plan can be neither paused nor cancelled. */
+  readonly heals?: boolean;
 }
 
 /** One atomic change of plans and open ranges. */

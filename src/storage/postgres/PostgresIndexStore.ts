@@ -1,11 +1,13 @@
 import type { FinalizedBlock } from '../../flow/index.js';
 import { Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
-import type { IndexStore, SharedStore } from '../port/IndexStore.js';
+import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
+import { healingIn } from '../records/book/mendedBook.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import { within } from '../records/heightRanges.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
@@ -23,6 +25,8 @@ import { postgresReader } from './reading/postgresReader.js';
 import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { Scripts } from './tables/Scripts.js';
+import { checkStored } from './verify/verifyPostgres.js';
+import { healRows } from './writing/mendRows.js';
 import { addProofs, parseHeights } from './writing/unprovenRows.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
@@ -55,6 +59,8 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   readonly shared: SharedStore;
   readonly reads: RecordReader;
   readonly #database: PostgresDatabase;
+  readonly #session: Session;
+  readonly #holds: ReturnType<typeof proofChecker>;
   readonly #book: PostgresRangeBook;
   readonly #known: KnownStore;
   readonly #live: LiveRange;
@@ -99,6 +105,8 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     const session: Session = isReadOnly
       ? database
       : { query: (statement) => database.persist(() => database.query(statement)) };
+    this.#session = session;
+    this.#holds = proofChecker(options.chainId);
     this.reads = postgresReader(session, () => this.coverage());
     this.accounts = {
       coverage: () => (accounts ? this.#known.accountCoverage() : undefined),
@@ -213,6 +221,27 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     this.#unproven = parseHeights(
       await database.persist(() => database.transaction((session) => addProofs(session, proven))),
     );
+  }
+
+  healing(): readonly HeightRange[] {
+    return healingIn(this.ranges.plans(), this.coverage());
+  }
+
+  heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
+    const database = this.#database;
+    return this.#inTurn(async () => {
+      const healed = await database.persist(() =>
+        database.transaction((session) => healRows(session, damaged, lastPlan)),
+      );
+      if (healed === undefined) return [];
+      this.#known.publish(healed);
+      this.#changes.tell();
+      return healed.holes;
+    });
+  }
+
+  check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
+    return checkStored(this.#session, range, { holds: this.#holds, signal });
   }
 
   provenBlock(): BlockHead | undefined {

@@ -83,6 +83,12 @@ export function rangesInWords(ranges: HeightRanges): string {
 /** Most ranges listed in a message. */
 const MAX_WORDS = 8;
 
+/** Ascending ranges; those at most `gap` heights apart become one. */
+export function withinGap(ranges: HeightRanges, gap: number): HeightRange[] {
+  const wider = joined(ranges.map(({ from, to }) => ({ from, to: to + gap })));
+  return wider.map(({ from, to }) => ({ from, to: to - gap }));
+}
+
 export function overlap(left: HeightRange, right: HeightRange): boolean {
   return left.from <= right.to && right.from <= left.to;
 }

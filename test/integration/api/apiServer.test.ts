@@ -410,8 +410,8 @@ describe('ApiServer', () => {
         Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
       for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
         expect(await get(path)).toMatchObject({
-          status: 500,
-          body: { code: 500, reason: 'storage', message: expect.stringContaining('damaged') as string },
+          status: 503,
+          body: { code: 503, reason: 'healing', message: expect.stringContaining('damaged') as string },
         });
       }
       expect(served.logger.records).toEqual([

@@ -224,7 +224,7 @@ describe('/events', () => {
     const reader = await EventReader.open(`${served.url}/events?from=117`);
     await reader.over();
     expect(reader.events.map(({ event }) => event)).toEqual(['height', 'end']);
-    expect(reader.events[1]!.data).toMatchObject({ code: 500, reason: 'storage' });
+    expect(reader.events[1]!.data).toMatchObject({ code: 503, reason: 'healing' });
   });
 
   it('is not sent behind another request on the same connection', async () => {

@@ -425,14 +425,14 @@ describe('GrpcApiServer', () => {
   });
 
   describe('trouble', () => {
-    it('a damaged record is DATA_LOSS, told to the log once, and never served', async () => {
+    it('a damaged record is UNAVAILABLE until it is healed, told to the log once, and never served', async () => {
       const damaged = new StorageError('corrupt', 'body of height 7: /secret/path is damaged');
       store.transaction = () => Promise.reject(damaged);
       for (let time = 0; time < 2; time += 1) {
         expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
-          code: 'DATA_LOSS',
-          details: 'the stored record is damaged; see the daemon log',
-          metadata: { reason: 'storage' },
+          code: 'UNAVAILABLE',
+          details: 'the stored record is damaged, and is fetched again; retry',
+          metadata: { reason: 'healing' },
         });
       }
       expect(logger.records.map(({ level, message }) => [level, message])).toEqual([

@@ -485,8 +485,8 @@ describe('a stream', () => {
     const client = await serve();
     const reader = client.follow('SubscribeBlocksFromStartHeight', blocks);
     expect(await refusalOf(reader.ended())).toMatchObject({
-      code: 'DATA_LOSS',
-      metadata: { reason: 'storage' },
+      code: 'UNAVAILABLE',
+      metadata: { reason: 'healing' },
     });
     expect(heightsOf(reader.messages)).toEqual([100, 101]);
   });

@@ -208,7 +208,7 @@ const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 
 /** Any request may be refused for these, whatever its route. */
-const common = ['bad_request', 'too_large', 'rate_limited', 'storage', 'internal', 'busy'];
+const common = ['bad_request', 'too_large', 'rate_limited', 'healing', 'storage', 'internal', 'busy'];
 
 function schemaOf(operation: Operation, status: number): JsonSchema | undefined {
   return Object.values(operation.responses[status]?.content ?? {})[0]?.schema;

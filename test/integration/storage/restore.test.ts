@@ -195,13 +195,12 @@ describe('a snapshot is refused, by its cause,', () => {
     await expectRefused(await served(await archiveOf(path)), error, { chainId: 'flow-mainnet' });
   });
 
-  it('when a byte differs, and tells how many damages there are beside the first', async () => {
+  it('when bytes differ, and tells how many damages there are beside the first', async () => {
     const path = await soundStore();
     const [table = ''] = (await readdir(path)).filter((name) => name.endsWith('.ldb'));
     const bytes = await readFile(join(path, table));
-    bytes.writeUInt8(bytes.readUInt8(50) ^ 1, 50);
-    await writeFile(join(path, table), bytes);
-    const words = [`damaged, and nothing of it was taken: `, table, `\\(and \\d+ more\\). Take another one`];
+    await writeFile(join(path, table), bytes.fill(0, 50, bytes.length / 2));
+    const words = [`damaged, and nothing of it was taken: `, `\\(and \\d+ more\\). Take another one`];
     await expectRefused(path, { kind: 'corrupt', ...saying(...words) });
   });
 
@@ -245,13 +244,13 @@ describe('a snapshot is refused, by its cause,', () => {
     await damage(path);
     await expectRefused(path, {
       kind: 'corrupt',
-      ...saying('The manifest of the store at', 'nothing can be copied. Run "verify"'),
+      ...saying('nothing of it was taken: ', '\\. Take another one'),
     });
   });
 
   it('when a file that its manifest names is missing', async () => {
-    const missing = { kind: 'io', ...saying('change faster than they can be linked. Try again later') };
-    for (const kind of [/\.ldb$/, /\.log$/, /^MANIFEST-/]) {
+    const missing = { kind: 'corrupt', ...saying('nothing of it was taken: ', '\\. Take another one') };
+    for (const kind of [/\.ldb$/, /^MANIFEST-/]) {
       const path = await soundStore();
       const [file = ''] = (await readdir(path)).filter((name) => kind.test(name));
       await rm(join(path, file));
@@ -404,14 +403,6 @@ describe('a backup', () => {
       kind: 'missing',
       ...saying('There is no store at'),
     });
-  });
-
-  it('has the note of damaged tables, which its verification reads', async () => {
-    const path = await soundStore();
-    await writeFile(join(path, 'SUSPECTS'), '000005.ldb\n');
-    const report = await restored(path);
-    expect(report.damageCount).toBe(0);
-    expect(await readFile(join(report.path, 'SUSPECTS'), 'utf8')).toBe('000005.ldb\n');
   });
 });
 

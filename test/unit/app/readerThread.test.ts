@@ -110,6 +110,7 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
     status: () => ({ chainId: 'flow-localnet' }) as never,
     momentAt: (height) => ({ height }) as never,
     naming: () => ({ kind: 'block', height: 7 }),
+    damaged: () => undefined,
     desk,
   };
   const last = (): FakeThread => threads[threads.length - 1]!;

@@ -1,5 +1,5 @@
 import { accountsOff } from '../../support/accountsOff.js';
-import { noRanges } from '../../support/noRanges.js';
+import { neverDamaged, noRanges } from '../../support/noRanges.js';
 import type { Source } from '../../../src/collections/index.js';
 import type { HeldBackNode, ReceivedCollection, RequestTrail } from '../../../src/collections/ports.js';
 import {
@@ -83,6 +83,10 @@ export class HandStore implements IndexStore {
   readonly batches: CommitBatch[] = [];
   readonly accounts = accountsOff;
   readonly ranges = noRanges;
+  readonly check = neverDamaged.check;
+  readonly heal = neverDamaged.heal;
+  readonly healing = neverDamaged.healing;
+  readonly onDamage = neverDamaged.onDamage;
   auto = false;
   #latest: number;
   #meta: StoreMeta;

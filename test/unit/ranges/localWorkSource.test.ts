@@ -241,6 +241,21 @@ describe('pause, resume and cancel', () => {
   });
 });
 
+describe('a plan that heals', () => {
+  it('goes before all others, and can be neither paused nor cancelled', async () => {
+    const { next, nextNow, source, store } = setUp();
+    await source.plan(ALL);
+    const damaged = { id: 2, from: 40, to: 40, order: 'newest', isPaused: false, heals: true } as const;
+    await store.change({ plans: [...store.plans(), damaged] });
+    expect((await next()).range).toEqual({ from: 40, to: 40 });
+    await expect(source.pause(2)).rejects.toThrow('Plan 2 fetches damaged heights again');
+    await expect(source.cancel(2)).rejects.toThrow('Plan 2 fetches damaged heights again');
+    await source.cancel();
+    expect(store.plans()).toEqual([damaged]);
+    expect(await nextNow()).toBeUndefined();
+  });
+});
+
 describe('a store that holds nothing yet', () => {
   it('keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way', async () => {
     const { clock, looks, next, source, store } = setUp({ served: [{ from: 80, to: 1_000 }] });

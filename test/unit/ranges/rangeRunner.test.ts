@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RangeRunner } from '../../../src/ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
 import { RangeLostError, StorageError } from '../../../src/storage/index.js';
-import type { RangeStore } from '../../../src/storage/index.js';
+import type { FoundDamage, RangeStore } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -35,7 +35,11 @@ class Line implements RangeLine {
   }
 }
 
-function setUp(parallelRanges = 2, begin: (line: Line, from: number) => void = () => undefined) {
+function setUp(
+  parallelRanges = 2,
+  begin: (line: Line, from: number) => void = () => undefined,
+  onDamage?: (damage: FoundDamage) => void,
+) {
   const said: string[] = [];
   const lines = new Map<number, Line>();
   const controllers = new Map<number, AbortController>();
@@ -68,6 +72,7 @@ function setUp(parallelRanges = 2, begin: (line: Line, from: number) => void = (
         return line;
       },
       logger: new RecordingLogger(),
+      ...(onDamage === undefined ? {} : { onDamage }),
     },
   );
   const stop = new AbortController();
@@ -113,6 +118,19 @@ describe('the runner of ranges', () => {
     controllers.get(0)!.abort();
     await settle();
     expect(said).toEqual(['0 released']);
+    stop.abort();
+    await running;
+  });
+
+  it('tells of a damaged block beside a range, which runs again', async () => {
+    const told: FoundDamage[] = [];
+    const { lines, running, said, stop } = setUp(1, undefined, (damage) => told.push(damage));
+    await settle();
+    const damage = 'block record of height 7: it is missing';
+    lines.get(0)!.breakWith(new StorageError('corrupt', 'The store is damaged', { height: 7, damage }));
+    await settle();
+    expect(told).toEqual([{ height: 7, what: damage }]);
+    expect(said).toEqual([`0 failed: ${damage}`]);
     stop.abort();
     await running;
   });

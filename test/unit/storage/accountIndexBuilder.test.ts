@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { AccountIndexBuilder, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
+import type { FoundDamage } from '../../../src/storage/index.js';
 import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
 import { accountChain } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
@@ -133,22 +134,26 @@ describe('the building of the account index', () => {
     expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { from: FIRST, to: LAST } });
   });
 
-  it('stops at damage, says so once, and leaves the rest of the daemon alone', async () => {
+  it('stops at damage, says so, leaves the rest of the daemon alone, and goes on once that is healed', async () => {
     const { database, store } = await lateIndex();
     const key = Buffer.alloc(9);
     key[0] = 0x10;
     key.writeUInt32BE(LAST - 150, 5);
     (await database.get(key))![3]! ^= 1;
+    const told: FoundDamage[] = [];
+    store.onDamage((damage) => told.push(damage));
     const logger = new RecordingLogger();
     const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
     await builder.run(NEVER);
+    expect(told).toMatchObject([{ height: LAST - 150 }]);
     expect(builder.progress()).toMatchObject({ state: 'stopped', coverage: { from: LAST - 127 } });
     expect(logger.records.filter(({ level }) => level === 'error')).toMatchObject([
       { message: 'the account index cannot be built further', fields: { kind: 'corrupt' } },
     ]);
     expect(logger.messages()).not.toContain(COMPLETE);
+    (await database.get(key))![3]! ^= 1;
     await builder.run(NEVER);
-    expect(logger.records.filter(({ level }) => level === 'error')).toHaveLength(1);
+    expect(builder.progress().state).toBe('complete');
   });
 
   it('fails with a disk that fails', async () => {

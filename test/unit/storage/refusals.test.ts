@@ -317,7 +317,9 @@ describe('a damaged write-ahead log', () => {
     await writeFile(join(path, log), bytes);
     const logger = new RecordingLogger();
     await open(path, {}, logger);
-    expect(logger.messages()).toContain('the end of the write-ahead log was torn and has been dropped');
+    expect(logger.messages()).toContain(
+      'the write-ahead log was damaged: what could not be read has been dropped',
+    );
   });
 
   it('does not exist after a clean stop', async () => {

@@ -1,9 +1,8 @@
-import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { surveyStore } from '../../../src/storage/index.js';
 import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
-import { logFile, PLAIN, sealedBlock, tableBlocks, varint, withIndex } from '../../support/levelFiles.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 
@@ -57,8 +56,6 @@ describe('a survey of a closed store', () => {
         { from: 40, to: 44 },
       ],
       plans: [{ id: 1, from: 16, to: 30, order: 'oldest', isPaused: false }],
-      damages: [],
-      suspects: [],
     };
     const names = await readdir(path);
     expect(await surveyStore(path)).toMatchObject(expected);
@@ -96,11 +93,11 @@ describe('a survey of a closed store', () => {
     expect(await surveyStore(path)).toBeUndefined();
     const store = await open(path);
     await store.close();
-    expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], plans: [], damages: [] });
+    expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], plans: [] });
     const begun = await open(path);
     await begun.initialise(metaFrom(10));
     await begun.close();
-    expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [], damages: [] });
+    expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [] });
   });
 
   it('is refused where the path leads through a file', async () => {
@@ -139,117 +136,15 @@ describe('a survey of a closed store', () => {
 });
 
 describe('a survey of a damaged store', () => {
-  it('names the manifest that cannot be read', async () => {
-    const path = await closedStore(chain);
-    const [manifest = ''] = await filesOf(path, /^MANIFEST-/);
-    await writeFile(manifest, 'nonsense');
-    expect(await surveyStore(path)).toMatchObject({
-      ...{ meta: undefined, coverage: [], plans: [], bytes: 0 },
-      damages: [{ file: expect.stringMatching(/^MANIFEST-/) as string }],
-    });
-  });
-
-  it('names what is no table, also where no manifest tells its size', async () => {
+  it.each(['CURRENT', 'manifest', 'table'])('is refused, and leaves it as it is: %s', async (kind) => {
     const path = await reopened(await closedStore(chain));
-    const [table = ''] = await filesOf(path, /\.ldb$/);
-    const [manifest = ''] = await filesOf(path, /^MANIFEST-/);
-    await truncate(table, 10);
-    await writeFile(manifest, 'nonsense');
-    expect((await surveyStore(path))?.damages).toMatchObject([
-      { file: basename(manifest) },
-      { file: basename(table), what: 'its footer or index is damaged: none of its entries can be found' },
-    ]);
-  });
-
-  it('names the table whose index leads nowhere, or twice to one place', async () => {
-    const entry = (key: number, ...handle: readonly number[]): Buffer =>
-      Buffer.concat([Buffer.of(0, 9, handle.length, key), Buffer.alloc(8, 1), Buffer.of(...handle)]);
-    const block = (...entries: readonly Buffer[]): Buffer =>
-      Buffer.concat([...entries, Buffer.of(0, 0, 0, 0, 1, 0, 0, 0)]);
-    for (const index of [
-      block(entry(1, 0, 100), entry(2, 50, 100)),
-      block(entry(1, 0, 1)),
-      block(entry(1, 0, 0xff, 0xff, 0xff, 0x7f)),
-    ]) {
-      const path = await reopened(await closedStore(chain));
-      const [table = ''] = await filesOf(path, /\.ldb$/);
-      await writeFile(table, withIndex(await readFile(table), index, PLAIN));
-      // Its size is another one then, and told first; without the manifest its index is what counts.
-      const [manifest = ''] = await filesOf(path, /^MANIFEST-/);
-      await writeFile(manifest, 'nonsense');
-      expect((await surveyStore(path))?.damages).toMatchObject([
-        { file: basename(manifest) },
-        { file: basename(table), what: 'its footer or index is damaged: none of its entries can be found' },
-      ]);
-    }
-  });
-
-  it('names the manifest in CURRENT that is none, and relies on the newest one', async () => {
-    const path = await closedStore(chain);
-    await writeFile(join(path, 'CURRENT'), 'MANIFEST\n');
-    expect(await surveyStore(path)).toMatchObject({
-      meta: { firstHeight: 10 },
-      coverage: [{ from: 10, to: 49 }],
-      damages: [{ file: 'CURRENT', what: 'it does not name the manifest' }],
-    });
-  });
-
-  it.each<[string, (file: string) => Promise<void>, RegExp]>([
-    ['cut short', (file) => truncate(file, 100), /it is truncated: 100 of \d+ bytes/],
-    [
-      'longer than it was',
-      (file) => writeFile(file, 'more', { flag: 'a' }),
-      /it has \d+ bytes instead of \d+/,
-    ],
-    ['gone', (file) => rm(file), /it is missing/],
-    ['changed', flipped, /the block at offset 0 .* does not match its checksum/],
-  ])('names the table that is %s, and tells what the others hold', async (_, damage, what) => {
-    const path = await reopened(await closedStore(chain));
-    const tables = await filesOf(path, /\.ldb$/);
-    for (const table of tables) await damage(table);
-    const survey = await surveyStore(path);
-    expect(survey?.damages).toHaveLength(tables.length);
-    expect(survey?.damages[0]?.what).toMatch(what);
-    expect(survey).toMatchObject({ suspects: [], coverage: expect.any(Array) as unknown[] });
-  });
-
-  it('passes over entries whose keys are none, though their block matches its checksum', async () => {
-    const path = await reopened(await closedStore(chain));
-    const [table = ''] = await filesOf(path, /\.ldb$/);
-    const file = await readFile(table);
-    const [{ offset, size } = expect.unreachable('a table has blocks')] = tableBlocks(file);
-    // One entry: nothing shared, a key of one byte, and a value that fills the block; then its one restart point.
-    const value = size - 13;
-    const head = Buffer.concat([Buffer.of(0, 1), varint(value), Buffer.of(1)]);
-    const contents = Buffer.concat([head, Buffer.alloc(value), Buffer.of(0, 0, 0, 0, 1, 0, 0, 0)]);
-    expect(contents).toHaveLength(size);
-    sealedBlock(contents, PLAIN).copy(file, offset);
-    await writeFile(table, file);
-    expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], damages: [] });
-  });
-
-  it('names the tables that a daemon noted as damaged', async () => {
-    const path = await closedStore(chain);
-    await writeFile(join(path, 'SUSPECTS'), '000099.ldb\n');
-    expect(await surveyStore(path)).toMatchObject({ suspects: ['000099.ldb'], damages: [] });
-  });
-
-  it('passes over a batch that cannot be read, and names its log', async () => {
-    const path = await reopened(await closedStore(chain));
-    const [log = ''] = await filesOf(path, /\.log$/);
-    // Another watermark, in a batch that says it has more entries than it holds.
-    const cut = Buffer.concat([Buffer.alloc(12), Buffer.of(1, 1, 2, 100), Buffer.alloc(3)]);
-    cut.writeUInt32LE(1, 8);
-    await writeFile(log, logFile(Buffer.alloc(5), cut));
-    expect(await surveyStore(path)).toMatchObject({
-      coverage: [{ from: 10, to: 49 }],
-      damages: [{ file: basename(log) }],
-    });
+    if (kind === 'CURRENT') await writeFile(join(path, 'CURRENT'), 'MANIFEST\n');
+    if (kind === 'manifest')
+      for (const file of await filesOf(path, /^MANIFEST-/)) await writeFile(file, 'none');
+    if (kind === 'table') for (const table of await filesOf(path, /\.ldb$/)) await rm(table);
+    const names = await readdir(path);
+    await expect(surveyStore(path)).rejects.toMatchObject({ kind: 'corrupt' });
+    expect(await readdir(path)).toEqual(names);
+    expect(await readdir(dirname(path))).toEqual(['store']);
   });
 });
-
-async function flipped(file: string): Promise<void> {
-  const bytes = await readFile(file);
-  bytes.writeUInt8(bytes.readUInt8(20) ^ 4, 20);
-  await writeFile(file, bytes);
-}

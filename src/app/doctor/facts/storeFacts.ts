@@ -70,7 +70,7 @@ async function heightsInDirectory(dataDir: string): Promise<StoredHeights | unde
     return { ...nothingStored, coverage: status.coverage, plans: status.backfill.plans };
   const path = storePathOf(dataDir);
   const survey = lockHolder(path) === undefined ? await surveyStore(path) : undefined;
-  if (survey === undefined || survey.damages.length > 0) return undefined;
+  if (survey === undefined) return undefined;
   const { bytes, coverage, meta, plans } = survey;
   return { bytes, coverage, plans, sporks: meta?.sporks ?? [] };
 }

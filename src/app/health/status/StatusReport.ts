@@ -46,7 +46,7 @@ export class StatusReport implements StatusSource {
 
   status(): StatusDocument {
     const { config, line, parts } = this.#state;
-    const { awaitsProof: _awaitsProof, proven: _proven, ...range } = this.#state.range();
+    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...range } = this.#state.range();
     const progress = this.#meter.state();
     const readiness = this.#state.readiness();
     const waitingFor = this.#waitingFor();
@@ -58,6 +58,7 @@ export class StatusReport implements StatusSource {
       ...range,
       latestIndexed: lastReadable(range),
       coverage: coverageOf(range),
+      healing,
       lowestServed: parts.network.heights.lowestHeight() ?? null,
       lag: this.#state.lag() ?? null,
       headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),

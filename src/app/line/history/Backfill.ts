@@ -1,7 +1,7 @@
 import type { AccessNetwork } from '../../../access/index.js';
 import type { DaemonConfig, HeightsToFill } from '../../../config/index.js';
 import { WorkSignal } from '../../../jobqueue/index.js';
-import { LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
+import { common, countHeights, LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
 import type {
   BackfillState,
   BossWorkSource,
@@ -11,8 +11,8 @@ import type {
   WorkSource,
 } from '../../../ranges/index.js';
 import { every, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
-import { sharedRangesOf } from '../../../storage/index.js';
-import type { BackfillPlan, HeightRange } from '../../../storage/index.js';
+import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
+import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
 import type { HeldBack } from './HistoryPace.js';
 import { heightsOf } from './plannedHeights.js';
@@ -47,6 +47,9 @@ export class Backfill {
   readonly #runner: RangeRunner<HistoryLine>;
   readonly #begun = new WorkSignal();
   readonly #listeners: (() => void)[] = [];
+  #onDamage: (damage: FoundDamage) => void = () => undefined;
+  /** The damaged heights of running ranges, by first height. */
+  readonly #healing = new Map<number, readonly HeightRange[]>();
   /** The plan of the configuration has been made, or was refused. */
   #isPlanned = false;
 
@@ -66,8 +69,16 @@ export class Backfill {
     }
     this.#runner = new RangeRunner(config.backfill, {
       source: this.#source,
-      onPublished: () => this.#tell(),
-      startLine: (job) => startRangeLine(config, parts, job),
+      onPublished: (range) => {
+        this.#healed(range);
+        this.#tell();
+      },
+      onDamage: (damage) => this.#onDamage(damage),
+      startLine: (job) => {
+        const healing = common([job.range], store.healing());
+        if (healing.length > 0) this.#healing.set(job.range.from, healing);
+        return startRangeLine(config, parts, job, { isUrgent: healing.length > 0 });
+      },
       logger,
     });
   }
@@ -119,6 +130,11 @@ export class Backfill {
     this.#listeners.push(callback);
   }
 
+  /** Calls back when a range meets damage beside it. The callback must not throw. */
+  onDamage(callback: (damage: FoundDamage) => void): void {
+    this.#onDamage = callback;
+  }
+
   /** Fills in the plans until `signal` aborts; then closes everything and resolves. Rejects as the line. */
   async run(signal: AbortSignal): Promise<void> {
     try {
@@ -149,6 +165,14 @@ export class Backfill {
     }
     this.#isPlanned = true;
     this.#tell();
+  }
+
+  #healed({ from }: HeightRange): void {
+    const heights = this.#healing.get(from);
+    if (heights === undefined) return;
+    this.#healing.delete(from);
+    this.#parts.metrics.healedHeights.inc(countHeights(heights));
+    this.#parts.logger.info({ heights: rangesInWords(heights) }, 'damaged heights are whole again');
   }
 
   #askForUnserved(): void {

@@ -36,15 +36,16 @@ export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' 
 
 /**
  * Fills one range with the same line that follows the head: bounded by the end of the range, with its own window and byte
- * budget, and with lower priority than the live range at every node. Expected errors: `StorageError`.
+ * budget, and with lower priority than the live range at every node unless it is urgent. Expected errors: `StorageError`.
  */
 export async function startRangeLine(
   config: DaemonConfig,
   parts: HistoryParts,
   { range, store }: RangeJob,
+  { isUrgent }: { readonly isUrgent: boolean },
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
-  const nodes = new HistoryNodes({ nodes: network });
+  const nodes = isUrgent ? network : new HistoryNodes({ nodes: network });
   const isRoot = (height: number): boolean => network.heights.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
@@ -74,7 +75,7 @@ export async function startRangeLine(
     {
       store,
       finalizedHeight: () => listener.finalizedHeight(),
-      share: () => parts.pace.share(),
+      ...(isUrgent ? {} : { share: () => parts.pace.share() }),
     },
   );
   window.onMoved(() => {
@@ -98,7 +99,7 @@ export async function startRangeLine(
       },
       logger: debugLogger(parts.logger, range),
     },
-    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, rootParents, asksFor },
+    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, asksFor },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
   let isOutdated = false;

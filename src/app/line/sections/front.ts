@@ -2,7 +2,7 @@ import type { DaemonConfig } from '../../../config/index.js';
 import { FinalizedBlocks } from '../../../finality/index.js';
 import { ComponentConsumer, WorkSignal } from '../../../jobqueue/index.js';
 import { blocksOptions, rootParentsOf } from './lineOptions.js';
-import { commonOf } from './lineParts.js';
+import { commonOf, soundBlock } from './lineParts.js';
 import type { IndexingLineOptions, IndexingLineParts } from './lineParts.js';
 import type { Middle } from './middle.js';
 
@@ -35,7 +35,7 @@ export function buildFront(
       toldHead: (height, besides) => listener.toldHead(height, besides),
       upperBound: () => window.upperBound(),
       onReplaced: (block, giver) => processor.onForked(block, giver),
-      storedBlock: async (height) => (await store.blockByHeight(height))?.block,
+      storedBlock: (height) => soundBlock(store, height),
     },
   );
   const consumer = new ComponentConsumer(

@@ -1,8 +1,10 @@
 import type { AccessNetwork, AccessNodes, SporkTable } from '../../../access/index.js';
 import type { EndpointSlots, Window } from '../../../collections/index.js';
 import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../../finality/index.js';
+import type { FinalizedBlock } from '../../../flow/index.js';
 import type { Logger, Metrics } from '../../../observability/index.js';
 import type { Clock, Random } from '../../../runtime/index.js';
+import { isCorruption } from '../../../storage/index.js';
 import type { RangeStore, WriteRoom } from '../../../storage/index.js';
 import type { Lifecycle } from '../../lifecycle/Lifecycle.js';
 
@@ -39,6 +41,8 @@ export interface IndexingLineOptions {
   readonly reachedHeight: number;
   /** A range of history, which yields to the live range in everything. Default false. */
   readonly isHistory?: boolean;
+  /** Of history: it does not yield, because readers wait for it. Default false. */
+  readonly isUrgent?: boolean;
   /** Known parents besides the spork table: the one that the block above a range names. */
   readonly rootParents?: readonly RootParent[];
   /** See `FinalizedBlocks`. */
@@ -48,4 +52,17 @@ export interface IndexingLineOptions {
 /** The dependencies of every part. */
 export function commonOf({ nodes, clock, random, metrics, logger }: IndexingLineParts) {
   return { nodes, clock, random, metrics, logger };
+}
+
+/** A stored block; `undefined` also for a damaged one, which is healed (`Healing`). Expected errors: `StorageError`. */
+export async function soundBlock(
+  store: Pick<RangeStore, 'blockByHeight'>,
+  height: number,
+): Promise<FinalizedBlock | undefined> {
+  try {
+    return (await store.blockByHeight(height))?.block;
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return undefined;
+  }
 }

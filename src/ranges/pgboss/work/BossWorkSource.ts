@@ -188,7 +188,9 @@ export class BossWorkSource implements WorkSource {
   async #takeNext(): Promise<RangeJob | undefined> {
     const { coverage, plans } = this.#facts;
     if (this.#taker === undefined || liveOf(this.#facts) === undefined) return undefined;
-    const ours = plans.filter(
+    // Readers wait for damaged heights.
+    const urgentFirst = [...plans].sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
+    const ours = urgentFirst.filter(
       ({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(this.#workVersion) === true,
     );
     for (;;) {

@@ -1,11 +1,13 @@
 import type { HeightRange } from '../../port/stored.js';
-import { joined, within } from '../../records/heightRanges.js';
+import { joined, within, withinGap } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { isCorruption } from '../../StorageError.js';
 
 export type DamageKind =
-  /** The database itself reports damaged files. */
+  /** LevelDB cannot open its files, or read all of them. */
   | 'database'
+  /** LevelDB has dropped what it could not read of its write-ahead log. */
+  | 'log'
   /** The meta, progress or rewind record. */
   | 'store_record'
   /** A height of the range has no block record. */
@@ -136,10 +138,4 @@ class DamagedHeights {
     this.#ranges = joined(this.#ranges);
     return this.#ranges;
   }
-}
-
-/** Ascending ranges; those at most `gap` heights apart become one. */
-export function withinGap(ranges: HeightRanges, gap: number): HeightRange[] {
-  const wider = joined(ranges.map(({ from, to }) => ({ from, to: to + gap })));
-  return wider.map(({ from, to }) => ({ from, to: to - gap }));
 }

@@ -1,20 +1,15 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import type { FinalizedBlock } from '../../../flow/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { abortReason, OperatorError } from '../../../runtime/index.js';
-import { inspectFiles } from '../../files/inspection.js';
-import type { Inspection } from '../../files/inspection.js';
-import { copyWithoutDamage } from '../../files/mendedCopy.js';
-import { assertUnused, rebuildManifest } from '../../leveldb/directory/closedDatabase.js';
 import { LevelDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../../leveldb/directory/openLevel.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
+import { readingOn } from '../../leveldb/reading/readingOn.js';
 import type { HeightRange } from '../../port/stored.js';
 import type { Database } from '../../records/Database.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { rangesInWords } from '../../records/heightRanges.js';
-import { StorageError, storageErrorFrom } from '../../StorageError.js';
+import { causesOf, isCorruption } from '../../StorageError.js';
 import { checkBlocks } from './checkBlocks.js';
 import type { BlockCounts } from './checkBlocks.js';
 import { checkPointers } from './checkPointers.js';
@@ -23,48 +18,6 @@ import type { Extent } from './checkStoreRecords.js';
 import { DamageList } from './DamageList.js';
 import type { VerifyReport } from './DamageList.js';
 import { PointerBalance } from './PointerBalance.js';
-import type { KeySpan } from '../../files/format/manifest.js';
-import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
-
-/**
- * The heights whose block records or bodies lie between two keys, in words. "any" between other keys: pointers, which are
- * ordered by id, and the records of the store.
- */
-function affectedHeights({ from, through }: Partial<KeySpan>): string {
-  const first = from?.[0] ?? 0;
-  const last = through?.[0] ?? Infinity;
-  if (first < Prefix.block || last > Prefix.body) return 'any';
-  const spans = [Prefix.block, Prefix.body]
-    .filter((prefix) => prefix >= first && prefix <= last)
-    .map((prefix) => ({
-      from: from !== undefined && prefix === first ? heightOf(from) : undefined,
-      to: through !== undefined && prefix === last ? heightOf(through) : undefined,
-    }));
-  return spans.map(inWords).join(', ');
-}
-
-/** The separator between two blocks of a table may be shorter than a whole key. */
-function heightOf(key: Buffer): number | undefined {
-  const whole = Buffer.concat([key, Buffer.alloc(Math.max(0, WHOLE_BYTES - key.length))]).subarray(
-    0,
-    WHOLE_BYTES,
-  );
-  return parseBlockKey(whole) ?? parseBodyKey(Buffer.concat([whole, Buffer.alloc(4)]))?.height;
-}
-
-const WHOLE_BYTES = 9;
-
-function inWords({
-  from,
-  to,
-}: {
-  readonly from: number | undefined;
-  readonly to: number | undefined;
-}): string {
-  if (from === undefined) return to === undefined ? 'any' : `up to ${to}`;
-  if (to === undefined) return `${from} and above`;
-  return from === to ? String(from) : `${from} to ${to}`;
-}
 
 export interface VerifyOptions {
   readonly path: string;
@@ -80,7 +33,6 @@ export interface VerifyOptions {
 
 /** How far a verification has come. */
 export type VerifyProgress =
-  | { readonly phase: 'files' }
   | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
   | { readonly phase: 'pointers'; readonly pointers: number };
 
@@ -91,6 +43,8 @@ export interface VerifyDependencies {
 }
 
 const DEFAULT_MAX_DAMAGES = 1000;
+/** Different words of LevelDB about what it cannot read. */
+const MAX_UNREADABLE = 20;
 
 /**
  * Proves that a store holds what it claims, or names what is wrong: the store's own records; every height of the range
@@ -114,71 +68,29 @@ export async function verifyStore(
   };
   try {
     await prepareDirectory(path, false);
-    await assertUnused(path);
-    const onTable = (): void => step({ phase: 'files' });
-    const inspection = await inspectFiles(path, { tableBytes: Infinity, contents: true, onTable });
-    for (const { file, what, keys } of inspection.damages) {
-      const heights = keys === undefined ? '' : `; heights that may be affected: ${affectedHeights(keys)}`;
-      damages.add('database', undefined, `file ${file}: ${what}${heights}`);
+    const database = await LevelDatabase.open(path, defaultTuning, { create: false });
+    try {
+      for (const line of await droppedAtOpen(path))
+        damages.add('log', undefined, `the write-ahead log: ${line}`);
+      const unreadable = new Set<string>();
+      const sound = readingOn(database, (damage) => {
+        if (unreadable.has(damage) || unreadable.size >= MAX_UNREADABLE) return;
+        unreadable.add(damage);
+        damages.add('database', undefined, `the database cannot read all of its files: ${damage}`);
+      });
+      return await verifyDatabase(sound, options, damages, { ...dependencies, step });
+    } finally {
+      await database.close();
     }
-    if (inspection.damages.length === 0) {
-      return await verifyAt(path, options, damages, { ...dependencies, step });
-    }
-    return await verifyDamaged(path, inspection, options, damages, { ...dependencies, step });
   } catch (error) {
-    damages.addError('database', error);
+    if (!isCorruption(error)) throw error;
+    damages.add('database', undefined, error.damage ?? causesOf(error).at(-1)?.message ?? error.message);
     return report(damages, {});
   }
 }
 
 interface Steps extends VerifyDependencies {
   readonly step: (progress: VerifyProgress) => void;
-}
-
-/** Names the heights lost with damaged files, on a copy that leaves the damaged parts out. */
-async function verifyDamaged(
-  path: string,
-  inspection: Inspection,
-  options: VerifyOptions,
-  damages: DamageList,
-  steps: Steps,
-): Promise<VerifyReport> {
-  let copy: string | undefined;
-  try {
-    try {
-      copy = await mkdtemp(join(dirname(path), 'verify-'));
-      if (await copyWithoutDamage(path, copy, inspection)) await rebuildManifest(copy);
-    } catch (error) {
-      const fault = storageErrorFrom(error, 'copy the sound files of the store', path);
-      if (!(fault instanceof StorageError)) throw fault;
-      damages.add('database', undefined, `the damaged heights cannot be named: ${fault.message}`);
-      return report(damages, {});
-    }
-    return await verifyAt(copy, options, damages, steps);
-  } finally {
-    if (copy !== undefined) await rm(copy, { recursive: true, force: true });
-  }
-}
-
-async function verifyAt(
-  path: string,
-  options: VerifyOptions,
-  damages: DamageList,
-  steps: Steps,
-): Promise<VerifyReport> {
-  const database = await LevelDatabase.open(path, defaultTuning, { create: false });
-  try {
-    for (const line of await droppedAtOpen(path)) {
-      damages.add(
-        'database',
-        undefined,
-        `the end of the write-ahead log was torn and has been dropped: ${line}`,
-      );
-    }
-    return await verifyDatabase(database, options, damages, steps);
-  } finally {
-    await database.close();
-  }
 }
 
 async function verifyDatabase(

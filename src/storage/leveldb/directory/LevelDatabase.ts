@@ -136,7 +136,7 @@ export class LevelDatabase implements Database {
   }
 
   compact({ gte, lt }: KeyRange): Promise<void> {
-    // The types cover only what Node and browsers share (see `rebuildManifest`).
+    // The types cover only what Node and browsers share (see `repairLevel`).
     const level = this.#level as unknown as { compactRange(start: Buffer, end: Buffer): Promise<void> };
     return this.#guard('compact the store', () => level.compactRange(gte, lt));
   }

@@ -4,7 +4,7 @@ import { openLevelDatabase } from './LevelDatabase.js';
 import type { OpenDatabase } from './LevelDatabase.js';
 import { defaultTuning } from './openLevel.js';
 import type { DescriptorWait, LevelTuning } from './openLevel.js';
-import { droppedAtOpen, holdsData, prepareDirectory, refuseDamagedFiles } from './storeDirectory.js';
+import { droppedAtOpen, holdsData, prepareDirectory } from './storeDirectory.js';
 
 export interface OpenDirectoryOptions {
   /** The store's own directory; created, readable by its owner only, when it does not exist. */
@@ -26,7 +26,7 @@ export interface OpenDirectoryDependencies {
 }
 
 /**
- * Opens the database in a directory, unless its files are damaged, and warns of a torn end of its log. Expected errors:
+ * Opens the database in a directory, and warns of what LevelDB drops from a damaged log. Expected errors:
  * `StorageError` (locked by another process, no permission, damaged, …).
  */
 export async function openDirectory(
@@ -34,16 +34,20 @@ export async function openDirectory(
   { logger, openDatabase = openLevelDatabase }: OpenDirectoryDependencies,
 ): Promise<Database> {
   await prepareDirectory(path, create);
-  if (await holdsData(path)) await refuseDamagedFiles(path);
+  const isNew = !(await holdsData(path));
   const database = await openDatabase(
     path,
     { ...defaultTuning, ...tuning },
-    { create, descriptors, isShared },
+    // Without its CURRENT file a store would be taken for a new one, and its tables be deleted.
+    { create: create && isNew, descriptors, isShared },
   );
   try {
     const details = await droppedAtOpen(path);
     if (details.length > 0)
-      logger.warn({ path, details }, 'the end of the write-ahead log was torn and has been dropped');
+      logger.warn(
+        { path, details },
+        'the write-ahead log was damaged: what could not be read has been dropped',
+      );
     return database;
   } catch (error) {
     await database.close();

@@ -1,6 +1,6 @@
 import { Level } from 'level';
 import type { EndGate } from '../../../runtime/index.js';
-import { storageErrorFrom } from '../../StorageError.js';
+import { causesOf, storageErrorFrom } from '../../StorageError.js';
 
 const MIB = 1024 * 1024;
 
@@ -69,6 +69,35 @@ export async function openLevel(
     await level.open();
     return level;
   } catch (error) {
+    const isLost = causesOf(error).some(({ message }) => OPENING_FORBIDDEN.test(message));
+    const fault = isLost ? new Error('Corruption: the file CURRENT is missing') : error;
+    throw storageErrorFrom(fault, 'open the store', path);
+  }
+}
+
+/** LevelDB's answer when the options forbid opening: it has taken the lock, and has not touched a file. */
+const OPENING_FORBIDDEN = /exists \(error_if_exists is true\)|does not exist \(create_if_missing is false\)/;
+
+/** Makes sure that no other process uses a database, without opening it. Expected errors: `StorageError`. */
+export async function assertUnused(path: string): Promise<void> {
+  const level = new Level(path, { createIfMissing: false, errorIfExists: true });
+  try {
+    await level.open();
+  } catch (error) {
+    if (causesOf(error).some(({ message }) => OPENING_FORBIDDEN.test(message))) return;
     throw storageErrorFrom(error, 'open the store', path);
+  }
+}
+
+/**
+ * LevelDB's own repair: makes a manifest of all tables that it can read, and tables of the logs. A key that was written to several
+ * of them may have an earlier value until they are merged, except in an iterator. Expected errors: `StorageError`.
+ */
+export async function repairLevel(path: string): Promise<void> {
+  try {
+    // The types cover only what Node and browsers share; this exists in Node's implementation alone.
+    await (Level as unknown as { repair(location: string): Promise<void> }).repair(path);
+  } catch (error) {
+    throw storageErrorFrom(error, 'repair the files of the store', path);
   }
 }

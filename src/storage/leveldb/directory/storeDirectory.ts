@@ -1,14 +1,11 @@
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { inspectFiles } from '../../files/inspection.js';
-import { clearSuspects, readSuspects } from '../../files/suspects.js';
-import { corruptFiles, hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
-import { assertUnused } from './closedDatabase.js';
+import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
 /** Only the owner may read what a store contains. */
 const DIRECTORY_MODE = 0o700;
 
-/** LevelDB's own files, and the note beside them (`files/suspects.ts`). */
+/** LevelDB's own files, and a note beside them that earlier versions left. */
 const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
@@ -40,7 +37,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
         'Choose another directory, or an empty one.',
     );
   }
-  // Possibly a store that lost its CURRENT file: the inspection of its files reports that.
+  // Possibly a store that lost its CURRENT file: LevelDB is told to open it, and not to make one.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   const above = dirname(path);
   if (names === undefined && (await list(above))?.includes('CURRENT') === true) {
@@ -118,35 +115,18 @@ async function list(path: string): Promise<string[] | undefined> {
   }
 }
 
-/**
- * Bytes of tables, newest first, that are checked at every open: those that a power loss may have left half written.
- */
-const TABLE_BYTES_AT_OPEN = 64 * 1024 * 1024;
-
-/**
- * Refuses a store whose files are damaged, before LevelDB opens it: it would delete what could still be saved, or
- * continue as if nothing were missing. Expected errors: `StorageError` (`corrupt`, `locked`, …).
- */
-export async function refuseDamagedFiles(path: string): Promise<void> {
-  const suspects = await readSuspects(path);
-  const look = async () => (await inspectFiles(path, { tableBytes: TABLE_BYTES_AT_OPEN, suspects })).damages;
-  const atFirst = await look().catch((error: unknown) => {
-    // A file that was there a moment ago is gone: another process is at work.
-    if (!hasCode(error, 'ENOENT')) throw error;
-    return undefined;
-  });
-  if (atFirst?.length === 0) {
-    // Repaired, or merged into other tables since.
-    if (suspects.size > 0) await clearSuspects(path);
-    return;
+/** Bytes of the write-ahead logs, which hold the newest heights after a crash. Expected errors: `StorageError`. */
+export async function logBytes(path: string): Promise<number> {
+  let bytes = 0;
+  for (const name of (await list(path)) ?? []) {
+    if (!name.endsWith('.log')) continue;
+    try {
+      bytes += (await stat(join(path, name))).size;
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw storageErrorFrom(error, 'read the directory of the store', path);
+    }
   }
-  // An open database looks damaged. Make sure that it is not in use, and look again.
-  await assertUnused(path);
-  const damages = await look();
-  const [first] = damages;
-  if (first === undefined) return;
-  const others = damages.length > 1 ? ` (and ${damages.length - 1} more)` : '';
-  throw corruptFiles(path, `file ${first.file}: ${first.what}${others}`);
+  return bytes;
 }
 
 /** False for a directory in which nothing was ever stored. */

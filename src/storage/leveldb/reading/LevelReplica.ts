@@ -27,7 +27,7 @@ export class LevelReplica extends ShownReplica {
       page: (query) => {
         const { accounts: coverage, meta } = this.shown;
         assert(coverage !== undefined, 'the account index is off');
-        return readAccountPage(database, query, { coverage, firstHeight: meta?.firstHeight ?? 0 });
+        return this.tell(readAccountPage(database, query, { coverage, firstHeight: meta?.firstHeight ?? 0 }));
       },
     };
   }

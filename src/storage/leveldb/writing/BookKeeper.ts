@@ -121,7 +121,11 @@ export class BookKeeper {
     const { after, accepted, batch, changes } = await group.apply(before);
     if (after !== before) {
       putChanges(before, after, batch);
-      for (const { putAlso } of changes) putAlso?.((key, value) => batch.put(key, value));
+      for (const { putAlso } of changes)
+        putAlso?.(
+          (key, value) => batch.put(key, value),
+          (key) => batch.del(key),
+        );
       await this.#deps.writer.write(() => batch.write());
       this.#book = after;
     }

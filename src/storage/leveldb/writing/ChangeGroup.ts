@@ -20,8 +20,8 @@ export type HeadAt = (height: number) => Promise<BlockHead>;
 /** The result of a change. */
 export interface Changed {
   readonly after: StoreBook;
-  /** Puts further entries into the same write. */
-  readonly putAlso?: ((put: Put) => void) | undefined;
+  /** Puts further entries into the same write, or deletes some. */
+  readonly putAlso?: ((put: Put, del: (key: Buffer) => void) => void) | undefined;
   /** Called once the write is durable and the new book counts. */
   readonly onDurable?: (() => void) | undefined;
 }

@@ -57,6 +57,17 @@ export async function prepareDatabase(
       for (const text of PROOF_STATEMENTS) await session.query({ text });
     });
   }
+  if (!isReadOnly && !(await hasHealingPlans(database)))
+    await database.query({
+      text: 'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
+    });
+}
+
+async function hasHealingPlans(session: Session): Promise<boolean> {
+  const { rowCount } = await session.query({
+    text: `SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals'`,
+  });
+  return rowCount > 0;
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {

@@ -57,18 +57,21 @@ export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> 
 
 export async function readPlans(session: Session): Promise<BackfillPlan[]> {
   const { rows } = await session.query<BackfillPlan>({
-    text: `SELECT id, from_height AS "from", to_height AS "to", sort_order AS "order", is_paused AS "isPaused"
+    text: `SELECT id, from_height AS "from", to_height AS "to", sort_order AS "order", is_paused AS "isPaused",
+        coalesce((to_jsonb(plan) ->> 'heals')::boolean, false) AS heals
       FROM flow_store.plan ORDER BY id`,
   });
-  return rows;
+  // A store of an earlier version that is only read lacks the column.
+  return rows.map(({ heals = false, ...plan }) => (heals ? { ...plan, heals } : plan));
 }
 
 export async function writePlans(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
   await session.query({ text: 'DELETE FROM flow_store.plan' });
-  for (const { id, from, to, order, isPaused } of plans) {
+  for (const { id, from, to, order, isPaused, heals = false } of plans) {
     await session.query({
-      text: 'INSERT INTO flow_store.plan VALUES ($1, $2, $3, $4, $5)',
-      values: [id, from, to, order, isPaused],
+      text: `INSERT INTO flow_store.plan (id, from_height, to_height, sort_order, is_paused, heals)
+        VALUES ($1, $2, $3, $4, $5, $6)`,
+      values: [id, from, to, order, isPaused, heals],
     });
   }
 }

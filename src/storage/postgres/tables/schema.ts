@@ -69,7 +69,8 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     from_height bigint NOT NULL,
     to_height bigint NOT NULL,
     sort_order text NOT NULL CHECK (sort_order IN ('newest', 'oldest')),
-    is_paused boolean NOT NULL
+    is_paused boolean NOT NULL,
+    heals boolean NOT NULL DEFAULT false
   )`,
   // The processes that fill the store, and what each holds (`src/ranges/pgboss/WorkerRegistry.ts`).
   `CREATE TABLE flow_store.worker (

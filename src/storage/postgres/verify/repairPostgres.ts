@@ -1,23 +1,16 @@
-import { ok as assert } from 'node:assert/strict';
 import { abortReason } from '../../../runtime/index.js';
-import { mendedBook } from '../../integrity/mendedBook.js';
 import { unchanged } from '../../integrity/repair.js';
 import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../integrity/verify/DamageList.js';
-import type { HeightRange } from '../../port/stored.js';
-import { emptyLine, newRecord } from '../../records/book/changeBook.js';
+import { mendedBook } from '../../records/book/mendedBook.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
-import type { StoreBook } from '../../records/book/StoreBook.js';
 import { without } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { SCHEMA_VERSION } from '../../records/schema.js';
 import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
-import type { Session } from '../connection/Session.js';
-import { readCoverage, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
 import { Fence } from '../writing/Fence.js';
-import { mendRows, writeMended } from '../writing/mendRows.js';
+import { bookOf, mendRows, writeMended } from '../writing/mendRows.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 
@@ -56,12 +49,12 @@ export async function repairPostgres(
     const report = unchanged(found);
     if (found.damageCount === 0) return report;
     if (fence === undefined) {
-      const before = await database.snapshot((session) => bookOf(session, chainId));
+      const before = await database.snapshot((session) => bookOf(session));
       return { ...report, ...outcomeOf(mendedBook(before, found.lostHeights)) };
     }
     await mendAll(fence, without(found.damagedHeights, found.lostHeights), signal);
     const mended = await fence.write(async (session) => {
-      const before = await bookOf(session, chainId);
+      const before = await bookOf(session);
       const after = mendedBook(before, found.lostHeights, { lastPlan });
       await writeMended(session, { before, after: after.book, lost: found.lostHeights });
       return after;
@@ -98,33 +91,4 @@ async function mendAll(fence: Fence, damaged: HeightRanges, signal: AbortSignal 
 
 function outcomeOf({ book, holes }: ReturnType<typeof mendedBook>) {
   return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
-}
-
-/** The book according to the rows; no block is read. */
-async function bookOf(session: Session, chainId: string): Promise<StoreBook> {
-  const coverage = await readCoverage(session);
-  const live: HeightRange | undefined = coverage.at(-1);
-  assert(live !== undefined, 'a store with damage was initialised');
-  const open = await readOpenRanges(session);
-  return {
-    live: {
-      ...emptyLine(live.from),
-      latestIndexedHeight: live.to,
-      meta: {
-        schemaVersion: SCHEMA_VERSION,
-        chainId,
-        firstHeight: live.from,
-        createdBy: '',
-        sporks: await readSporks(session),
-      },
-    },
-    published: coverage.slice(0, -1),
-    plans: await readPlans(session),
-    open: open.map(({ from, to, next }) => ({
-      record: { ...newRecord({ from, to }, false), next },
-      line: emptyLine(from),
-    })),
-    hasAccounts: false,
-    unproven: [],
-  };
 }

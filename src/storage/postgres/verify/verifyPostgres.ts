@@ -3,6 +3,7 @@ import { abortReason, OperatorError } from '../../../runtime/index.js';
 import { DamageList } from '../../integrity/verify/DamageList.js';
 import type { RangeReport, VerifyReport } from '../../integrity/verify/DamageList.js';
 import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
+import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
@@ -33,7 +34,7 @@ export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' |
   PostgresDatabaseDependencies;
 
 interface Pass {
-  readonly database: PostgresDatabase;
+  readonly database: Session;
   readonly damages: DamageList;
   readonly sporks: readonly SporkRecord[];
   readonly signal: AbortSignal | undefined;
@@ -119,15 +120,48 @@ function spanOf(ranges: readonly HeightRange[]): HeightRange | undefined {
   return first && last && { from: first.from, to: last.to };
 }
 
+/** Like `IndexStore.check`. Expected errors: those of the session; the signal's abort reason. */
+export async function checkStored(
+  database: Session,
+  { from, to }: HeightRange,
+  { holds, signal }: Pick<Pass, 'holds' | 'signal'>,
+): Promise<CheckedHeights> {
+  const damages = new DamageList({ max: MAX_DAMAGES });
+  const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
+  const sporks = await readSporks(database);
+  const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo: undefined };
+  for (const range of within(await readCoverage(database), { from, to })) {
+    const [below] = range.from === from ? await readHeads(database, from - 1, from - 1) : [];
+    await checkRange(pass, { ...range, kind: 'live' }, { next: Infinity, below });
+  }
+  const found = damages.report([]).damages;
+  // It may have left the coverage meanwhile.
+  const covered = found.length === 0 ? [] : await readCoverage(database);
+  return {
+    bytes: counts.bytes,
+    damages: found.flatMap(({ height, message }) =>
+      height !== undefined && contains(covered, height) ? [{ height, what: message }] : [],
+    ),
+  };
+}
+
 /** Every height below `next` must have a block; heights from there on may. */
 async function checkRange(
   pass: Pass,
   { from, to, kind }: Omit<RangeReport, 'damaged' | 'blocks'>,
-  { next, onStep }: { readonly next: number; readonly onStep?: (height: number) => void },
+  {
+    next,
+    onStep,
+    ...lower
+  }: {
+    readonly next: number;
+    readonly below?: BlockHead | undefined;
+    readonly onStep?: (height: number) => void;
+  },
 ): Promise<Omit<RangeReport, 'damaged'>> {
   const { counts, signal } = pass;
   const before = counts.heights;
-  let below: BlockHead | undefined;
+  let { below } = lower;
   for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
     if (signal?.aborted === true) throw abortReason(signal);
     onStep?.(height);

@@ -1,20 +1,33 @@
+import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
+import { emptyLine, newRecord } from '../../records/book/changeBook.js';
+import { healedBook } from '../../records/book/mendedBook.js';
+import type { MendedBook } from '../../records/book/mendedBook.js';
+import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { joined, overlap } from '../../records/heightRanges.js';
+import { joined, overlap, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { parseEvidenceKey } from '../../records/schema.js';
+import { parseEvidenceKey, SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readEvidence } from '../reading/evidenceRows.js';
 import { readStored } from '../reading/readStored.js';
 import { BlockRows } from '../tables/BlockRows.js';
-import { writePlans } from '../tables/readState.js';
+import {
+  lockStore,
+  readCoverage,
+  readOpenRanges,
+  readPlans,
+  readSporks,
+  writePlans,
+} from '../tables/readState.js';
 import { isCovered } from '../tables/schema.js';
 import { Scripts } from '../tables/Scripts.js';
 import { deleteBlocks } from './BlockLine.js';
+import type { Published } from './publish.js';
 
 /**
  * Rebuilds every row of sound blocks from their bytes. Without a range: of the blocks that have a damaged script, and removes
@@ -101,4 +114,67 @@ async function deleteStrays(session: Session): Promise<void> {
   });
   for (const { from, to } of joined(rows.map(({ height }) => ({ from: height, to: height }))))
     await deleteBlocks(session, from, to);
+}
+
+/** The book according to the rows; no block is read. */
+export async function bookOf(session: Session): Promise<StoreBook> {
+  const coverage = await readCoverage(session);
+  const live: HeightRange | undefined = coverage.at(-1);
+  assert(live !== undefined, 'a store with damage was initialised');
+  const open = await readOpenRanges(session);
+  return {
+    live: {
+      ...emptyLine(live.from),
+      latestIndexedHeight: live.to,
+      meta: {
+        schemaVersion: SCHEMA_VERSION,
+        chainId: '',
+        firstHeight: live.from,
+        createdBy: '',
+        sporks: await readSporks(session),
+      },
+    },
+    published: coverage.slice(0, -1),
+    plans: await readPlans(session),
+    open: open.map(({ from, to, next }) => ({
+      record: { ...newRecord({ from, to }, false), next },
+      line: emptyLine(from),
+    })),
+    hasAccounts: false,
+    unproven: [],
+  };
+}
+
+/** Like `IndexStore.heal`; `undefined`: no height became a hole. Expected errors: those of the session. */
+export async function healRows(
+  session: Session,
+  damaged: HeightRanges,
+  lastPlan: number,
+): Promise<(Published & Pick<MendedBook, 'holes'>) | undefined> {
+  // No publication meanwhile; the leader's commits wait for its row of the coverage.
+  await lockStore(session);
+  await readCoverage(session, 'FOR UPDATE');
+  const before = await bookOf(session);
+  const healed = healedBook(before, damaged, { lastPlan });
+  if (healed === undefined) return undefined;
+  const { book, holes } = healed;
+  for (const { from, to } of holes) await deleteBlocks(session, from, to);
+  for (const range of coverageOfBook(before)) {
+    const left = coverageOfBook(book).flatMap((each) => within([each], range));
+    const highest = left.pop();
+    // The highest part keeps its row: it may be the live range, whose writer finds it by its upper end.
+    await session.query(
+      highest?.to === range.to
+        ? {
+            text: 'UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1',
+            values: [range.from, highest.from],
+          }
+        : { text: 'DELETE FROM flow_store.coverage WHERE from_height = $1', values: [range.from] },
+    );
+    const rest = highest === undefined || highest.to === range.to ? left : [...left, highest];
+    for (const { from, to } of rest)
+      await session.query({ text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [from, to] });
+  }
+  await writePlans(session, book.plans);
+  return { coverage: coverageOfBook(book), sporks: book.live.meta.sporks, plans: book.plans, holes };
 }

@@ -114,16 +114,25 @@ function recompute(
 }
 
 /** Like `assembleEntry`, read from the database; `undefined` when the height has no block record. */
+export async function readSoundEntry(
+  database: Database,
+  height: number,
+  holds?: (block: FinalizedBlock) => boolean,
+): Promise<BlockEntry | undefined> {
+  const key = blockKey(height);
+  const record = await database.get(key);
+  if (record === undefined) return undefined;
+  const { bodyLength } = openBlockRecord(key, record, height);
+  return assembleEntry(height, record, await readBodyValues(database, height, bodyLength), holds);
+}
+
+/** Like `readSoundEntry`, for those that go on with a damaged one. */
 export async function readEntry(
   database: Database,
   height: number,
 ): Promise<BlockEntry | 'damaged' | undefined> {
   try {
-    const key = blockKey(height);
-    const record = await database.get(key);
-    if (record === undefined) return undefined;
-    const { bodyLength } = openBlockRecord(key, record, height);
-    return assembleEntry(height, record, await readBodyValues(database, height, bodyLength));
+    return await readSoundEntry(database, height);
   } catch (error) {
     if (!isCorruption(error)) throw error;
     return 'damaged';

@@ -53,9 +53,14 @@ function checkCollections({ block, collections }: BlockEntry): void {
 function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, meta: StoreMeta): void {
   if (parent === undefined || child === undefined) return;
   assert(
-    child.parentId === parent.id || isVouchedRoot(child, meta),
+    links(parent, child, meta),
     `the block of height ${child.height} is not a child of the stored block of height ${parent.height}`,
   );
+}
+
+/** False: neither is the lower block the parent of the one above it, nor does the spork table name another. */
+export function links(lower: BlockHead, upper: BlockHead, meta: Pick<StoreMeta, 'sporks'>): boolean {
+  return upper.parentId === lower.id || isVouchedRoot(upper, meta);
 }
 
 /** True for the root block of a recorded spork whose parent the spork table vouches for. */

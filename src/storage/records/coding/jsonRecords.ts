@@ -85,7 +85,14 @@ export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | un
 
 /** Like `encodeMeta`. */
 export function encodePlans(plans: readonly BackfillPlan[]): Buffer {
-  const ordered = plans.map(({ id, from, to, order, isPaused }) => ({ id, from, to, order, isPaused }));
+  const ordered = plans.map(({ id, from, to, order, isPaused, heals }) => ({
+    id,
+    from,
+    to,
+    order,
+    isPaused,
+    heals: heals === true ? true : undefined,
+  }));
   return Buffer.from(JSON.stringify(ordered));
 }
 
@@ -97,7 +104,8 @@ export function decodePlans(payload: Buffer): readonly BackfillPlan[] | undefine
 
 function isPlan(value: unknown): value is BackfillPlan {
   if (!isRecord(value)) return false;
-  const { id, from, to, order, isPaused } = value;
+  const { id, from, to, order, isPaused, heals } = value;
+  if (heals !== undefined && typeof heals !== 'boolean') return false;
   if (!isHeight(id) || !isHeight(from) || !isHeight(to) || to < from) return false;
   return (order === 'newest' || order === 'oldest') && typeof isPaused === 'boolean';
 }

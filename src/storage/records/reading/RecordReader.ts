@@ -8,7 +8,7 @@ import type {
   TransactionPlace,
   WholeBlock,
 } from '../../port/stored.js';
-import { corruptRecord } from '../../StorageError.js';
+import { corruptRecord, isCorruption } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
 import type { ReadPlace } from '../blocks/openPointers.js';
 import { readBlock } from '../blocks/readBlocks.js';
@@ -77,7 +77,7 @@ export class RecordReader implements StoredReads {
 
   /** Readable or not. Expected errors: `StorageError`. */
   async storedBlock(height: number): Promise<StoredBlock | undefined> {
-    const read = await readBlock(this.#values, height);
+    const read = await damagedAt(height, readBlock(this.#values, height));
     return read && { block: read.block, transactionCounts: read.transactionCounts };
   }
 
@@ -97,7 +97,7 @@ export class RecordReader implements StoredReads {
 
   async wholeBlock(height: number): Promise<WholeBlock | undefined> {
     if (!this.#covers(height)) return undefined;
-    const found = await this.#present(height, await readWhole(this.#values, height));
+    const found = await this.#present(height, await damagedAt(height, readWhole(this.#values, height)));
     if (found === undefined) return undefined;
     const { body, read } = found;
     let offset = 0;
@@ -143,7 +143,7 @@ export class RecordReader implements StoredReads {
   /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */
   async #block(height: number): Promise<ReadBlock | undefined> {
     if (!this.#covers(height)) return undefined;
-    return this.#present(height, await readBlock(this.#values, height));
+    return this.#present(height, await damagedAt(height, readBlock(this.#values, height)));
   }
 
   /** Expected errors: as `#block`. */
@@ -168,7 +168,10 @@ export class RecordReader implements StoredReads {
    * body.
    */
   async #follow({ height, collectionIndex, slice }: ReadPlace) {
-    const found = await this.#present(height, await readSlice(this.#values, height, slice));
+    const found = await this.#present(
+      height,
+      await damagedAt(height, readSlice(this.#values, height, slice)),
+    );
     if (found === undefined) return undefined;
     const { block } = found.read;
     const collectionId = block.collectionIds[collectionIndex];
@@ -176,6 +179,18 @@ export class RecordReader implements StoredReads {
       throw corruptRecord('pointer', height, `its block has no collection ${collectionIndex}`);
     }
     return { blockId: block.id, collectionId, encoded: Buffer.from(found.encoded) };
+  }
+}
+
+/** Names the height where the database itself reports damage. */
+async function damagedAt<T>(height: number, read: Promise<T>): Promise<T> {
+  try {
+    return await read;
+  } catch (error) {
+    if (!isCorruption(error) || error.height !== undefined) throw error;
+    throw corruptRecord('records', height, 'the files of the database that hold them are damaged', {
+      cause: error,
+    });
   }
 }
 

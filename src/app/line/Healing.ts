@@ -1,0 +1,200 @@
+import type { Window } from '../../collections/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import type { SharedQueue } from '../../ranges/index.js';
+import { Pause, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { joined } from '../../storage/index.js';
+import type { FoundDamage, HeightRange, IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+
+/** Damaged heights that wait to become holes; others are found again. */
+const MAX_WAITING = 4_096;
+/** Heights that are verified at once, and the least bytes that one counts as: an empty one costs time, too. */
+const STEP_HEIGHTS = 8;
+const LEAST_BYTES = 128;
+/** The shortest time between the beginnings of two passes, for small stores. */
+const MIN_PASS_MS = 3_600_000;
+/** How often a process that does not lead looks whether it does now. */
+const LOOK_EVERY_MS = 60_000;
+
+export interface HealingDependencies {
+  readonly store: Pick<
+    IndexStore,
+    'check' | 'coverage' | 'heal' | 'latestIndexedHeight' | 'onDamage' | 'shared'
+  >;
+  readonly window: Pick<Window, 'moved' | 'onMoved'>;
+  readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
+  readonly lifecycle: Pick<Lifecycle, 'onClose' | 'supervise'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubRate' | 'scrubbedBytes'>;
+}
+
+/**
+ * Makes holes of damaged heights, which the backfill fills again: those that a read meets, and those that it finds itself,
+ * verifying the store over and over.
+ */
+export class Healing {
+  readonly #deps: HealingDependencies;
+  /** What is wrong with each height that is not a hole yet. */
+  readonly #waiting = new Map<number, string>();
+  #isAtWork = false;
+  /** Damage was met at an unknown height: a pass is to begin at once. */
+  #isAnywhere = false;
+  readonly #pause: Pause;
+  /** What reads or writes the store at this moment. */
+  readonly #running = new Set<Promise<unknown>>();
+
+  constructor(dependencies: HealingDependencies) {
+    const { lifecycle, store, window } = dependencies;
+    this.#deps = dependencies;
+    this.#pause = new Pause(dependencies);
+    store.onDamage((damage) => this.found(damage));
+    // What was the watermark may be a hole now.
+    window.onMoved(() => this.#work());
+    // The store closes next.
+    lifecycle.onClose('healing', async () => {
+      await Promise.allSettled(this.#running);
+    });
+  }
+
+  /** Does not throw, and may be told the same again. */
+  found({ height, what }: FoundDamage): void {
+    if (height === undefined) {
+      this.#deps.logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
+      // A pass under way goes on: begun anew by every such read, none would ever reach the oldest heights.
+      this.#isAnywhere = true;
+      this.#pause.wake();
+      return;
+    }
+    this.#wait({ height, what });
+    this.#work();
+  }
+
+  /**
+   * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
+   * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
+   */
+  checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
+    return this.#run(this.#checkNewest(bytes, signal));
+  }
+
+  async #checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
+    const { store } = this.#deps;
+    let seen = 0;
+    for (let next = store.latestIndexedHeight(); ;) {
+      const range = this.#stepBelow(next);
+      if (range === undefined) break;
+      const { bytes: read, damages } = await store.check(range, signal);
+      for (const damage of damages) this.#wait(damage);
+      seen += Math.max(read, LEAST_BYTES * (range.to - range.from + 1));
+      next = range.from - 1;
+      if (seen >= bytes) break;
+    }
+    if (this.#waiting.size > 0) await this.#heal();
+  }
+
+  /**
+   * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
+   * with the signal's abort reason; expected errors: `StorageError`.
+   */
+  scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
+    return this.#run(this.#scrub(bytesPerSecond, signal));
+  }
+
+  async #scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
+    const { clock, logger, metrics, store } = this.#deps;
+    for (;;) {
+      const startedAtMs = clock.monotonic();
+      // Of several processes, the one that leads verifies.
+      const isOurs = store.shared?.isLeading() !== false;
+      metrics.scrubRate.set(isOurs ? bytesPerSecond : 0);
+      if ((isOurs && bytesPerSecond > 0) || this.#isAnywhere) {
+        this.#isAnywhere = false;
+        await this.#pass(bytesPerSecond, signal);
+        metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
+        logger.debug(
+          { seconds: Math.round((clock.monotonic() - startedAtMs) / 1_000) },
+          'all heights of the store are verified',
+        );
+      }
+      const passMs = isOurs ? MIN_PASS_MS : LOOK_EVERY_MS;
+      if (this.#hasMetDamage()) continue;
+      await this.#pause.sleep(passMs - (clock.monotonic() - startedAtMs), signal);
+    }
+  }
+
+  #hasMetDamage(): boolean {
+    return this.#isAnywhere;
+  }
+
+  async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
+    const { clock, metrics, store } = this.#deps;
+    let next = store.latestIndexedHeight();
+    for (;;) {
+      const range = this.#stepBelow(next);
+      if (range === undefined) return;
+      const { from, to } = range;
+      const { bytes, damages } = await store.check(range, signal);
+      for (const damage of damages) this.found(damage);
+      metrics.scrubbedBytes.inc(bytes);
+      next = from - 1;
+      const cost = Math.max(bytes, (to - from + 1) * LEAST_BYTES);
+      await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
+    }
+  }
+
+  /** The highest few covered heights up to this one. */
+  #stepBelow(height: number): HeightRange | undefined {
+    const range = this.#deps.store.coverage().findLast(({ from }) => from <= height);
+    if (range === undefined) return undefined;
+    const to = Math.min(range.to, height);
+    return { from: Math.max(range.from, to - STEP_HEIGHTS + 1), to };
+  }
+
+  #wait({ height, what }: FoundDamage): void {
+    if (height === undefined || this.#waiting.has(height) || this.#waiting.size >= MAX_WAITING) return;
+    this.#waiting.set(height, what);
+  }
+
+  #work(): void {
+    if (this.#isAtWork || ![...this.#waiting.keys()].some((height) => this.#mayLeave(height))) return;
+    this.#isAtWork = true;
+    this.#deps.lifecycle.supervise(this.#run(this.#heal().finally(() => (this.#isAtWork = false))));
+  }
+
+  async #run(work: Promise<void>): Promise<void> {
+    this.#running.add(work);
+    try {
+      await work;
+    } finally {
+      this.#running.delete(work);
+    }
+  }
+
+  /** The watermark cannot leave the index before the live range has grown above it. */
+  #mayLeave(height: number): boolean {
+    return height < this.#deps.store.latestIndexedHeight();
+  }
+
+  async #heal(): Promise<void> {
+    const { logger, metrics, queue, store, window } = this.#deps;
+    for (;;) {
+      const damaged = [...this.#waiting].filter(([height]) => this.#mayLeave(height));
+      if (damaged.length === 0) break;
+      const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
+      const holes = await store.heal(wanted, await queue?.lastPlan());
+      for (const [height, what] of damaged) {
+        this.#waiting.delete(height);
+        if (!isIn(holes, height)) continue;
+        metrics.damagedHeights.inc();
+        logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
+      }
+    }
+    window.moved();
+  }
+}
+
+function isIn(ranges: readonly HeightRange[], height: number): boolean {
+  return ranges.some(({ from, to }) => height >= from && height <= to);
+}

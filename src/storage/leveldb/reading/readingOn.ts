@@ -1,0 +1,73 @@
+import type { Database, Entry } from '../../records/Database.js';
+import type { KeyRange } from '../../records/schema.js';
+import { causesOf, isCorruption } from '../../StorageError.js';
+
+/**
+ * A database whose reads go on behind what LevelDB cannot read, which is told in words. Entries in it are missing. Expected errors
+ * as before, except for damage.
+ */
+export function readingOn(database: Database, tell: (damage: string) => void): Database {
+  const note = (error: unknown): undefined => {
+    if (!isCorruption(error)) throw error;
+    tell(error.damage ?? causesOf(error).at(-1)?.message ?? error.message);
+    return undefined;
+  };
+  const get = (key: Buffer): Promise<Buffer | undefined> => database.get(key).catch(note);
+  const one = (range: Partial<KeyRange>): Promise<Entry | undefined> =>
+    database.first(range, 1).then(([entry]) => entry, note);
+
+  async function* following<T>(
+    range: Partial<KeyRange>,
+    pages: AsyncGenerator<T[], void, undefined>,
+    { keyOf, of }: { readonly keyOf: (item: T) => Buffer; readonly of: (entry: Entry) => T },
+  ): AsyncGenerator<T[], void, undefined> {
+    let rest = range;
+    try {
+      for await (const page of pages) {
+        const last = page.at(-1);
+        if (last !== undefined) rest = behind(range, keyOf(last));
+        yield page;
+      }
+      return;
+    } catch (error) {
+      note(error);
+    }
+    // Of a page in which something cannot be read, LevelDB gives nothing.
+    for (let entry = await one(rest); entry !== undefined; entry = await one(rest)) {
+      rest = behind(range, entry[0]);
+      yield [of(entry)];
+    }
+  }
+
+  return {
+    get,
+    getMany: (keys) => database.getMany(keys).catch(() => Promise.all(keys.map(get))),
+    hasMany: (keys) =>
+      database
+        .hasMany(keys)
+        .catch(async () => (await Promise.all(keys.map(get))).map((value) => value !== undefined)),
+    first: async (range, limit) => {
+      const entries: Entry[] = [];
+      for (let rest = range; entries.length < limit;) {
+        const entry = await one(rest);
+        if (entry === undefined) break;
+        entries.push(entry);
+        rest = behind(range, entry[0]);
+      }
+      return entries;
+    },
+    lastKey: (range) => database.lastKey(range).catch(note),
+    pages: (range) =>
+      following(range, database.pages(range), { keyOf: ([key]) => key, of: (entry) => entry }),
+    keyPages: (range) =>
+      following(range, database.keyPages(range), { keyOf: (key) => key, of: ([key]) => key }),
+    compact: (range) => database.compact(range),
+    batch: () => database.batch(),
+    close: () => database.close(),
+  };
+}
+
+/** The part of a range behind a key. */
+function behind(range: Partial<KeyRange>, key: Buffer): Partial<KeyRange> {
+  return { ...range, gte: Buffer.concat([key, Buffer.of(0)]) };
+}

@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'vitest';
+import { Healing } from '../../../src/app/line/Healing.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import type { FoundDamage, HeightRange } from '../../../src/storage/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+import { windowOf } from '../../support/windowOf.js';
+
+const FIRST = 100;
+const LAST = 149;
+const HOUR_MS = 3_600_000;
+
+/** A store of which heights are damaged, and what was done with it. */
+function setUp({ leads = true } = {}) {
+  const clock = new VirtualClock();
+  const logger = new RecordingLogger();
+  const metrics = createMetrics({ version: '', node: '' });
+  const state = { latest: LAST, leads, damaged: new Set<number>(), holes: new Set<number>() };
+  const checked: HeightRange[] = [];
+  let tell = (_damage: FoundDamage): void => undefined;
+  const closers: (() => unknown)[] = [];
+  const failures: unknown[] = [];
+  const store = {
+    latestIndexedHeight: () => state.latest,
+    coverage: () => [{ from: FIRST, to: state.latest }],
+    onDamage: (listener: (damage: FoundDamage) => void) => void (tell = listener),
+    shared: { isLeading: () => state.leads } as never,
+    check: (range: HeightRange) => {
+      checked.push(range);
+      const found = [...state.damaged].filter(
+        (height) => height >= range.from && height <= range.to && !state.holes.has(height),
+      );
+      const damages = found.map((height) => ({ height, what: `body of height ${height}` }));
+      return Promise.resolve({ bytes: 1_000, damages });
+    },
+    heal: (wanted: readonly HeightRange[]) => {
+      const holes = wanted.filter(({ to }) => to < state.latest);
+      for (const { from, to } of holes) for (let at = from; at <= to; at += 1) state.holes.add(at);
+      return Promise.resolve(holes);
+    },
+  };
+  const window = windowOf(
+    { latestIndexedHeight: () => state.latest, hasHeight: () => false },
+    { heights: 10, head: () => state.latest },
+  );
+  const lifecycle = {
+    onClose: (_name: string, close: () => unknown) => void closers.push(close),
+    supervise: (work: Promise<unknown>) => void work.catch((error: unknown) => failures.push(error)),
+  };
+  const healing = new Healing({ store, window, lifecycle, clock, logger, metrics });
+  const settle = async (): Promise<void> => {
+    for (let turns = 0; turns < 20; turns += 1) await clock.turn();
+  };
+  const scrape = async () => new ScrapedMetrics(await metrics.registry.metrics());
+  const warned = () =>
+    logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields as object);
+  return {
+    checked,
+    clock,
+    closers,
+    window,
+    failures,
+    healing,
+    scrape,
+    settle,
+    state,
+    tell: (d: FoundDamage) => tell(d),
+    warned,
+  };
+}
+
+describe('a damaged height that a read meets', () => {
+  it('becomes a hole, and is named once, however often it is met', async () => {
+    const { failures, scrape, settle, state, tell, warned } = setUp();
+    for (let times = 0; times < 3; times += 1) tell({ height: 120, what: 'body of height 120: torn' });
+    await settle();
+    expect([...state.holes]).toEqual([120]);
+    expect(warned()).toEqual([{ height: 120, damage: 'body of height 120: torn' }]);
+    expect((await scrape()).value('damaged_heights_total')).toBe(1);
+    expect(failures).toEqual([]);
+  });
+
+  it('waits at the watermark until the live range has grown', async () => {
+    const { settle, state, tell, window } = setUp();
+    tell({ height: LAST, what: 'torn' });
+    await settle();
+    expect(state.holes.size).toBe(0);
+    state.latest += 1;
+    window.moved();
+    await settle();
+    expect([...state.holes]).toEqual([LAST]);
+  });
+});
+
+describe('the verification of a store', () => {
+  it('looks at the newest heights first, and at as many bytes as it is told', async () => {
+    const { checked, healing, state } = setUp();
+    state.damaged.add(LAST - 9);
+    await healing.checkNewest(1_500, new AbortController().signal);
+    expect(checked).toEqual([
+      { from: 142, to: 149 },
+      { from: 134, to: 141 },
+    ]);
+    expect([...state.holes]).toEqual([LAST - 9]);
+  });
+
+  it('goes through all heights at its pace, and begins again an hour later', async () => {
+    const { checked, clock, closers, healing, scrape, settle, state } = setUp();
+    state.damaged.add(101);
+    const end = new AbortController();
+    const scrubbing = healing.scrub(1_000, end.signal);
+    scrubbing.catch(() => undefined);
+    await settle();
+    expect(checked).toHaveLength(1);
+    for (let seconds = 0; seconds < 10; seconds += 1) {
+      await clock.advance(1_100);
+      await settle();
+    }
+    expect(checked.map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100]);
+    expect([...state.holes]).toEqual([101]);
+    const metrics = await scrape();
+    expect(metrics.value('store_scrubbed_bytes_total')).toBe(7_000);
+    expect(metrics.value('store_last_scrub_timestamp_seconds')).toBeGreaterThan(0);
+    await clock.advance(HOUR_MS);
+    await settle();
+    expect(checked.length).toBeGreaterThan(7);
+    end.abort(new Error('over'));
+    await closers[0]?.();
+    await expect(scrubbing).rejects.toThrow('over');
+  });
+
+  it('begins at once where damage was met that has no height', async () => {
+    const { checked, clock, healing, settle, tell } = setUp();
+    const end = new AbortController();
+    const scrubbing = healing.scrub(0, end.signal);
+    scrubbing.catch(() => undefined);
+    await settle();
+    expect(checked).toEqual([]);
+    tell({ height: undefined, what: 'a file of the database' });
+    await settle();
+    await clock.advance(1_000);
+    await settle();
+    expect(checked.at(-1)?.from).toBeLessThan(LAST - 7);
+    end.abort(new Error('over'));
+    await expect(scrubbing).rejects.toThrow('over');
+  });
+
+  it('comes to the oldest height, however often damage without a height is met meanwhile', async () => {
+    const { checked, clock, healing, settle, tell } = setUp();
+    const end = new AbortController();
+    const scrubbing = healing.scrub(1_000, end.signal);
+    scrubbing.catch(() => undefined);
+    for (let seconds = 0; seconds < 10; seconds += 1) {
+      await settle();
+      tell({ height: undefined, what: 'a file of the database' });
+      await clock.advance(1_100);
+    }
+    expect(checked.slice(0, 8).map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100, 142]);
+    end.abort(new Error('over'));
+    await expect(scrubbing).rejects.toThrow('over');
+  });
+
+  it('is left to the process that leads', async () => {
+    const { checked, clock, healing, scrape, settle, state } = setUp({ leads: false });
+    const end = new AbortController();
+    const scrubbing = healing.scrub(1_000, end.signal);
+    scrubbing.catch(() => undefined);
+    await settle();
+    expect((await scrape()).value('store_scrub_bytes_per_second')).toBe(0);
+    expect(checked).toEqual([]);
+    state.leads = true;
+    await clock.advance(60_000);
+    await settle();
+    expect(checked.length).toBeGreaterThan(0);
+    end.abort(new Error('over'));
+    await expect(scrubbing).rejects.toThrow('over');
+  });
+});

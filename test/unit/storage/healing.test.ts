@@ -1,0 +1,176 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
+import { LevelIndexStore } from '../../../src/storage/index.js';
+import type { Entry, FoundDamage } from '../../../src/storage/index.js';
+import { MemoryDatabase } from '../../support/memoryDatabase.js';
+import { commitThrough, heal } from '../../support/ranges.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { digestOf } from '../../support/storeDigest.js';
+
+const FIRST = 5;
+const LAST = 24;
+const ROUNDS = 60;
+const chain = makeChain(
+  FIRST,
+  Array.from({ length: LAST - FIRST + 2 }, (_, index) =>
+    index % 4 === 3 ? [] : [seededCollection(`h${index}`, 1 + (index % 3)), seededCollection(`i${index}`, 1)],
+  ),
+);
+const stored = chain.slice(0, -1);
+
+function openOver(database: MemoryDatabase): Promise<LevelIndexStore> {
+  const options = { path: '', chainId: TEST_CHAIN, accounts: true };
+  return LevelIndexStore.over(database, options, { clock: systemClock, logger: new RecordingLogger() });
+}
+
+async function filled() {
+  const database = new MemoryDatabase();
+  const store = await openOver(database);
+  await store.initialise(metaFrom(FIRST));
+  await commitThrough(store, stored, LAST);
+  return { database, store };
+}
+
+/** The height that a record belongs to; `undefined` for the records of the whole store. */
+function heightOf([key]: Entry): number | undefined {
+  switch (key[0]) {
+    case 0x10:
+    case 0x11:
+      return Number(key.readBigUInt64BE(1));
+    case 0x20:
+    case 0x21:
+    case 0x22:
+      return Number(key.readBigUInt64BE(33));
+    case 0x23:
+      return Number(~key.readBigUInt64BE(9) & 0xffff_ffff_ffff_ffffn);
+    default:
+      return undefined;
+  }
+}
+
+async function write(
+  database: MemoryDatabase,
+  change: (batch: ReturnType<MemoryDatabase['batch']>) => void,
+): Promise<void> {
+  using batch = database.batch();
+  change(batch);
+  await batch.write();
+}
+
+/** Changes one byte of the value, or takes the record away. */
+async function damage(database: MemoryDatabase, [key, value]: Entry, at: number): Promise<void> {
+  const changed = Buffer.from(value);
+  if (at < changed.length) changed[at] = (changed[at] ?? 0) ^ 0x10;
+  await write(database, (batch) => (at < changed.length ? batch.put(key, changed) : batch.del(key)));
+}
+
+const whole = { from: FIRST, to: LAST };
+const only = (height: number) => [{ from: height, to: height }];
+
+describe('a store with a damaged record', () => {
+  it('finds it, makes a hole of its height, and is what it was once that is filled again', async () => {
+    const random = seededRandom(7);
+    const { store: sound } = await filled();
+    const digest = await digestOf(sound);
+    const kinds = new Set<number>();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const { database, store } = await filled();
+      const records: Entry[] = [];
+      for await (const page of database.pages({})) records.push(...page);
+      const mortal = records.filter((record) => (heightOf(record) ?? LAST) < LAST);
+      const record = mortal[Math.floor(random.next() * mortal.length)];
+      const height = record && heightOf(record);
+      if (record === undefined || height === undefined) expect.unreachable();
+      kinds.add(record[0][0] ?? 0);
+      await damage(database, record, Math.floor(random.next() * (record[1].length + 2)));
+
+      const { damages } = await store.check(whole);
+      expect(new Set(damages.map((each) => each.height))).toEqual(new Set([height]));
+      expect(await store.heal(only(height))).toEqual(only(height));
+      expect([store.healing(), await store.blockByHeight(height)]).toEqual([only(height), undefined]);
+      expect(store.latestIndexedHeight()).toBe(LAST);
+      expect((await store.check(whole)).damages).toEqual([]);
+
+      // It is a hole for the next process, too, and the live range grows above it.
+      await store.close();
+      const again = await openOver(database);
+      expect(again.healing()).toEqual(only(height));
+      await heal(again, stored);
+      expect(again.healing()).toEqual([]);
+      expect(again.coverage()).toEqual([whole]);
+      expect(again.accounts.coverage()).toEqual({ ...whole, missingHeights: 0 });
+      expect(await digestOf(again), `record ${record[0].toString('hex')}`).toBe(digest);
+    }
+    expect([...kinds].sort()).toEqual([0x10, 0x11, 0x20, 0x21, 0x22, 0x23]);
+  });
+
+  it('tells what reads meet, with its height', async () => {
+    const { database, store } = await filled();
+    const told: FoundDamage[] = [];
+    store.onDamage((each) => told.push(each));
+    const body = Buffer.from([0x11, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
+    const value = await database.get(body);
+    if (value === undefined) expect.unreachable();
+    await damage(database, [body, value], 3);
+    const id = chain[9 - FIRST]?.block.collectionIds[0];
+    if (id === undefined) expect.unreachable();
+    await expect(store.collection(id)).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
+    await expect(store.collectionsByHeight(9)).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
+    const what = 'body of height 9: its checksum does not match';
+    expect(told).toEqual([
+      { height: 9, what },
+      { height: 9, what },
+    ]);
+  });
+
+  it('keeps its watermark, which can leave once the live range has grown', async () => {
+    const { store } = await filled();
+    expect(await store.heal(only(LAST))).toEqual([]);
+    expect(await store.heal([{ from: LAST - 1, to: LAST + 9 }])).toEqual(only(LAST - 1));
+    await commitThrough(store, chain, LAST + 1);
+    expect(await store.heal(only(LAST))).toEqual(only(LAST));
+    expect(store.healing()).toEqual([{ from: LAST - 1, to: LAST }]);
+    await heal(store, chain);
+    expect(store.coverage()).toEqual([{ from: FIRST, to: LAST + 1 }]);
+  });
+
+  it('takes what is not covered for no damage', async () => {
+    const { store } = await filled();
+    await store.heal(only(12));
+    expect(await store.heal([{ from: 12, to: 12 }])).toEqual([]);
+    expect(await store.heal(only(FIRST - 1))).toEqual([]);
+    expect(store.ranges.plans()).toHaveLength(1);
+    expect(store.meta()?.firstHeight).toBe(13);
+  });
+
+  it('heals any number of holes at once, while history is planned as well', async () => {
+    const { store } = await filled();
+    await store.ranges.change({ plans: [{ id: 3, from: 1, to: 4, order: 'oldest', isPaused: true }] });
+    await store.heal([
+      { from: 6, to: 7 },
+      { from: 9, to: 9 },
+      { from: 11, to: 22 },
+    ]);
+    expect(store.healing()).toEqual([
+      { from: 6, to: 7 },
+      { from: 9, to: 9 },
+      { from: 11, to: 22 },
+    ]);
+    expect(store.ranges.plans().map(({ id, heals = false }) => [id, heals])).toEqual([
+      [3, false],
+      [4, true],
+      [5, true],
+      [6, true],
+    ]);
+    for (const range of store.healing().toReversed()) {
+      const run = await store.ranges.run(range);
+      await commitThrough(run, chain, range.to);
+      store.ranges.release(run);
+    }
+    expect(store.coverage()).toEqual([whole]);
+    expect(store.ranges.plans().map(({ id }) => id)).toEqual([3]);
+  });
+});
