@@ -166,7 +166,7 @@ export const maxLines = {
   'src/runtime': 1_114,
   'src/storage': 14_290,
   'src/main.ts': 258,
-  test: 92_090,
+  test: 92_089,
 };
 
 const packageHomes = {
