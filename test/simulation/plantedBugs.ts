@@ -650,8 +650,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the window of a range of history is twice as wide',
     file: 'app/line/history/rangeLine.ts',
-    of: '{ windowHeights: config.backfill.window, stopHeight: range.to },',
-    instead: '{ windowHeights: 2 * config.backfill.window, stopHeight: range.to },',
+    of: '{ heights: config.backfill.window, stopHeight',
+    instead: '{ heights: 2 * config.backfill.window, stopHeight',
   },
   {
     name: 'the last block of a range of history does not wait for its child',
