@@ -7,9 +7,10 @@ const ofWholeProcesses = { testTimeout: 180_000, hookTimeout: 60_000, retry: 1 }
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
   test: {
-    // Files beside each other, four more than there are processors, as most end-to-end tests mostly wait: no test asserts a
-    // speed, or takes a port that another one may be given (test/support/lastingPort.ts).
-    maxWorkers: availableParallelism() + 4,
+    // Files beside each other, two more than there are processors, as most end-to-end tests wait now and then: no test
+    // asserts a speed, or takes a port that another one may be given (test/support/lastingPort.ts). With more, each only
+    // waits for the others.
+    maxWorkers: availableParallelism() + 2,
     projects: [
       {
         test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false },

@@ -482,7 +482,8 @@ describe('outages', () => {
     await daemon.program.sees(/access node does not answer/);
     const document = await status(daemon);
     expect(document).toMatchObject({ head: null, latestIndexed: null, ready: false });
-    expect(document.reasons.map(({ code }) => code)).toEqual(['starting']);
+    // After some seconds, the nodes that do not answer are a reason of their own.
+    expect(document.reasons[0]?.code).toBe('starting');
 
     await devnetForTest({ ...chain, port: late.port });
     await stopAndProve(daemon, dataDir, whole(late));

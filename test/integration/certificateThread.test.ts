@@ -4,7 +4,6 @@ import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
 import type { CertificatePort } from '../../src/proof/index.js';
 import { certificatesHere, certificatesOfSources } from '../support/certificates.js';
 import { recordedBlocks, recordedSnapshot } from '../support/proofData.js';
-// eslint-disable-next-line no-restricted-imports -- what the daemon starts, from the built files
 import { startCertificates } from '../../src/app/threads/startWorker.js';
 
 const blocks = recordedBlocks();

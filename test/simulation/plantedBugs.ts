@@ -469,12 +469,12 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'finality: who signs next is taken from whoever gives the newest block',
     file: 'finality/proven/FinalityAnchor.ts',
-    of: '    throw new NotProvenError(`who signs after view ${lastView} is not known: ${why}`, pauseMs);',
+    of: '    throw new NotProvenError(\n      `who signs after view',
     instead:
-      '    if (pauseMs === LACKING_MS && (await this.#deps.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    throw new NotProvenError(`who signs after view ${lastView} is not known: ${why}`, pauseMs);',
+      '    if (isLacking && (await this.#deps.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    throw new NotProvenError(\n      `who signs after view',
     heldBy: {
       file: 'unit/finality/finalityProver.test.ts',
-      test: 'takes no next committee on the word of nodes that withhold the state at the end of an epoch (spork_root)',
+      test: 'takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     },
   },
   {
@@ -650,8 +650,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the window of a range of history is twice as wide',
     file: 'app/line/history/rangeLine.ts',
-    of: '{ windowHeights: config.backfill.window, stopHeight: range.to },',
-    instead: '{ windowHeights: 2 * config.backfill.window, stopHeight: range.to },',
+    of: '{ heights: config.backfill.window, stopHeight',
+    instead: '{ heights: 2 * config.backfill.window, stopHeight',
   },
   {
     name: 'the last block of a range of history does not wait for its child',
