@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { expect } from 'vitest';
 import { runProgram } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
+import { rangesInWords } from '../../src/storage/index.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import type { Result } from './scenario.js';
 import { KILLED } from './stage.js';
@@ -25,6 +26,14 @@ export async function mend(stage: Stage, dataDir: string, names: RegExp): Promis
     await started.scrapeUntil((metrics) => metrics.series('store_last_scrub_timestamp_seconds').length > 0);
     const { watermark, refused } = await stage.askEverything(started);
     expect(await started.program.stop()).toBe(0);
+    // What is missing above the watermark was lost with the log, which LevelDB does not tell.
+    const gone = started.program
+      .logs()
+      .find(({ msg }) => String(msg).startsWith('heights that were durable are gone'));
+    const lost =
+      watermark < KILLED ? { heights: rangesInWords([{ from: watermark + 1, to: KILLED }]) } : undefined;
+    if (lost === undefined) expect(gone).toBeUndefined();
+    else expect(gone).toMatchObject(lost);
     const wentOnFrom = await stage.goesOn(dataDir, { isHealed: refused > 0 });
     expect(wentOnFrom).toBe(watermark);
     if (refused > 0)

@@ -1,11 +1,12 @@
-import { cpSync } from 'node:fs';
+import { cpSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import { devnetForTest, RunningDaemon, startArguments, startDaemon } from '../support/runningDaemon.js';
-import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
+import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
 /** Up to here in a first table, which holds the meta record. */
 export const OLDEST = 20;
@@ -47,6 +48,8 @@ export class Stage {
       devnet.node.head.set(height);
       await daemon.reaches(height);
     }
+    const note = join(storePath(killed), 'COVERAGE');
+    await eventually(() => (readFileSync(note, 'utf8').includes(`"to":${KILLED}}`) ? true : undefined));
     await daemon.program.stop('SIGKILL');
 
     devnet.node.head.set(FINAL);

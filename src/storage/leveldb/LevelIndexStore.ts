@@ -21,10 +21,11 @@ import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
-import { contains } from '../records/heightRanges.js';
+import { contains, rangesInWords, without } from '../records/heightRanges.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
 import { blockKey, COVERAGE_KEY, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
+import { CoverageNote } from './directory/CoverageNote.js';
 import { openDirectory } from './directory/openDirectory.js';
 import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './directory/openDirectory.js';
 import { loadStore } from './loadStore.js';
@@ -34,7 +35,7 @@ import { checkHeights } from './reading/checkHeights.js';
 import { levelReader } from './reading/levelReader.js';
 import { Removals } from './removal/Removals.js';
 import { BookKeeper } from './writing/BookKeeper.js';
-import type { Changed } from './writing/ChangeGroup.js';
+import type { Change, Changed } from './writing/ChangeGroup.js';
 import { LevelIndexWriter } from './writing/LevelIndexWriter.js';
 
 export interface LevelIndexStoreOptions extends OpenDirectoryOptions {
@@ -66,6 +67,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   readonly #ranges: LevelRangeBook;
   readonly #removals: Removals;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
+  #note: CoverageNote | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(
@@ -78,7 +80,11 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     this.#database = database;
     this.reads = levelReader(database, () => this.coverage());
     this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
-    this.#keeper = new BookKeeper(book, { database, writer: this.#writer });
+    this.#keeper = new BookKeeper(book, {
+      database,
+      writer: this.#writer,
+      onChanged: () => this.#note?.changed(),
+    });
     this.#accounts = new LevelAccountIndex(
       { coverage, isWanted: accounts },
       {
@@ -108,7 +114,9 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   ): Promise<LevelIndexStore> {
     const database = await openDirectory(options, dependencies);
     try {
-      return await LevelIndexStore.over(database, options, dependencies);
+      const store = await LevelIndexStore.over(database, options, dependencies);
+      await store.#keepNote(options.path, dependencies);
+      return store;
     } catch (error) {
       await database.close();
       throw error;
@@ -230,7 +238,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
 
   async heal(damaged: readonly HeightRange[]): Promise<readonly HeightRange[]> {
     let holes: readonly HeightRange[] = [];
-    await this.#keeper.record('range', async (book) => {
+    const change: Change = async (book) => {
       const healed = healedBook(book, damaged);
       if (healed === undefined) return undefined;
       holes = healed.holes;
@@ -242,7 +250,8 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
           for (let height = from; height <= to; height += 1) del(blockKey(height));
       };
       return { after: healed.book, putAlso, onDurable: leaving?.release };
-    });
+    };
+    await this.#withdrawn(() => this.#keeper.record('range', change));
     return holes;
   }
 
@@ -290,7 +299,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
 
   /** Like `IndexStore.rewind`. Logs its progress. Damaged records above the target are removed as well. */
   rewind(height: number): Promise<void> {
-    return this.#removals.rewind(height);
+    return this.#withdrawn(() => this.#removals.rewind(height));
   }
 
   /**
@@ -315,9 +324,26 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     return this.#keeper.book()?.live;
   }
 
+  #withdrawn<T>(action: () => Promise<T>): Promise<T> {
+    return this.#note?.withdrawn(action) ?? action();
+  }
+
+  async #keepNote(path: string, { clock, logger }: LevelIndexStoreDependencies): Promise<void> {
+    const lost = without(await CoverageNote.read(path), this.coverage());
+    if (lost.length > 0) {
+      logger.warn(
+        { path, heights: rangesInWords(lost) },
+        'heights that were durable are gone: the write-ahead log of the store was lost, cut or damaged. They are fetched again',
+      );
+    }
+    // Written only with the first change: a command that reads leaves the loss for the daemon to tell.
+    this.#note = new CoverageNote({ path, coverage: () => this.coverage() }, { clock });
+  }
+
   async #close(): Promise<void> {
     await this.#accounts.hold();
     await this.#writer.end();
+    await this.#note?.end();
     await this.#database.close();
   }
 }

@@ -5,8 +5,9 @@ import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 /** Only the owner may read what a store contains. */
 const DIRECTORY_MODE = 0o700;
 
-/** LevelDB's own files, and a note beside them that earlier versions left. */
-const DATABASE_FILE = /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|SUSPECTS)$/;
+/** LevelDB's own files, `CoverageNote` beside them, and a note that earlier versions left. */
+const DATABASE_FILE =
+  /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|COVERAGE(?:\.new)?|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
 /** Where `repair` moves a damaged store until the repaired one takes its place. */

@@ -10,6 +10,8 @@ import type { LevelIndexWriter, Line } from './LevelIndexWriter.js';
 export interface BookKeeperDependencies {
   readonly database: Database;
   readonly writer: LevelIndexWriter;
+  /** A new book is durable. */
+  readonly onChanged: () => void;
 }
 
 /** A change of the live range, and the batch with its blocks. */
@@ -50,6 +52,7 @@ export class BookKeeper {
   /** Takes over a book whose records were written elsewhere. */
   replace(book: StoreBook): void {
     this.#book = book;
+    this.#deps.onChanged();
   }
 
   /**
@@ -127,7 +130,7 @@ export class BookKeeper {
           (key) => batch.del(key),
         );
       await this.#deps.writer.write(() => batch.write());
-      this.#book = after;
+      this.replace(after);
     }
     for (const { onDurable } of changes) onDurable?.();
     for (const { resolve } of accepted) resolve();

@@ -1,0 +1,109 @@
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { Pause } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import type { HeightRange } from '../../port/stored.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
+
+const NAME = 'COVERAGE';
+/** The shortest time between two writings. */
+const PAUSE_MS = 250;
+
+/**
+ * A file beside the database that names heights which are durable in it. LevelDB takes a write-ahead log that is missing
+ * or was cut for that of a process that wrote no more: by this note the loss has a name. It may lag behind, and is
+ * missing while heights leave, so it never names too many. Nothing depends on it: a note that cannot be written or read
+ * is none.
+ */
+export class CoverageNote {
+  readonly #path: string;
+  readonly #coverage: () => HeightRanges;
+  readonly #pause: Pause;
+  /** How many actions make heights leave at this moment. */
+  #withdrawals = 0;
+  #isStale = false;
+  #isEnding = false;
+  #writing: Promise<void> | undefined;
+
+  /** `coverage`: what is durable at the moment. */
+  constructor(
+    { path, coverage }: { readonly path: string; readonly coverage: () => HeightRanges },
+    dependencies: { readonly clock: Clock },
+  ) {
+    this.#path = join(path, NAME);
+    this.#coverage = coverage;
+    this.#pause = new Pause(dependencies);
+  }
+
+  /** The heights of the note in a store's directory; none where it is missing or damaged. */
+  static async read(path: string): Promise<HeightRanges> {
+    const text = await attempt(() => readFile(join(path, NAME), 'utf8'));
+    const [ranges = '', checksum] = text?.split('\n') ?? [];
+    return checksum === checksumOf(ranges) ? (JSON.parse(ranges) as HeightRange[]) : [];
+  }
+
+  /** Writes it soon. */
+  changed(): void {
+    this.#isStale = true;
+    this.#writing ??= this.#writeOn().finally(() => {
+      this.#writing = undefined;
+      if (this.#isDue()) this.changed();
+    });
+  }
+
+  /** Does something that makes heights leave the coverage. */
+  async withdrawn<T>(action: () => Promise<T>): Promise<T> {
+    this.#withdrawals += 1;
+    this.#pause.wake();
+    try {
+      await this.#writing;
+      await attempt(() => rm(this.#path, { force: true }));
+      return await action();
+    } finally {
+      this.#withdrawals -= 1;
+      this.changed();
+    }
+  }
+
+  /** Writes it for the last time. */
+  async end(): Promise<void> {
+    this.#isEnding = true;
+    this.#pause.wake();
+    await this.#writing;
+    if (this.#isStale) await this.#write();
+  }
+
+  #isDue(): boolean {
+    return this.#isStale && this.#withdrawals === 0 && !this.#isEnding;
+  }
+
+  async #writeOn(): Promise<void> {
+    while (this.#isDue()) {
+      await this.#write();
+      if (this.#withdrawals === 0 && !this.#isEnding) await this.#pause.sleep(PAUSE_MS);
+    }
+  }
+
+  async #write(): Promise<void> {
+    this.#isStale = false;
+    const ranges = JSON.stringify(this.#coverage().map(({ from, to }) => ({ from, to })));
+    const next = `${this.#path}.new`;
+    await attempt(() => writeFile(next, `${ranges}\n${checksumOf(ranges)}\n`, { mode: 0o600 }));
+    await attempt(() => rename(next, this.#path));
+  }
+}
+
+function checksumOf(text: string): string {
+  return crc32(text).toString(16);
+}
+
+/** `undefined` after an error of the operating system: of a full disk and the like, the database tells. */
+async function attempt<T>(action: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return undefined;
+    throw error;
+  }
+}
