@@ -141,9 +141,11 @@ async function atStart(
   return goesOn(args, dataDir, devnet, 74);
 }
 
-const FULL = /The disk is full\. Free some space/;
-const READ_ONLY = /mounted read-only\. Remount it writable/;
-const FORBIDDEN = /This user may not write there\. Give the directory/;
+/** The first words of what to do; for a command that only reads, a copy will do as well. */
+const FULL = /The disk is full\. Free some space|the disk is full\. Copy it first/;
+const READ_ONLY = /mounted read-only\. (?:Remount it writable|Copy it first)/;
+const FORBIDDEN =
+  /This user may not write there\. Give the directory|this user may not write there\. Copy it first/;
 
 /** File numbers ahead of the database's own: its next files are among them. */
 const TRAPS = 60;

@@ -1,5 +1,3 @@
-import { execFileSync } from 'node:child_process';
-import { closeSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { runProgram, scratchDirectory } from '../../support/program.js';
 import { devnetForTest, startArguments } from '../../support/runningDaemon.js';
@@ -14,6 +12,8 @@ const MIB = 1024 ** 2;
 const SLOW_MS = 1_500;
 /** Long enough for the alert to be sure. */
 const SLOW_TIMES = 20;
+/** Heights that take a minute to verify. */
+const MANY = 40_000;
 
 async function onDisk(stage: Stage): Promise<{ readonly disk: SmallDisk; readonly instance: string }> {
   const disk = new SmallDisk();
@@ -108,38 +108,19 @@ export const diskScenes: readonly Scene[] = [
   {
     name: 'scrub is overdue',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, profile: 'dense', startHead: 200 });
+      const devnet = await devnetForTest({ ...chain, startHead: MANY });
       const dataDir = scratchDirectory();
-      const args = startArguments(devnet, dataDir, '--start-height', '0', '--stop-height', '200');
+      const args = startArguments(devnet, dataDir, '--start-height', '0', '--stop-height', String(MANY));
       const { code, stderr } = await runProgram(args);
       if (code !== 0) throw new Error(stderr);
-      // So slow that the table is still to be read when the pipe is there.
-      const flags = ['--scrub-bytes-per-second', '500000'];
-      const table = (): string => {
-        const [name] = readdirSync(join(dataDir, 'index')).filter((file) => file.endsWith('.ldb'));
-        if (name === undefined) throw new Error('the store has no table');
-        return join(dataDir, 'index', name);
-      };
-      let path = '';
-      let instance = '';
       await stage.provoke({
         alerts: ['FlowIndexerScrubOverdue'],
-        fault: 'reading a table of the store hangs (a pipe in its place that nobody writes to)',
+        fault: 'verifying all heights takes longer than the pace says, which this machine cannot keep',
         strike: async () => {
-          instance = await stage.start(devnet, dataDir, flags);
-          path = table();
-          renameSync(path, `${path}.kept`);
-          execFileSync('mkfifo', [path]);
+          await stage.start(devnet, dataDir, ['--scrub-bytes-per-second', '1000000000']);
         },
-        mended: 'it comes back: the table is sound',
-        mend: async () => {
-          const scrubs = (await stage.daemon(instance).scrape()).series('store_last_scrub_timestamp_seconds');
-          if (scrubs.length > 0) throw new Error('it fired although a pass has ended');
-          const pipe = openSync(path, 'r+');
-          rmSync(path);
-          renameSync(`${path}.kept`, path);
-          closeSync(pipe);
-        },
+        mended: 'it comes to its end',
+        mend: () => undefined,
       });
     },
   },

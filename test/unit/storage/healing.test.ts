@@ -1,13 +1,16 @@
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { LevelIndexStore } from '../../../src/storage/index.js';
+import { LevelIndexStore, rangesInWords } from '../../../src/storage/index.js';
 import type { Entry, FoundDamage } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { commitThrough, heal } from '../../support/ranges.js';
+import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { metaFrom, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 5;
@@ -172,5 +175,67 @@ describe('a store with a damaged record', () => {
     }
     expect(store.coverage()).toEqual([whole]);
     expect(store.ranges.plans().map(({ id }) => id)).toEqual([3]);
+  });
+});
+
+describe('a store whose write-ahead log is lost', () => {
+  const { open, closedStore, freshPath } = useStores();
+  const GONE = /^heights that were durable are gone/;
+  /** From here on in the log. */
+  const LOGGED = FIRST + 12;
+
+  /** What an open says of lost heights. */
+  async function goneAt(path: string): Promise<unknown[]> {
+    const logger = new RecordingLogger();
+    await (await open(path, {}, logger)).close();
+    return logger.records.filter(({ message }) => GONE.test(message)).map(({ fields }) => fields['heights']);
+  }
+
+  /** What a process leaves that is killed after it has done something, without its log. */
+  async function killedWithoutLog(act: (store: LevelIndexStore) => Promise<void>): Promise<string> {
+    const path = await closedStore(stored.slice(0, LOGGED - FIRST));
+    const store = await open(path);
+    await store.commit({ blocks: stored.slice(LOGGED - FIRST), latestIndexedHeight: LAST });
+    await act(store);
+    const noted = `"to":${store.latestIndexedHeight()}}]`;
+    const note = (): Promise<string> => readFile(join(path, 'COVERAGE'), 'utf8').catch(() => '');
+    await eventually(async () => (await note()).includes(noted) || undefined);
+    const killed = await freshPath();
+    await cp(path, killed, { recursive: true });
+    for (const name of await readdir(killed)) if (name.endsWith('.log')) await rm(join(killed, name));
+    return killed;
+  }
+
+  it('names the durable heights that are gone, until something is written', async () => {
+    const path = await killedWithoutLog(() => Promise.resolve());
+    const gone = [rangesInWords([{ from: LOGGED, to: LAST }])];
+    expect(await goneAt(path)).toEqual(gone);
+    expect(await goneAt(path)).toEqual(gone);
+    const store = await open(path);
+    expect(store.latestIndexedHeight()).toBe(LOGGED - 1);
+    await commitThrough(store, stored.slice(LOGGED - FIRST), LAST);
+    await store.close();
+    expect(await goneAt(path)).toEqual([]);
+  });
+
+  it('does not name heights that were taken out, or made holes', async () => {
+    const path = await killedWithoutLog(async (store) => {
+      await store.heal([{ from: LOGGED + 1, to: LOGGED + 1 }]);
+      await store.rewind(LAST - 2);
+    });
+    const left = [
+      { from: LOGGED, to: LOGGED },
+      { from: LOGGED + 2, to: LAST - 2 },
+    ];
+    expect(await goneAt(path)).toEqual([rangesInWords(left)]);
+  });
+
+  it('says nothing where the note is damaged or missing', async () => {
+    const path = await killedWithoutLog(() => Promise.resolve());
+    const note = join(path, 'COVERAGE');
+    await writeFile(note, (await readFile(note, 'utf8')).replace('"from"', '"fron"'));
+    expect(await goneAt(path)).toEqual([]);
+    await rm(note);
+    expect(await goneAt(path)).toEqual([]);
   });
 });
