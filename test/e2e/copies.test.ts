@@ -137,11 +137,11 @@ describe('copies of a store', () => {
     };
     expect(await attempt(damaged)).toMatchObject({
       code: 74,
-      stderr: expect.stringContaining(table) as string,
+      stderr: expect.stringMatching(/is damaged, and nothing of it was taken: body of height \d+:/) as string,
     });
     expect(await attempt(await serveBytes(await archive(damaged, true)))).toMatchObject({
       code: 74,
-      stderr: expect.stringContaining(table) as string,
+      stderr: expect.stringMatching(/is damaged, and nothing of it was taken: body of height \d+:/) as string,
     });
     expect(await attempt(await serveBytes(whole, { bytes: whole.length >> 1 }))).toMatchObject({
       code: 74,
