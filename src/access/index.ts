@@ -11,15 +11,14 @@ export type {
   AdmittedCall,
   ForwardingDesk,
   NotAdmitted,
-} from './forwarding/admission.js';
+} from './forwarding/NodeGate.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export { CallHealth } from './selection/CallHealth.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
-export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
+export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
-export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/nodeState.js';

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { CallFailure } from '../../src/access/transport/channel/CallFailure.js';
+import { CallFailure } from '../../src/access/transport/channel/rpcChannel.js';
 import type { StreamCall, StreamSink } from '../../src/access/index.js';
 import type { CallStatus } from '../../src/access/transport/upstreamErrors.js';
 import type { Channel, ChannelOptions } from '../../src/access/transport/channel/rpcChannel.js';

@@ -3,7 +3,7 @@ import { isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
-import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
+import type { Admission, ForwardingDesk, NotAdmitted } from './NodeGate.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';
 

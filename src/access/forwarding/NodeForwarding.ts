@@ -1,5 +1,5 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
-import type { ChannelInterface, Client } from '@grpc/grpc-js';
+import type { ChannelInterface } from '@grpc/grpc-js';
 import { unlessAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
@@ -9,12 +9,11 @@ import {
   withoutSentValues,
   withoutValues,
 } from '../transport/channel/sentMetadata.js';
-import { CancelBudget } from '../transport/limits/CancelBudget.js';
-import { openClient } from '../transport/channel/openClient.js';
-import { DrainWatch } from '../transport/channel/DrainWatch.js';
+import { openConnection } from '../transport/channel/connection.js';
+import type { Connection } from '../transport/channel/connection.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
-import type { Admission, AdmissionEnd } from './admission.js';
+import type { Admission, AdmissionEnd } from './NodeGate.js';
 
 /** Bytes of one stream that may be buffered here while its reader is slow. */
 const WINDOW_BYTES = 256 * 1024;
@@ -74,9 +73,7 @@ export class NodeForwarding {
   readonly #clock: Clock;
   readonly #metrics: NodeForwardingDependencies['metrics'];
   readonly #metadataFor: (node: string) => NodeMetadata;
-  readonly #cancels: CancelBudget;
-  #client: Client | undefined;
-  #drain: DrainWatch | undefined;
+  #connection: Connection | undefined;
   /** Set while callers wait for the connection. */
   #reaching: Promise<boolean> | undefined;
   #closed = false;
@@ -87,7 +84,6 @@ export class NodeForwarding {
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
     this.#metadataFor = dependencies.metadataFor ?? (() => ({}));
-    this.#cancels = new CancelBudget({ clock: this.#clock });
   }
 
   /**
@@ -136,7 +132,7 @@ export class NodeForwarding {
       call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
-    const leave = request.isStream ? this.#drain?.opened(() => makeWay(SHUTTING_DOWN)) : undefined;
+    const leave = request.isStream ? this.#connection?.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
     const sent = this.#metadataFor(this.name);
     call.start(metadataFor(sent, request.metadata.clone()), {
       onReceiveMetadata: (metadata) => {
@@ -157,8 +153,8 @@ export class NodeForwarding {
         ended = true;
         leave?.();
         if (!wasEnded) admission.over('other');
-        // After too many cancellations, a call with a deadline is left to run out instead: see CancelBudget.
-        if (!wasEnded && (this.#cancels.take() || request.isStream)) {
+        // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
+        if (!wasEnded && (this.#connection?.mayCancel() === true || request.isStream)) {
           call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
         }
       },
@@ -168,7 +164,7 @@ export class NodeForwarding {
   /** Ends the calls under way with UNAVAILABLE and takes no more. */
   close(): void {
     this.#closed = true;
-    this.#client?.close();
+    this.#connection?.client.close();
   }
 
   /** It throws for a channel that was closed while the call waited to be admitted. */
@@ -185,15 +181,10 @@ export class NodeForwarding {
   }
 
   #channel(): ChannelInterface {
-    const { maxMessageBytes } = this.#options;
-    this.#client ??= openClient({
-      ...this.#options,
-      maxMessageBytes: Math.min(maxMessageBytes, MAX_ANSWER_BYTES),
-      windowBytes: WINDOW_BYTES,
-    });
-    const channel = this.#client.getChannel();
-    this.#drain ??= new DrainWatch({ channel, clock: this.#clock });
-    return channel;
+    const maxMessageBytes = Math.min(this.#options.maxMessageBytes, MAX_ANSWER_BYTES);
+    const options = { ...this.#options, maxMessageBytes, windowBytes: WINDOW_BYTES };
+    this.#connection ??= openConnection(options, this.#clock);
+    return this.#connection.channel;
   }
 }
 

@@ -7,7 +7,7 @@ import { ChainCheck } from './handshake/ChainCheck.js';
 import type { ChainReplaced, HeadBelow } from './handshake/ChainCheck.js';
 import { configuredNodes } from './configuredNodes.js';
 import type { NamedNodes } from './configuredNodes.js';
-import type { ForwardingDesk } from '../forwarding/admission.js';
+import type { ForwardingDesk } from '../forwarding/NodeGate.js';
 import { NodeHandshake } from './handshake/NodeHandshake.js';
 import type { Expectation } from './identity/nodeIdentity.js';
 import { nodeState } from './nodeState.js';
@@ -19,6 +19,7 @@ import type { PoolMember } from './poolMember.js';
 import { BlockProofs } from '../node/BlockProofs.js';
 import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import type { PooledNode } from '../node/GrpcAccessNode.js';
 import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
@@ -70,6 +71,19 @@ export class AccessNetwork implements AccessNodes {
     admit: async (name, call, signal) => {
       const member = this.#pool.live().find(({ node }) => node.name === name);
       return (await member?.node.gate?.admit(call, signal)) ?? 'gone';
+    },
+  };
+  /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
+  readonly history: AccessNodes = {
+    live: (method) => forHistory(this.live(method)),
+    forHeight: (height, method) => forHistory(this.forHeight(height, method)),
+    forExecutionData: (height) => forHistory(this.forExecutionData(height)),
+    peers: () => forHistory(this.peers()),
+    whyNoPeer: () => this.whyNoPeer(),
+    succeeded: (node, method) => this.succeeded(node, method),
+    // That history gets no stream does not count against the streams of others.
+    report: (node, fault, detail, method) => {
+      if (fault === 'lied' || !method.startsWith('Subscribe')) this.report(node, fault, detail, method);
     },
   };
   /** Knows which heights the nodes have. */
@@ -135,7 +149,7 @@ export class AccessNetwork implements AccessNodes {
     for (const { endpoint, roles } of nodes) pool.add(endpoint, 'configured', roles);
   }
 
-  live(method?: AccessMethod): readonly AccessNode[] {
+  live(method?: AccessMethod): readonly PooledNode[] {
     return inOrder(this.#pool.live(), method);
   }
 
@@ -143,16 +157,16 @@ export class AccessNetwork implements AccessNodes {
    * In addition to the contract: empty while the only nodes that could serve the height have not identified themselves
    * yet (historic ones are contacted when first wanted). Ask again after a pause.
    */
-  forHeight(height: number, method?: AccessMethod): readonly AccessNode[] {
+  forHeight(height: number, method?: AccessMethod): readonly PooledNode[] {
     return inOrder(this.#pool.serving(height, 'access'), method);
   }
 
   /** Empty for the same reason as `forHeight`. */
-  forExecutionData(height: number): readonly AccessNode[] {
+  forExecutionData(height: number): readonly PooledNode[] {
     return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
-  peers(): readonly AccessNode[] {
+  peers(): readonly PooledNode[] {
     return inOrder(this.#pool.peers(), 'SubscribeIndexedBlocks');
   }
 
@@ -261,7 +275,11 @@ export class AccessNetwork implements AccessNodes {
   }
 }
 
-function inOrder(members: readonly PoolMember[], method: AccessMethod | undefined): readonly AccessNode[] {
+function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
+  return nodes.map(({ history }) => history);
+}
+
+function inOrder(members: readonly PoolMember[], method: AccessMethod | undefined): readonly PooledNode[] {
   return inOrderOfAsking(
     members.map(({ node }) => node),
     method,

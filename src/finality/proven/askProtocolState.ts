@@ -51,7 +51,7 @@ export async function askProtocolState(
       continue;
     }
     try {
-      const options = { signal, isHistory: true, timeoutMs: TIMEOUT_MS };
+      const options = { signal, rank: 'history' as const, timeoutMs: TIMEOUT_MS };
       const snapshot = await node.getProtocolStateSnapshot(height, options);
       const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
       if (reading.ok) {
@@ -88,7 +88,7 @@ export async function* askEvidence(
 ): AsyncGenerator<{ readonly node: AccessNode; readonly evidence: ReceivedEvidence }, void> {
   for (const node of nodes.peers().filter((peer) => peer.supports(EVIDENCE))) {
     try {
-      yield { node, evidence: await node.getCommitteeEvidence(height, { signal, isHistory: true }) };
+      yield { node, evidence: await node.getCommitteeEvidence(height, { signal, rank: 'history' }) };
     } catch (error) {
       // A peer that keeps nothing yet has done no wrong.
       if (!(error instanceof UpstreamError)) throw error;
