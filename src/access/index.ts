@@ -1,5 +1,5 @@
 export { proxyFor } from './transport/channel/proxy.js';
-export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/rpcChannel.js';
+export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/RpcChannel.js';
 export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
@@ -21,7 +21,7 @@ export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
-export type { NodeState } from './pool/nodeState.js';
+export type { NodeState } from './pool/poolMember.js';
 export type { ServedHeights } from './pool/ServedHeights.js';
 export { NodeRotation } from './selection/NodeRotation.js';
 export type { NodeReadiness } from './selection/NodeRotation.js';

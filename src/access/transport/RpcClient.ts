@@ -2,10 +2,10 @@ import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { asError } from '../../runtime/index.js';
-import { CallFailure, openRpcChannel } from './channel/rpcChannel.js';
+import { CallFailure, RpcChannel } from './channel/RpcChannel.js';
 import { NodeConnections } from './channel/NodeConnections.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import type { OpenChannel, StreamCall } from './channel/rpcChannel.js';
+import type { OpenChannel, StreamCall } from './channel/RpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
@@ -99,7 +99,7 @@ export class RpcClient {
   #calls = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
-    const { clock, credentials, events = {}, openChannel = openRpcChannel } = dependencies;
+    const { clock, credentials, events = {}, openChannel } = dependencies;
     this.#options = options;
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
@@ -110,7 +110,10 @@ export class RpcClient {
     this.#events = events;
     this.scarcity = new StreamQuota({ clock });
     this.#connections = new NodeConnections({
-      openChannel: () => openChannel(options, { clock, metadata: credentials?.metadata }),
+      openChannel: () => {
+        const parts = { clock, metadata: credentials?.metadata };
+        return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
+      },
       events,
     });
   }

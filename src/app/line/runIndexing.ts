@@ -241,7 +241,7 @@ export async function runIndexing(
     onHead: (head) => listener.tell(head),
   });
   lifecycle.supervise(witnesses.run(signal));
-  const identified = network.whenIdentified(signal);
+  const identified = network.waits.whenIdentified(signal);
   if (parts.prover !== undefined) lifecycle.supervise(proveFinality(parts, parts.prover, identified));
   await identified;
   if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));

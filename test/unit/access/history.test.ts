@@ -1,9 +1,9 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import { parseEndpoint } from '../../../src/access/index.js';
 import type { AccessNode, OpenChannel } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import { parseEndpoint } from '../../../src/access/transport/endpoint.js';
 import { loadMethodStubs } from '../../../src/access/transport/methodStubs.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { scriptedWorlds } from '../../support/scriptedNetwork.js';
@@ -109,7 +109,7 @@ describe('a node for history', () => {
   it('that gets no stream does not count against the streams of others, but a lie does', async () => {
     const { network, stop } = world();
     const { network: net } = network({ 'a:1': {} }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     const [its] = net.history.forHeight(7);
     const stateOf = () => net.states()[0]?.calls.map(({ method, state }) => `${method} ${state}`);
     for (let time = 0; time < 3; time += 1)

@@ -1,6 +1,6 @@
 import type { UnaryMethod } from '../../types.js';
 import type { NodeEvents } from '../ports.js';
-import type { Channel, StreamCall, StreamSink } from './rpcChannel.js';
+import type { Channel, StreamCall, StreamSink } from './RpcChannel.js';
 
 /** After this many consecutive calls that lost their connection, a method gets a connection of its own. */
 const BREAKS_BEFORE_APART = 2;

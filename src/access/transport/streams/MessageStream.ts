@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { abortReason, asError } from '../../../runtime/index.js';
-import type { StreamCall, StreamSink } from '../channel/rpcChannel.js';
+import type { StreamCall, StreamSink } from '../channel/RpcChannel.js';
 import type { CallStatus } from '../upstreamErrors.js';
 
 /** How to open and decode one stream, and how to type its errors. */

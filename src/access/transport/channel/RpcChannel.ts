@@ -100,10 +100,10 @@ interface BusyConnection extends Connection {
 }
 
 /**
- * A gRPC channel over one connection. Uses grpc-js's channel directly instead of its client classes, because those read
+ * A channel over one gRPC connection, the only kind outside of tests. Uses grpc-js's channel directly instead of its client classes, because those read
  * sixteen stream messages ahead: here only the reader decides when the next message is taken.
  */
-class RpcChannel implements Channel {
+export class RpcChannel implements Channel {
   readonly #options: ChannelOptions;
   readonly #clock: Clock;
   readonly #metadata: () => NodeMetadata;
@@ -246,9 +246,6 @@ class RpcChannel implements Channel {
     if (connection.retired && connection.calls === 0) connection.client.close();
   }
 }
-
-/** A channel over gRPC, the only kind outside of tests. */
-export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
 const NOTHING: NodeMetadata = {};
 const MADE_WAY: CallStatus = { code: status.OK, details: '' };
