@@ -24,7 +24,6 @@ export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/poolMember.js';
 export type { ServedHeights } from './pool/ServedHeights.js';
 export { NodeRotation } from './selection/NodeRotation.js';
-export type { NodeReadiness } from './selection/NodeRotation.js';
 export { faultOf } from './selection/faultOf.js';
 export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
