@@ -14,7 +14,6 @@ export type {
 } from './forwarding/NodeGate.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
-export { CallHealth } from './selection/CallHealth.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
 export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
@@ -23,6 +22,8 @@ export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/poolMember.js';
 export type { ServedHeights } from './pool/ServedHeights.js';
+export { NodeChooser } from './selection/NodeChooser.js';
+export type { Way } from './selection/NodeChooser.js';
 export { NodeRotation } from './selection/NodeRotation.js';
 export { faultOf } from './selection/faultOf.js';
 export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
@@ -42,9 +43,7 @@ export type {
   NodeVersionInfo,
   ReceivedBlock,
   ReceivedEvidence,
-  StreamMethod,
   StreamOptions,
-  UnaryMethod,
 } from './types.js';
 export type { UpstreamErrorKind } from './UpstreamError.js';
 export { UpstreamError } from './UpstreamError.js';
