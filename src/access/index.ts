@@ -25,8 +25,13 @@ export type { ServedHeights } from './pool/ServedHeights.js';
 export { NodeChooser } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
 export { NodeRotation } from './selection/NodeRotation.js';
-export { faultOf } from './selection/faultOf.js';
-export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
+export {
+  faultOf,
+  NodeTroubles,
+  reportFailure,
+  SILENT_AFTER_MS,
+  troubleOf,
+} from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export type { ForwardedCall } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';

@@ -1,4 +1,4 @@
-import { faultOf, UpstreamError } from '../../access/index.js';
+import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, ReceivedEvidence, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
@@ -62,8 +62,7 @@ export async function askProtocolState(
       said.push(`${node.name}: ${reading.reason}`);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      const fault = faultOf(error.kind);
-      if (fault !== undefined) nodes.report(node, fault, error.message, METHOD);
+      reportFailure(nodes, node, error);
       if (PASSING.has(error.kind)) isLacking = false;
       said.push(error.message);
     }
