@@ -53,37 +53,33 @@ export interface ForwardedCall {
   cancel(): void;
 }
 
-export interface NodeForwardingOptions {
-  readonly endpoint: Endpoint;
-  readonly maxMessageBytes: number;
-  readonly userAgent: string;
-}
-
-export interface NodeForwardingDependencies {
+/** What forwarding takes to reach the nodes. */
+export interface ForwardingDependencies {
   readonly clock: Clock;
   readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
-  /** See `ForwarderDependencies`. */
+  /** What each call to a node of this name carries, whatever its caller sent. Read for each call. Default: nothing. */
   readonly metadataFor?: (node: string) => NodeMetadata;
 }
 
 /** Forwards calls to one node, as bytes, over a connection of its own. */
 export class NodeForwarding {
   readonly name: string;
-  readonly #options: NodeForwardingOptions;
-  readonly #clock: Clock;
-  readonly #metrics: NodeForwardingDependencies['metrics'];
-  readonly #metadataFor: (node: string) => NodeMetadata;
+  readonly #open: () => Connection;
+  readonly #dependencies: ForwardingDependencies;
   #connection: Connection | undefined;
   /** Set while callers wait for the connection. */
   #reaching: Promise<boolean> | undefined;
   #closed = false;
 
-  constructor(options: NodeForwardingOptions, dependencies: NodeForwardingDependencies) {
+  constructor(
+    options: { readonly endpoint: Endpoint; readonly maxMessageBytes: number; readonly userAgent: string },
+    dependencies: ForwardingDependencies,
+  ) {
     this.name = options.endpoint.name;
-    this.#options = options;
-    this.#clock = dependencies.clock;
-    this.#metrics = dependencies.metrics;
-    this.#metadataFor = dependencies.metadataFor ?? (() => ({}));
+    this.#dependencies = dependencies;
+    const maxMessageBytes = Math.min(options.maxMessageBytes, MAX_ANSWER_BYTES);
+    this.#open = () =>
+      openConnection({ ...options, maxMessageBytes, windowBytes: WINDOW_BYTES }, dependencies.clock);
   }
 
   /**
@@ -100,7 +96,7 @@ export class NodeForwarding {
   }
 
   async #reach(): Promise<boolean> {
-    const deadline = this.#clock.now() + CONNECT_TIMEOUT_MS;
+    const deadline = this.#dependencies.clock.now() + CONNECT_TIMEOUT_MS;
     while (!this.#closed) {
       const channel = this.#channel();
       const state = channel.getConnectivityState(true);
@@ -117,7 +113,7 @@ export class NodeForwarding {
   /** Sends a call that was admitted, and reports its end to the admission. */
   open(request: ForwardedRequest, admission: Admission, sink: ForwardedSink): ForwardedCall {
     const method = methodOf(request.path);
-    this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    this.#dependencies.metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const call = this.#createCall(request, admission);
     let ended = false;
     const end = (callStatus: ForwardedStatus): void => {
@@ -133,7 +129,7 @@ export class NodeForwarding {
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
     const leave = request.isStream ? this.#connection?.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
-    const sent = this.#metadataFor(this.name);
+    const sent = this.#dependencies.metadataFor?.(this.name) ?? {};
     call.start(metadataFor(sent, request.metadata.clone()), {
       onReceiveMetadata: (metadata) => {
         if (!ended) sink.onMetadata(withoutSentValues(metadata, sent));
@@ -181,9 +177,7 @@ export class NodeForwarding {
   }
 
   #channel(): ChannelInterface {
-    const maxMessageBytes = Math.min(this.#options.maxMessageBytes, MAX_ANSWER_BYTES);
-    const options = { ...this.#options, maxMessageBytes, windowBytes: WINDOW_BYTES };
-    this.#connection ??= openConnection(options, this.#clock);
+    this.#connection ??= this.#open();
     return this.#connection.channel;
   }
 }

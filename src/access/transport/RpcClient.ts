@@ -17,6 +17,7 @@ import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
@@ -161,7 +162,7 @@ export class RpcClient {
   ): Promise<T> {
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) {
-      throw this.#limited(method, 'too many calls wait');
+      throw this.#error('rate_limited', method, 'too many calls wait');
     }
     const admission = limiter.acquire(signal, rank);
     const permit = 'cuts' in admission ? admission : await admission;
@@ -205,7 +206,9 @@ export class RpcClient {
     const { method } = question;
     // Fails at once: otherwise this would look like a stream that the node ended.
     if (rank === 'history' && this.scarcity.scarceForHistory)
-      return failing(this.#limited(method, 'the node grants few streams, and history makes way'));
+      return failing(
+        this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
+      );
     const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
     return new MessageStream({ source: this.#source(question, streamRank), signal });
   }
@@ -288,18 +291,16 @@ export class RpcClient {
     if (error instanceof ForgedBlockError) {
       const { message, reason } = error;
       this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });
-      const where = { node: this.name, method };
-      return new UpstreamError('forged', where, `${method} at ${this.name}: ${message}`, { cause: error });
+      return this.#error('forged', method, message, error);
     }
-    if (error instanceof UnprovenBlockError) {
-      const where = { node: this.name, method };
-      return new UpstreamError('unproven', where, `${method} at ${this.name}: ${error.message}`, {
-        cause: error,
-      });
-    }
+    if (error instanceof UnprovenBlockError) return this.#error('unproven', method, error.message, error);
     if (!(error instanceof WireError)) return asError(error);
-    const message = `${method} at ${this.name}: malformed answer: ${error.message}`;
-    return new UpstreamError('malformed', { node: this.name, method }, message, { cause: error });
+    return this.#error('malformed', method, `malformed answer: ${error.message}`, error);
+  }
+
+  #error(kind: UpstreamErrorKind, method: AccessMethod, what: string, cause?: Error): UpstreamError {
+    const message = `${method} at ${this.name}: ${what}`;
+    return new UpstreamError(kind, { node: this.name, method }, message, cause && { cause });
   }
 
   #ofStatus(callStatus: CallStatus, method: AccessMethod): UpstreamError {
@@ -308,12 +309,6 @@ export class RpcClient {
     const proxy = proxyFor(endpoint);
     const causes = { mend: credentials?.mend(), proxy: proxy && wordsOf(proxy, endpoint) };
     return upstreamError(callStatus, { node: this.name, method }, causes);
-  }
-
-  /** The error of a call that is not sent, and why. */
-  #limited(method: AccessMethod, why: string): UpstreamError {
-    const message = `${method} at ${this.name}: ${why}`;
-    return new UpstreamError('rate_limited', { node: this.name, method }, message);
   }
 
   #count({ kind, lowestHeight, message, method }: UpstreamError): void {
