@@ -149,14 +149,14 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 6_543,
+  'src/access': 6_433,
   'src/api': 12_537,
   'src/app': 10_331,
   'src/cli': 5_543,
-  'src/collections': 5_189,
+  'src/collections': 5_078,
   'src/config': 1_113,
   'src/devnet': 4_850,
-  'src/finality': 3_565,
+  'src/finality': 3_320,
   'src/flow': 3_351,
   'src/jobqueue': 809,
   'src/observability': 1_877,

@@ -1,5 +1,5 @@
 export { proxyFor } from './transport/channel/proxy.js';
-export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/rpcChannel.js';
+export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/RpcChannel.js';
 export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
@@ -11,23 +11,27 @@ export type {
   AdmittedCall,
   ForwardingDesk,
   NotAdmitted,
-} from './forwarding/admission.js';
+} from './forwarding/NodeGate.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
-export { CallHealth } from './selection/CallHealth.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
-export { redirectGrpcLog } from './transport/channel/grpcLogger.js';
+export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
-export { HistoryNodes } from './pool/HistoryNodes.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
-export type { NodeState } from './pool/nodeState.js';
+export type { NodeState } from './pool/poolMember.js';
 export type { ServedHeights } from './pool/ServedHeights.js';
+export { NodeChooser } from './selection/NodeChooser.js';
+export type { Way } from './selection/NodeChooser.js';
 export { NodeRotation } from './selection/NodeRotation.js';
-export type { NodeReadiness } from './selection/NodeRotation.js';
-export { faultOf } from './selection/faultOf.js';
-export { NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
+export {
+  faultOf,
+  NodeTroubles,
+  reportFailure,
+  SILENT_AFTER_MS,
+  troubleOf,
+} from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export type { ForwardedCall } from './forwarding/NodeForwarding.js';
 export type { OpenNode } from './pool/NodePool.js';
@@ -44,9 +48,7 @@ export type {
   NodeVersionInfo,
   ReceivedBlock,
   ReceivedEvidence,
-  StreamMethod,
   StreamOptions,
-  UnaryMethod,
 } from './types.js';
 export type { UpstreamErrorKind } from './UpstreamError.js';
 export { UpstreamError } from './UpstreamError.js';

@@ -26,20 +26,23 @@ export type StreamMethod =
 /** Every method that we call. */
 export type AccessMethod = UnaryMethod | StreamMethod;
 
+/** `history`: the call waits behind all others to the node, a stream makes way for all others: they use what is left. */
+export type Rank = 'live' | 'history';
+
 /** Options of one unary call. */
 export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Default: the pool's `timeoutMs`. Every call has a deadline. */
   readonly timeoutMs?: number;
-  /** For history: the call waits behind all others to the node, and uses what they leave of its rate. */
-  readonly isHistory?: boolean;
+  /** Default: that of the node. */
+  readonly rank?: Rank;
 }
 
 /** Options of a stream. */
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** For history: it makes way for all other streams of the node. */
-  readonly isHistory?: boolean;
+  /** Default: that of the node. */
+  readonly rank?: Rank;
 }
 
 /** A block, and the node's status of it. */
@@ -108,12 +111,12 @@ export interface AccessNode {
    * failed twice in a row and its equivalent did not. Equivalents: block stream and block by height, head stream and
    * latest header, full collection and light one, the two execution-data streams.
    */
-  supports(method: AccessMethod, options?: { readonly isHistory?: boolean }): boolean;
+  supports(method: AccessMethod): boolean;
   /**
    * Milliseconds until a call of this method may be sent: 0 = now. Positive while a configured rate or a rate limit
    * that the node answered holds it back. A call made earlier waits by itself.
    */
-  delayMs(method: UnaryMethod, options?: { readonly isHistory?: boolean }): number;
+  delayMs(method: UnaryMethod): number;
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }>;
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo>;

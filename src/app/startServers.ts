@@ -123,7 +123,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
     surroundings: () => ({
       isReady: monitor.readiness().ready,
       // One interface must not give answers from two chains.
-      forwardingOff: network.chainReplaced()?.message,
+      forwardingOff: network.chain.chainReplaced()?.message,
       nodes: config.api.forward ? network.forwardingNodes() : [],
     }),
     status: () => report.status(),

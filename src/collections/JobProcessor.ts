@@ -10,11 +10,6 @@ import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js
 import type { Window } from './heights/Window.js';
 import type { BlockIndexer, CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
 
-export interface JobProcessorOptions {
-  /** Never request a collection: execution data alone completes heights. */
-  readonly ediOnly: boolean;
-}
-
 export interface JobProcessorDependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: BlockIndexer;
@@ -55,7 +50,13 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   readonly #onFatal: (error: unknown) => void;
   #failed = false;
 
-  constructor(options: JobProcessorOptions, dependencies: JobProcessorDependencies) {
+  constructor(
+    options: {
+      /** Never request a collection: execution data alone completes heights. */
+      readonly ediOnly: boolean;
+    },
+    dependencies: JobProcessorDependencies,
+  ) {
     if (!options.ediOnly && dependencies.requests === undefined) {
       throw new Error('without ediOnly a JobProcessor needs `requests`');
     }

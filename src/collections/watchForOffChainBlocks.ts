@@ -22,24 +22,28 @@ interface BlockAnswer {
   readonly block: FinalizedBlock;
 }
 
-export interface OffChainDependencies {
-  readonly mcq: MissingCollectionQueue;
-  /** Absent with `ediOnly`. */
-  readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
-  /** Every node's block of a height. Expected errors: the signal's abort reason. */
-  readonly ask: (height: number, signal: AbortSignal) => Promise<readonly BlockAnswer[]>;
-  readonly clock: Clock;
-  /** The block is not on the chain: the line has to start over. */
-  readonly onOffChain: (error: OffChainBlockError) => void;
-}
-
 /**
  * Asks the nodes again for the lowest block whose collections nobody has. A liar can fill the whole window with blocks that
  * link and that no other node has: then nothing above them is read that would contradict them, and nothing ever completes. Nor
  * does a block that nothing proves, and that has its right id but guarantees that nobody gave. Resolves when the signal aborts. No expected errors.
  */
 export async function watchForOffChainBlocks(
-  { mcq, requests, ask, clock, onOffChain }: OffChainDependencies,
+  {
+    mcq,
+    requests,
+    ask,
+    clock,
+    onOffChain,
+  }: {
+    readonly mcq: MissingCollectionQueue;
+    /** Absent with `ediOnly`. */
+    readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
+    /** Every node's block of a height. Expected errors: the signal's abort reason. */
+    readonly ask: (height: number, signal: AbortSignal) => Promise<readonly BlockAnswer[]>;
+    readonly clock: Clock;
+    /** The block is not on the chain: the line has to start over. */
+    readonly onOffChain: (error: OffChainBlockError) => void;
+  },
   signal: AbortSignal,
 ): Promise<void> {
   let asked = { height: -1, times: 0, nextAtMs: 0 };

@@ -1,4 +1,4 @@
-import { openRpcChannel } from '../../src/access/transport/channel/rpcChannel.js';
+import { RpcChannel } from '../../src/access/transport/channel/RpcChannel.js';
 import type { OpenChannel } from '../../src/access/index.js';
 import { openLevelStore } from '../../src/app/stores/openStore.js';
 import type { OpenStore } from '../../src/app/stores/openStore.js';
@@ -37,7 +37,7 @@ const SUBJECTS: readonly (readonly [pattern: RegExp, subject: string])[] = [
 /** gRPC, with a step before each question and after each answer. */
 export function steppedChannel(steps: Steps): OpenChannel {
   return (options, dependencies) => {
-    const channel = openRpcChannel(options, dependencies);
+    const channel = new RpcChannel(options, dependencies);
     const received = (subject: string): void => {
       steps.take(`${subject}.received`);
       if (steps.operation === 'commit') steps.take(`${subject}.received-during-write`);

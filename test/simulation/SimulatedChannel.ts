@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
-import { CallFailure } from '../../src/access/transport/channel/CallFailure.js';
+import { CallFailure } from '../../src/access/transport/channel/RpcChannel.js';
 import type { StreamCall, StreamSink } from '../../src/access/index.js';
 import type { CallStatus } from '../../src/access/transport/upstreamErrors.js';
-import type { Channel, ChannelOptions } from '../../src/access/transport/channel/rpcChannel.js';
+import type { Channel, ChannelOptions } from '../../src/access/transport/channel/RpcChannel.js';
 import { methods, StatusError } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import { loadProtocol, WireWriter } from '../../src/flow/index.js';

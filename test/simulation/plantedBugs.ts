@@ -352,7 +352,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: a forged block is not counted for its node',
     file: 'access/transport/RpcClient.ts',
-    of: '      this.#metrics.invalidBlocks.inc({ endpoint: this.#name, reason });\n',
+    of: '      this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
     instead: '',
     heldBy: {
       file: 'unit/access/blockProofs.test.ts',
@@ -523,7 +523,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'execution data that does not match the guarantees is held against its node at once',
-    file: 'collections/executionData/StreamEndings.ts',
+    file: 'collections/executionData/StreamFault.ts',
     of: '    return { ...refusal, fault: undefined, contradicts };',
     instead: "    return { ...refusal, fault: 'lied' };",
     heldBy: {
@@ -757,8 +757,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a range lost at the beginning of its line ends the worker',
     file: 'ranges/RangeRunner.ts',
-    of: '      if (!(error instanceof RangeLostError)) {',
-    instead: '      if (this.#running.size === 0 || !(error instanceof RangeLostError)) {',
+    of: '      } else if (!(error instanceof RangeLostError)) {',
+    instead: '      } else if (this.#running.size === 0 || !(error instanceof RangeLostError)) {',
     heldBy: {
       file: 'unit/ranges/rangeRunner.test.ts',
       test: 'gives back a range that it learns to have lost %s, and goes on',
@@ -767,8 +767,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a bug is swallowed where a range was lost',
     file: 'ranges/RangeRunner.ts',
-    of: '      if (!(error instanceof RangeLostError)) {',
-    instead: '      if (!job.signal.aborted && !(error instanceof RangeLostError)) {',
+    of: '      } else if (!(error instanceof RangeLostError)) {',
+    instead: '      } else if (!job.signal.aborted && !(error instanceof RangeLostError)) {',
     heldBy: {
       file: 'unit/ranges/rangeRunner.test.ts',
       test: 'ends with a bug, also where the range was lost or given back before it shows',

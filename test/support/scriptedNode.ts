@@ -53,6 +53,7 @@ export class ScriptedNode implements PooledNode {
   readonly healthRecord: NodeHealthRecord;
   readonly ratePerSecond: number;
   readonly script: NodeScript;
+  readonly history = this;
   inFlight = 0;
   heldBack = false;
   closed = false;

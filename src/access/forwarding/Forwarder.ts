@@ -1,11 +1,14 @@
 import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
-import type { Admission, ForwardingDesk, NotAdmitted } from './admission.js';
+import type { Admission, ForwardingDesk, NotAdmitted } from './NodeGate.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
-import type { ForwardedCall, ForwardedRequest, ForwardedSink } from './NodeForwarding.js';
+import type {
+  ForwardedCall,
+  ForwardedRequest,
+  ForwardedSink,
+  ForwardingDependencies,
+} from './NodeForwarding.js';
 
 /** The statuses of a call whose connection broke, or that a node dropped while shutting down. */
 const CUT_OFF: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
@@ -29,19 +32,15 @@ export interface ForwarderSink extends ForwardedSink {
   onCall(call: ForwardedCall): void;
 }
 
-export interface ForwarderOptions {
+interface Options {
   readonly maxMessageBytes: number;
   readonly userAgent: string;
 }
 
-export interface ForwarderDependencies {
-  readonly clock: Clock;
-  readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
+interface Dependencies extends ForwardingDependencies {
   /** The nodes that may be asked, in the order of asking. */
   readonly nodes: () => readonly Endpoint[];
   readonly desk: ForwardingDesk;
-  /** What each call to a node of this name carries, whatever its caller sent. Read for each call. Default: nothing. */
-  readonly metadataFor?: (node: string) => NodeMetadata;
 }
 
 /**
@@ -50,12 +49,12 @@ export interface ForwarderDependencies {
  * indexer: it has connections of its own, and the admission desk decides when a call may be sent.
  */
 export class Forwarder {
-  readonly #options: ForwarderOptions;
-  readonly #dependencies: ForwarderDependencies;
+  readonly #options: Options;
+  readonly #dependencies: Dependencies;
   /** By name: every node that was ever offered, that is, the configured ones. */
   readonly #nodes = new Map<string, NodeForwarding>();
 
-  constructor(options: ForwarderOptions, dependencies: ForwarderDependencies) {
+  constructor(options: Options, dependencies: Dependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
   }

@@ -1,5 +1,5 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
-import type { ChannelInterface, Client } from '@grpc/grpc-js';
+import type { ChannelInterface } from '@grpc/grpc-js';
 import { unlessAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMetrics, NodeMetadata } from '../transport/ports.js';
@@ -9,12 +9,11 @@ import {
   withoutSentValues,
   withoutValues,
 } from '../transport/channel/sentMetadata.js';
-import { CancelBudget } from '../transport/limits/CancelBudget.js';
-import { openClient } from '../transport/channel/openClient.js';
-import { DrainWatch } from '../transport/channel/DrainWatch.js';
+import { openConnection } from '../transport/channel/connection.js';
+import type { Connection } from '../transport/channel/connection.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
-import type { Admission, AdmissionEnd } from './admission.js';
+import type { Admission, AdmissionEnd } from './NodeGate.js';
 
 /** Bytes of one stream that may be buffered here while its reader is slow. */
 const WINDOW_BYTES = 256 * 1024;
@@ -54,40 +53,33 @@ export interface ForwardedCall {
   cancel(): void;
 }
 
-export interface NodeForwardingOptions {
-  readonly endpoint: Endpoint;
-  readonly maxMessageBytes: number;
-  readonly userAgent: string;
-}
-
-export interface NodeForwardingDependencies {
+/** What forwarding takes to reach the nodes. */
+export interface ForwardingDependencies {
   readonly clock: Clock;
   readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
-  /** See `ForwarderDependencies`. */
+  /** What each call to a node of this name carries, whatever its caller sent. Read for each call. Default: nothing. */
   readonly metadataFor?: (node: string) => NodeMetadata;
 }
 
 /** Forwards calls to one node, as bytes, over a connection of its own. */
 export class NodeForwarding {
   readonly name: string;
-  readonly #options: NodeForwardingOptions;
-  readonly #clock: Clock;
-  readonly #metrics: NodeForwardingDependencies['metrics'];
-  readonly #metadataFor: (node: string) => NodeMetadata;
-  readonly #cancels: CancelBudget;
-  #client: Client | undefined;
-  #drain: DrainWatch | undefined;
+  readonly #open: () => Connection;
+  readonly #dependencies: ForwardingDependencies;
+  #connection: Connection | undefined;
   /** Set while callers wait for the connection. */
   #reaching: Promise<boolean> | undefined;
   #closed = false;
 
-  constructor(options: NodeForwardingOptions, dependencies: NodeForwardingDependencies) {
+  constructor(
+    options: { readonly endpoint: Endpoint; readonly maxMessageBytes: number; readonly userAgent: string },
+    dependencies: ForwardingDependencies,
+  ) {
     this.name = options.endpoint.name;
-    this.#options = options;
-    this.#clock = dependencies.clock;
-    this.#metrics = dependencies.metrics;
-    this.#metadataFor = dependencies.metadataFor ?? (() => ({}));
-    this.#cancels = new CancelBudget({ clock: this.#clock });
+    this.#dependencies = dependencies;
+    const maxMessageBytes = Math.min(options.maxMessageBytes, MAX_ANSWER_BYTES);
+    this.#open = () =>
+      openConnection({ ...options, maxMessageBytes, windowBytes: WINDOW_BYTES }, dependencies.clock);
   }
 
   /**
@@ -104,7 +96,7 @@ export class NodeForwarding {
   }
 
   async #reach(): Promise<boolean> {
-    const deadline = this.#clock.now() + CONNECT_TIMEOUT_MS;
+    const deadline = this.#dependencies.clock.now() + CONNECT_TIMEOUT_MS;
     while (!this.#closed) {
       const channel = this.#channel();
       const state = channel.getConnectivityState(true);
@@ -121,7 +113,7 @@ export class NodeForwarding {
   /** Sends a call that was admitted, and reports its end to the admission. */
   open(request: ForwardedRequest, admission: Admission, sink: ForwardedSink): ForwardedCall {
     const method = methodOf(request.path);
-    this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    this.#dependencies.metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const call = this.#createCall(request, admission);
     let ended = false;
     const end = (callStatus: ForwardedStatus): void => {
@@ -136,8 +128,8 @@ export class NodeForwarding {
       call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
-    const leave = request.isStream ? this.#drain?.opened(() => makeWay(SHUTTING_DOWN)) : undefined;
-    const sent = this.#metadataFor(this.name);
+    const leave = request.isStream ? this.#connection?.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
+    const sent = this.#dependencies.metadataFor?.(this.name) ?? {};
     call.start(metadataFor(sent, request.metadata.clone()), {
       onReceiveMetadata: (metadata) => {
         if (!ended) sink.onMetadata(withoutSentValues(metadata, sent));
@@ -157,8 +149,8 @@ export class NodeForwarding {
         ended = true;
         leave?.();
         if (!wasEnded) admission.over('other');
-        // After too many cancellations, a call with a deadline is left to run out instead: see CancelBudget.
-        if (!wasEnded && (this.#cancels.take() || request.isStream)) {
+        // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
+        if (!wasEnded && (this.#connection?.mayCancel() === true || request.isStream)) {
           call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
         }
       },
@@ -168,7 +160,7 @@ export class NodeForwarding {
   /** Ends the calls under way with UNAVAILABLE and takes no more. */
   close(): void {
     this.#closed = true;
-    this.#client?.close();
+    this.#connection?.client.close();
   }
 
   /** It throws for a channel that was closed while the call waited to be admitted. */
@@ -185,15 +177,8 @@ export class NodeForwarding {
   }
 
   #channel(): ChannelInterface {
-    const { maxMessageBytes } = this.#options;
-    this.#client ??= openClient({
-      ...this.#options,
-      maxMessageBytes: Math.min(maxMessageBytes, MAX_ANSWER_BYTES),
-      windowBytes: WINDOW_BYTES,
-    });
-    const channel = this.#client.getChannel();
-    this.#drain ??= new DrainWatch({ channel, clock: this.#clock });
-    return channel;
+    this.#connection ??= this.#open();
+    return this.#connection.channel;
   }
 }
 

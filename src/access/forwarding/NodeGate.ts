@@ -1,45 +1,65 @@
-import type { Clock } from '../../runtime/index.js';
 import { abortReason } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
+import type { CallRateDependencies } from '../transport/limits/CallRate.js';
 import { MethodLimiter } from '../transport/limits/MethodLimiter.js';
-import type { StreamQuota } from '../transport/streams/StreamQuota.js';
-import type { Admission, AdmittedCall } from './admission.js';
+import type { RpcClient } from '../transport/RpcClient.js';
+
+/** A call to forward to one node. */
+export interface AdmittedCall {
+  readonly method: string;
+  readonly isStream: boolean;
+}
+
+/** How a forwarded call ended, as far as it concerns the node's rate limit. */
+export type AdmissionEnd = 'answered' | 'rate_limited' | 'other';
+
+/** A call that may be sent. */
+export interface Admission {
+  /** Call it once, when the call is over. */
+  over(end: AdmissionEnd): void;
+  /** Calls `end` when the stream must make way for the indexer. */
+  onMakeWay(end: () => void): void;
+}
+
+/** Why a call may not be sent. */
+export type NotAdmitted =
+  /** Too many wait, or streams are scarce. */
+  | 'busy'
+  /** The node may not be called now. */
+  | 'gone'
+  /** The desk did not answer in time. */
+  | 'silent';
+
+/**
+ * Admits forwarded calls behind the indexer's own: they get the part of a method's rate that the indexer leaves, and
+ * their streams end when streams are scarce.
+ */
+export interface ForwardingDesk {
+  /** Waits until the call may be sent. Expected errors: the signal's abort reason. */
+  admit(node: string, call: AdmittedCall, signal: AbortSignal): Promise<Admission | NotAdmitted>;
+}
 
 /** Forwarded calls that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 256;
 
-export interface NodeGateOptions {
-  readonly endpoint: Endpoint;
-  readonly ratePerSecond: number;
-}
-
-export interface NodeGateDependencies {
-  readonly clock: Clock;
-  /** See `MethodLimiter`. */
-  readonly sharers?: (() => number) | undefined;
-  /** The indexer's own calls to the node. */
-  readonly caller: {
-    readonly scarcity: StreamQuota;
-    /** Set for methods that the indexer calls as well. */
-    limiterOf(method: string): MethodLimiter | undefined;
-  };
-}
-
 /** Admits forwarded calls to one node. Their results do not count for or against it: clients decide what they contain. */
 export class NodeGate {
   readonly endpoint: Endpoint;
-  readonly #ratePerSecond: number;
-  readonly #clock: Clock;
-  readonly #sharers: NodeGateDependencies['sharers'];
-  readonly #caller: NodeGateDependencies['caller'];
+  readonly #newLimiter: () => MethodLimiter;
+  readonly #caller: Pick<RpcClient, 'scarcity' | 'limiterOf'>;
   /** Limiters of methods that the indexer does not call. Bounded: the forwarded methods are a fixed list. */
   readonly #limiters = new Map<string, MethodLimiter>();
 
-  constructor(options: NodeGateOptions, dependencies: NodeGateDependencies) {
-    this.endpoint = options.endpoint;
-    this.#ratePerSecond = options.ratePerSecond;
-    this.#clock = dependencies.clock;
-    this.#sharers = dependencies.sharers;
+  constructor(
+    { endpoint, ratePerSecond }: { readonly endpoint: Endpoint; readonly ratePerSecond: number },
+    dependencies: CallRateDependencies & {
+      /** The indexer's own calls to the node: the methods that it calls as well share its limits. */
+      readonly caller: Pick<RpcClient, 'scarcity' | 'limiterOf'>;
+    },
+  ) {
+    this.endpoint = endpoint;
+    this.#newLimiter = () =>
+      new MethodLimiter({ ratePerSecond, maxWaiting: MAX_WAITING_CALLS }, dependencies);
     this.#caller = dependencies.caller;
   }
 
@@ -68,12 +88,9 @@ export class NodeGate {
   }
 
   #limiterOf(method: string): MethodLimiter {
-    const shared = this.#caller.limiterOf(method) ?? this.#limiters.get(method);
-    if (shared !== undefined) return shared;
-    const limiter = new MethodLimiter(
-      { ratePerSecond: this.#ratePerSecond, maxWaiting: MAX_WAITING_CALLS },
-      { clock: this.#clock, sharers: this.#sharers },
-    );
+    const known = this.#caller.limiterOf(method) ?? this.#limiters.get(method);
+    if (known !== undefined) return known;
+    const limiter = this.#newLimiter();
     this.#limiters.set(method, limiter);
     return limiter;
   }

@@ -20,15 +20,14 @@ import {
 } from '../transport/decodeResponses.js';
 import { RpcClient } from '../transport/RpcClient.js';
 import type {
+  Decode,
   MethodLimit,
   RpcClientDependencies,
   RpcClientOptions,
   StreamQuestion,
 } from '../transport/RpcClient.js';
-import type { NodeEvents } from '../transport/ports.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { NodeGate } from '../forwarding/NodeGate.js';
-import type { MethodStubs } from '../transport/methodStubs.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -37,6 +36,7 @@ import type {
   CallOptions,
   NodeHealth,
   NodeVersionInfo,
+  Rank,
   ReceivedBlock,
   ReceivedEvidence,
   StreamOptions,
@@ -54,6 +54,8 @@ export interface GrpcAccessNodeDependencies extends RpcClientDependencies {
 
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
+  /** The same node for history: every call and stream is made at that rank. */
+  readonly history: AccessNode;
   /** Admits forwarded calls. Absent if the node is not reached by gRPC. */
   readonly gate?: NodeGate;
   /** The methods whose calls are limited now. Absent if the node is not reached by gRPC. */
@@ -62,24 +64,20 @@ export interface PooledNode extends AccessNode, Candidate {
   close(): void;
 }
 
-/** One access node over one channel. */
-export class GrpcAccessNode implements PooledNode {
+/** The calls of one node as the rooms above make them, all at one rank unless a call names a lower one. */
+class NodeCalls implements AccessNode {
   readonly name: string;
   readonly healthRecord: NodeHealthRecord;
-  readonly gate: NodeGate;
-  readonly #stubs: MethodStubs;
-  readonly #events: NodeEvents;
-  readonly #caller: RpcClient;
+  readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
+  readonly #rank: Rank;
 
-  constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
-    this.name = options.endpoint.name;
-    this.healthRecord = dependencies.healthRecord;
-    this.#stubs = dependencies.stubs;
-    this.#events = dependencies.events ?? {};
-    this.#proveBlock = dependencies.proveBlock;
-    this.#caller = new RpcClient(options, dependencies);
-    this.gate = new NodeGate(options, { ...dependencies, caller: this.#caller });
+  constructor(client: RpcClient, proveBlock: BlockDecoder | undefined, rank: Rank) {
+    this.name = client.name;
+    this.healthRecord = client.healthRecord;
+    this.#client = client;
+    this.#proveBlock = proveBlock;
+    this.#rank = rank;
   }
 
   get health(): NodeHealth {
@@ -94,48 +92,33 @@ export class GrpcAccessNode implements PooledNode {
     return this.healthRecord.expectedLatencyMs;
   }
 
-  get inFlight(): number {
-    return this.#caller.inFlight;
+  supports(method: AccessMethod): boolean {
+    return this.#client.supports(method, this.#rank);
   }
 
-  get heldBack(): boolean {
-    return this.#caller.heldBack;
-  }
-
-  limits(): readonly MethodLimit[] {
-    return this.#caller.limits();
-  }
-
-  supports(method: AccessMethod, options?: { readonly isHistory?: boolean }): boolean {
-    return this.#caller.supports(method, options);
-  }
-
-  delayMs(method: UnaryMethod, options?: { readonly isHistory?: boolean }): number {
-    return this.#caller.delayMs(method, options);
+  delayMs(method: UnaryMethod): number {
+    return this.#client.delayMs(method, this.#rank);
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
-    const method = 'GetNetworkParameters';
-    return this.#caller.unary(method, {}, (m) => decodeNetworkParameters(this.#stubs[method], m), options);
+    return this.#ask('GetNetworkParameters', {}, decodeNetworkParameters, options);
   }
 
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo> {
-    const method = 'GetNodeVersionInfo';
-    return this.#caller.unary(method, {}, (m) => decodeNodeVersionInfo(this.#stubs[method], m), options);
+    return this.#ask('GetNodeVersionInfo', {}, decodeNodeVersionInfo, options);
   }
 
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
-    const method = 'GetLatestBlockHeader';
-    const decode = (message: Buffer): BlockHeader => {
-      const header = decodeBlockHeader(this.#stubs[method], message);
-      if (!sealed) this.#events.onHead?.(header.height);
+    const decode: Decode<BlockHeader> = (message, stub) => {
+      const header = decodeBlockHeader(message, stub);
+      if (!sealed) this.#client.toldHead(header.height);
       return header;
     };
-    return this.#caller.unary(method, { is_sealed: sealed }, decode, options);
+    return this.#ask('GetLatestBlockHeader', { is_sealed: sealed }, decode, options);
   }
 
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
-    const decode = (message: Buffer): ReceivedBlock => {
+    const decode: Decode<ReceivedBlock> = (message) => {
       const received = decodeBlockResponse(message, this.#proveBlock);
       if (received.block.height !== height) {
         throw new WireError(`asked for height ${height}, got ${received.block.height}`);
@@ -143,128 +126,119 @@ export class GrpcAccessNode implements PooledNode {
       return received;
     };
     const request = { height, full_block_response: this.#proveBlock !== undefined };
-    return this.#caller.unary('GetBlockByHeight', request, decode, options);
+    return this.#ask('GetBlockByHeight', request, decode, options);
   }
 
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
-    return this.#caller.unary(
-      'GetCollectionByID',
-      { id: identifierBytes(id) },
-      decodeCollectionResponse,
-      options,
-    );
+    return this.#ask('GetCollectionByID', { id: identifierBytes(id) }, decodeCollectionResponse, options);
   }
 
   getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
-    return this.#caller.unary(
-      'GetFullCollectionByID',
-      { id: identifierBytes(id) },
-      decodeFullCollectionResponse,
-      options,
-    );
+    const request = { id: identifierBytes(id) };
+    return this.#ask('GetFullCollectionByID', request, decodeFullCollectionResponse, options);
   }
 
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
-    return this.#caller.unary(
-      'GetTransaction',
-      { id: identifierBytes(id) },
-      decodeTransactionResponse,
-      options,
-    );
+    return this.#ask('GetTransaction', { id: identifierBytes(id) }, decodeTransactionResponse, options);
   }
 
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
-    const method = 'GetProtocolStateSnapshotByHeight';
-    return this.#caller.unary(
-      method,
-      { block_height: height },
-      (m) => decodeProtocolStateSnapshot(this.#stubs[method], m),
-      options,
-    );
+    const request = { block_height: height };
+    return this.#ask('GetProtocolStateSnapshotByHeight', request, decodeProtocolStateSnapshot, options);
   }
 
   getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence> {
-    const method = 'GetCommitteeEvidence';
-    return this.#caller.unary(
-      method,
-      { height },
-      (m) => decodeCommitteeEvidence(this.#stubs[method], m),
-      options,
-    );
+    return this.#ask('GetCommitteeEvidence', { height }, decodeCommitteeEvidence, options);
   }
 
   subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock> {
-    return this.#caller.stream(
-      {
-        method: 'SubscribeBlocksFromStartHeight',
-        request: {
-          start_block_height: startHeight,
-          block_status: 'BLOCK_FINALIZED',
-          full_block_response: this.#proveBlock !== undefined,
-        },
-        decode: (message) => ({
-          block: decodeSubscribeBlocksResponse(message, this.#proveBlock),
-          status: 'finalized',
-        }),
-      },
-      options,
-    );
+    const request = {
+      start_block_height: startHeight,
+      block_status: 'BLOCK_FINALIZED',
+      full_block_response: this.#proveBlock !== undefined,
+    };
+    const decode: Decode<ReceivedBlock> = (message) => ({
+      block: decodeSubscribeBlocksResponse(message, this.#proveBlock),
+      status: 'finalized',
+    });
+    return this.#follow({ method: 'SubscribeBlocksFromStartHeight', request, decode }, options);
   }
 
   subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest> {
-    const method = 'SubscribeBlockDigestsFromLatest';
-    return this.#caller.stream(
-      {
-        method,
-        request: { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' },
-        decode: (message) => {
-          const digest = decodeBlockDigest(this.#stubs[method], message);
-          if (!options.sealed) this.#events.onHead?.(digest.height);
-          return digest;
-        },
-      },
-      options,
-    );
+    const request = { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' };
+    const decode: Decode<BlockDigest> = (message, stub) => {
+      const digest = decodeBlockDigest(message, stub);
+      if (!options.sealed) this.#client.toldHead(digest.height);
+      return digest;
+    };
+    return this.#follow({ method: 'SubscribeBlockDigestsFromLatest', request, decode }, options);
   }
 
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
     // CCF: the node passes events through instead of transcoding each of them, and we skip them anyway.
     const request = { start_block_height: startHeight, event_encoding_version: 'CCF_V0' };
-    const deprecated: StreamQuestion<BlockExecutionData> = {
-      method: 'SubscribeExecutionData',
-      request,
-      decode: decodeExecutionDataResponse,
-    };
-    const current: StreamQuestion<BlockExecutionData> = {
-      method: 'SubscribeExecutionDataFromStartBlockHeight',
-      request,
-      decode: decodeExecutionDataResponse,
-      otherwise: deprecated,
-    };
-    const asksDeprecated = !this.supports(current.method) && this.supports(deprecated.method);
-    return this.#caller.stream(asksDeprecated ? deprecated : current, options);
-  }
-
-  subscribeIndexedBlocks(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
-    return oneByOne(
-      this.#caller.stream(
-        {
-          method: 'SubscribeIndexedBlocks',
-          request: { start_height: startHeight },
-          decode: decodeIndexedBlocksResponse,
-        },
-        options,
-      ),
+    const decode = decodeExecutionDataResponse;
+    const deprecated = { method: 'SubscribeExecutionData', request, decode } as const;
+    const method = 'SubscribeExecutionDataFromStartBlockHeight';
+    const asksDeprecated = !this.supports(method) && this.supports(deprecated.method);
+    return this.#follow(
+      asksDeprecated ? deprecated : { method, request, decode, otherwise: deprecated },
+      options,
     );
   }
 
-  close(): void {
-    this.#caller.close();
+  async *subscribeIndexedBlocks(
+    startHeight: number,
+    options: StreamOptions,
+  ): AsyncGenerator<BlockExecutionData, undefined> {
+    const request = { start_height: startHeight };
+    const decode = decodeIndexedBlocksResponse;
+    // A message has several blocks. The next one is read after the last block of the current one.
+    for await (const blocks of this.#follow({ method: 'SubscribeIndexedBlocks', request, decode }, options))
+      yield* blocks;
+    return undefined;
+  }
+
+  #ask<T>(method: UnaryMethod, request: object, decode: Decode<T>, options: CallOptions = {}): Promise<T> {
+    return this.#client.unary(method, request, decode, { ...options, rank: this.#lower(options.rank) });
+  }
+
+  #follow<T>(question: StreamQuestion<T>, { signal, rank }: StreamOptions): AsyncIterable<T> {
+    return this.#client.stream(question, signal, this.#lower(rank));
+  }
+
+  #lower(rank: Rank = this.#rank): Rank {
+    return this.#rank === 'history' ? 'history' : rank;
   }
 }
 
-/** The items of messages with several items. The next message is read after the last item of the current one. */
-async function* oneByOne<T>(messages: AsyncIterable<readonly T[]>): AsyncGenerator<T, undefined> {
-  for await (const items of messages) yield* items;
-  return undefined;
+/** One access node over one channel. */
+export class GrpcAccessNode extends NodeCalls implements PooledNode {
+  readonly gate: NodeGate;
+  readonly history: AccessNode;
+  readonly #client: RpcClient;
+
+  constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
+    const client = new RpcClient(options, dependencies);
+    super(client, dependencies.proveBlock, 'live');
+    this.#client = client;
+    this.history = new NodeCalls(client, dependencies.proveBlock, 'history');
+    this.gate = new NodeGate(options, { ...dependencies, caller: client });
+  }
+
+  get inFlight(): number {
+    return this.#client.inFlight;
+  }
+
+  get heldBack(): boolean {
+    return this.#client.heldBack;
+  }
+
+  limits(): readonly MethodLimit[] {
+    return this.#client.limits();
+  }
+
+  close(): void {
+    this.#client.close();
+  }
 }

@@ -1,24 +1,21 @@
-import { blockRefusals } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
+import { OperatorError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
+import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { OpenChannel } from '../transport/channel/rpcChannel.js';
+import type { OpenChannel } from '../transport/channel/RpcChannel.js';
 import { ChainCheck } from './handshake/ChainCheck.js';
-import type { ChainReplaced, HeadBelow } from './handshake/ChainCheck.js';
-import { configuredNodes } from './configuredNodes.js';
-import type { NamedNodes } from './configuredNodes.js';
-import type { ForwardingDesk } from '../forwarding/admission.js';
+import type { ForwardingDesk } from '../forwarding/NodeGate.js';
 import { NodeHandshake } from './handshake/NodeHandshake.js';
 import type { Expectation } from './identity/nodeIdentity.js';
-import { nodeState } from './nodeState.js';
-import type { NodeState } from './nodeState.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
-import { nameOf } from './poolMember.js';
-import type { PoolMember } from './poolMember.js';
+import { nameOf, nodeState } from './poolMember.js';
+import type { NodeState, PoolMember } from './poolMember.js';
 import { BlockProofs } from '../node/BlockProofs.js';
 import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import type { PooledNode } from '../node/GrpcAccessNode.js';
 import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode } from './NodePool.js';
@@ -28,7 +25,13 @@ import { StartWaits } from './handshake/StartWaits.js';
 import { indexerStubs, loadMethodStubs } from '../transport/methodStubs.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 
-export interface AccessNetworkOptions extends NamedNodes {
+export interface AccessNetworkOptions {
+  /** Historic nodes may be among them. None: the peers stand in for them. */
+  readonly accessNodes: readonly string[];
+  /** The nodes asked for execution data. Default: the access nodes. */
+  readonly executionDataNodes?: readonly string[];
+  /** Other indexers, which give collections; without access nodes everything. Default: none. */
+  readonly peers?: readonly string[] | undefined;
   /** Empty for a network without earlier sporks. */
   readonly sporks: SporkTable;
   /** The root of a spork that is not in the table. */
@@ -72,14 +75,29 @@ export class AccessNetwork implements AccessNodes {
       return (await member?.node.gate?.admit(call, signal)) ?? 'gone';
     },
   };
+  /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
+  readonly history: AccessNodes = {
+    live: (method) => forHistory(this.live(method)),
+    forHeight: (height, method) => forHistory(this.forHeight(height, method)),
+    forExecutionData: (height) => forHistory(this.forExecutionData(height)),
+    peers: () => forHistory(this.peers()),
+    whyNoPeer: () => this.whyNoPeer(),
+    succeeded: (node, method) => this.succeeded(node, method),
+    // That history gets no stream does not count against the streams of others.
+    report: (node, fault, detail, method) => {
+      if (fault === 'lied' || !method.startsWith('Subscribe')) this.report(node, fault, detail, method);
+    },
+  };
   /** Knows which heights the nodes have. */
   readonly heights: ServedHeights;
+  /** Knows whether the nodes are of the stored chain: if every one that answers is not, `live` is empty. */
+  readonly chain: ChainCheck;
+  /** What a start waits for. */
+  readonly waits: StartWaits;
   readonly #logger: Logger;
   readonly #metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
   readonly #proofs: BlockProofs | undefined;
   readonly #pool: NodePool;
-  readonly #check: ChainCheck;
-  readonly #waits: StartWaits;
   readonly #handshake: NodeHandshake;
 
   /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
@@ -110,32 +128,19 @@ export class AccessNetwork implements AccessNodes {
           );
     this.#proofs = proofs;
     this.#pool = new NodePool(options, {
-      clock: dependencies.clock,
-      expectation: dependencies.expectation,
+      ...dependencies,
       openNode: dependencies.openNode ?? grpcNodes(options, { ...dependencies, proofs }),
-      hooks: {
-        onMember: (member) => {
-          const endpoint = member.node.name;
-          this.#metrics.endpointLies.inc({ endpoint }, 0);
-          for (const reason of blockRefusals) this.#metrics.invalidBlocks.inc({ endpoint, reason }, 0);
-          this.#handshake.follow(member);
-        },
-        onReconnect: ({ node }) => {
-          // Info only: readiness warns about what these calls hold up.
-          this.#logger.info({ endpoint: node.name }, 'calls kept timing out, reconnecting');
-        },
-      },
     });
     const pool = this.#pool;
     this.heights = new ServedHeights(options, { pool });
-    this.#check = new ChainCheck({ ...dependencies, pool });
-    const parts = { pool, check: this.#check };
-    this.#waits = new StartWaits({ ...parts, heights: this.heights, clock: dependencies.clock });
-    this.#handshake = new NodeHandshake({ ...dependencies, ...parts, waits: this.#waits });
+    this.chain = new ChainCheck({ ...dependencies, pool });
+    const parts = { ...dependencies, pool, check: this.chain, heights: this.heights };
+    this.waits = new StartWaits(parts);
+    this.#handshake = new NodeHandshake({ ...parts, waits: this.waits });
     for (const { endpoint, roles } of nodes) pool.add(endpoint, 'configured', roles);
   }
 
-  live(method?: AccessMethod): readonly AccessNode[] {
+  live(method?: AccessMethod): readonly PooledNode[] {
     return inOrder(this.#pool.live(), method);
   }
 
@@ -143,16 +148,16 @@ export class AccessNetwork implements AccessNodes {
    * In addition to the contract: empty while the only nodes that could serve the height have not identified themselves
    * yet (historic ones are contacted when first wanted). Ask again after a pause.
    */
-  forHeight(height: number, method?: AccessMethod): readonly AccessNode[] {
+  forHeight(height: number, method?: AccessMethod): readonly PooledNode[] {
     return inOrder(this.#pool.serving(height, 'access'), method);
   }
 
   /** Empty for the same reason as `forHeight`. */
-  forExecutionData(height: number): readonly AccessNode[] {
+  forExecutionData(height: number): readonly PooledNode[] {
     return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
   }
 
-  peers(): readonly AccessNode[] {
+  peers(): readonly PooledNode[] {
     return inOrder(this.#pool.peers(), 'SubscribeIndexedBlocks');
   }
 
@@ -187,16 +192,6 @@ export class AccessNetwork implements AccessNodes {
     return this.#pool.named().flatMap(({ troubles }) => troubles.all());
   }
 
-  /** Set while every access node that answers serves another chain than the stored one: `live` is empty then. */
-  chainReplaced(): ChainReplaced | undefined {
-    return this.#check.chainReplaced();
-  }
-
-  /** Set while every recently reported head, all of our chain, is far below the last stored block. */
-  headBelow(): HeadBelow | undefined {
-    return this.#check.headBelow();
-  }
-
   /**
    * Calls back when a node that did not answer, or was foreign, becomes usable. Returns a function that unsubscribes.
    */
@@ -222,46 +217,17 @@ export class AccessNetwork implements AccessNodes {
     return this.#handshake.run(signal);
   }
 
-  /**
-   * Resolves once a configured access node is usable; waits while none answers. `run` must be running. Expected errors:
-   * OperatorError `foreign` when all that answer are foreign; the signal's abort reason.
-   */
-  whenIdentified(signal: AbortSignal): Promise<void> {
-    return this.#waits.whenIdentified(signal);
-  }
-
-  /**
-   * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
-   * spork is decided, at most a minute later: `heights` then knows everything that can be known. `run` must be running.
-   * Expected errors: the signal's abort reason.
-   */
-  whenAllAsked(signal: AbortSignal): Promise<void> {
-    return this.#waits.whenAllAsked(signal);
-  }
-
-  /**
-   * Resolves once the spork of a height is known, when no node can name it any more, or after a minute. `run` must be
-   * running. Expected errors: the signal's abort reason.
-   */
-  whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    return this.#waits.whenSporkTold(height, signal);
-  }
-
-  /**
-   * Resolves once the root of the live spork is known, when no failing node can name it any more, or after a minute.
-   * `run` must be running. Expected errors: the signal's abort reason.
-   */
-  whenRootTold(signal: AbortSignal): Promise<void> {
-    return this.#waits.whenRootTold(signal);
-  }
-
   /** Closes every channel. Calls under way end by their own signals. */
   close(): void {
     for (const { node } of this.#pool.members) node.close();
   }
 }
 
-function inOrder(members: readonly PoolMember[], method: AccessMethod | undefined): readonly AccessNode[] {
+function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
+  return nodes.map(({ history }) => history);
+}
+
+function inOrder(members: readonly PoolMember[], method: AccessMethod | undefined): readonly PooledNode[] {
   return inOrderOfAsking(
     members.map(({ node }) => node),
     method,
@@ -290,4 +256,46 @@ function grpcNodes(
         credentials: credentialsFor?.(endpoint, isPeer),
       },
     );
+}
+
+interface ConfiguredNode {
+  readonly endpoint: Endpoint;
+  readonly roles: PoolMember['roles'];
+}
+
+/**
+ * Each named node once, with all its roles; access nodes first. Expected errors: OperatorError `configuration` for an
+ * unusable endpoint, or without an access node.
+ */
+function configuredNodes(named: AccessNetworkOptions): readonly ConfiguredNode[] {
+  const executionData = parseEndpoints(named.executionDataNodes ?? named.accessNodes);
+  const peers = parseEndpoints(named.peers ?? []);
+  const access = named.accessNodes.length === 0 ? peers : parseEndpoints(named.accessNodes);
+  if (access.size === 0) {
+    throw new OperatorError(
+      'configuration',
+      'No access node is named. Set accessNodes to at least one host:port.',
+    );
+  }
+  const all = [access, executionData, peers].flatMap((endpoints) => [...endpoints.values()]);
+  return [...all.reduce(addEndpoint, new Map<string, Endpoint>())].map(([name, endpoint]) => ({
+    endpoint,
+    roles: { access: access.has(name), executionData: executionData.has(name), peer: peers.has(name) },
+  }));
+}
+
+/** By name; a node named twice is one node. */
+function parseEndpoints(texts: readonly string[]): ReadonlyMap<string, Endpoint> {
+  return texts.map(parseEndpoint).reduce(addEndpoint, new Map<string, Endpoint>());
+}
+
+function addEndpoint(endpoints: Map<string, Endpoint>, endpoint: Endpoint): Map<string, Endpoint> {
+  const known = endpoints.get(endpoint.name);
+  if (known !== undefined && known.tls !== endpoint.tls) {
+    throw new OperatorError(
+      'configuration',
+      `The access node ${endpoint.name} is named both as grpc:// and as grpcs://. Name it once.`,
+    );
+  }
+  return endpoints.set(endpoint.name, endpoint);
 }

@@ -1,3 +1,5 @@
+import { blockRefusals } from '../../observability/index.js';
+import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
@@ -5,9 +7,8 @@ import type { Expectation } from './identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { covers, isHeard, isUsable, newPoolMember, noteHead, rangeOf } from './poolMember.js';
 import type { PoolMember } from './poolMember.js';
-import type { NodeEvents } from '../transport/ports.js';
+import type { AccessMetrics, NodeEvents } from '../transport/ports.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
-import { SporkIds } from './sporks/SporkIds.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
 import { sporkOf } from './sporks/sporkTable.js';
 import type { SporkTable } from './sporks/sporkTable.js';
@@ -32,17 +33,12 @@ export type OpenNode = (
   dependencies: { readonly healthRecord: NodeHealthRecord; readonly events: NodeEvents },
 ) => PooledNode;
 
-export interface NodePoolOptions {
-  readonly sporks: SporkTable;
-  /** The root of a spork that is not in the table. */
-  readonly sporkRoot?: number | undefined;
-  readonly ratePerSecond: number;
-}
-
-export interface NodePoolHooks {
-  /** A member was added: it needs a handshake. */
-  onMember(member: PoolMember): void;
-  onReconnect(member: PoolMember): void;
+interface Dependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
+  readonly openNode: OpenNode;
+  readonly expectation: () => Expectation;
 }
 
 /**
@@ -50,48 +46,40 @@ export interface NodePoolHooks {
  * configured node serves is first wanted; bounded by the table.
  */
 export class NodePool {
-  readonly #options: NodePoolOptions;
-  readonly #clock: Clock;
-  readonly #openNode: OpenNode;
-  readonly #hooks: NodePoolHooks;
-  readonly #expectation: () => Expectation;
+  /** Called with every node that is added from now on: it needs a handshake. */
+  onMember: ((member: PoolMember) => void) | undefined;
   readonly verifier: SporkVerifier;
+  readonly #sporks: SporkTable;
+  readonly #ratePerSecond: number;
+  readonly #dependencies: Dependencies;
+  readonly #clock: Clock;
+  readonly #expectation: () => Expectation;
   readonly #byName = new Map<string, PoolMember>();
   #sporkRoots: readonly number[] = [];
-  readonly sporkIds = new SporkIds({ members: () => this.#heard });
 
   constructor(
-    options: NodePoolOptions,
-    dependencies: {
-      readonly clock: Clock;
-      readonly openNode: OpenNode;
-      readonly hooks: NodePoolHooks;
-      readonly expectation: () => Expectation;
+    options: {
+      readonly sporks: SporkTable;
+      /** The root of a spork that is not in the table. */
+      readonly sporkRoot?: number | undefined;
+      readonly ratePerSecond: number;
     },
+    dependencies: Dependencies,
   ) {
-    this.#options = options;
-    this.#clock = dependencies.clock;
-    this.#openNode = dependencies.openNode;
-    this.#hooks = dependencies.hooks;
-    this.#expectation = dependencies.expectation;
-    const tabled = options.sporks.flatMap(({ rootHeight, endHeightExclusive }) => [
-      rootHeight,
-      endHeightExclusive,
-    ]);
-    this.verifier = new SporkVerifier(
-      { known: [...tabled, options.sporkRoot ?? null].filter((root) => root !== null) },
-      {
-        clock: this.#clock,
-        members: () => this.#heard,
-        isStored: (root) => dependencies.expectation().sporks.some(({ rootHeight }) => rootHeight === root),
-        isAboveFirst: (root) => (dependencies.expectation().firstHeight ?? Infinity) < root,
-      },
-    );
+    const { clock, expectation } = dependencies;
+    this.#sporks = options.sporks;
+    this.#ratePerSecond = options.ratePerSecond;
+    this.#dependencies = dependencies;
+    this.#clock = clock;
+    this.#expectation = expectation;
+    const tabled = options.sporks.flatMap((spork) => [spork.rootHeight, spork.endHeightExclusive]);
+    const known = [...tabled, options.sporkRoot ?? null].filter((root) => root !== null);
+    this.verifier = new SporkVerifier({ known }, { clock, members: () => this.#heard, expectation });
   }
 
   /** True when the network has had sporks. */
   get hasSporks(): boolean {
-    return this.#options.sporks.length > 0;
+    return this.#sporks.length > 0;
   }
 
   /** Roots of the followed sporks, ascending; without those of the table. */
@@ -127,6 +115,7 @@ export class NodePool {
   }
 
   add(endpoint: Endpoint, origin: PoolMember['origin'], roles: PoolMember['roles']): PoolMember {
+    const { logger, metrics, openNode } = this.#dependencies;
     const events: NodeEvents = {
       onLowestHeight: (height) => {
         if (height <= member.refusedBelow) return;
@@ -144,19 +133,20 @@ export class NodePool {
         member.outage = true;
         member.pause.wake();
       },
-      onReconnect: () => this.#hooks.onReconnect(member),
+      onReconnect: () => {
+        // Info only: readiness warns about what these calls hold up.
+        logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting');
+      },
     };
     const healthRecord = new NodeHealthRecord({ clock: this.#clock });
     const ratePerSecond = this.#rateOf(origin);
-    const member = newPoolMember(
-      this.#openNode(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events }),
-      origin,
-      roles,
-      this.#clock,
-    );
-    this.#byName.set(endpoint.name, member);
+    const node = openNode(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
+    const member = newPoolMember(node, origin, roles, this.#clock);
+    this.#byName.set(node.name, member);
     this.refreshRanges();
-    this.#hooks.onMember(member);
+    metrics.endpointLies.inc({ endpoint: node.name }, 0);
+    for (const reason of blockRefusals) metrics.invalidBlocks.inc({ endpoint: node.name, reason }, 0);
+    this.onMember?.(member);
     return member;
   }
 
@@ -190,7 +180,7 @@ export class NodePool {
     const serving = this.offered(height, role);
     if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
       return serving;
-    const nodes = sporkOf(this.#options.sporks, height)?.accessNodes ?? [];
+    const nodes = sporkOf(this.#sporks, height)?.accessNodes ?? [];
     if (serving.length === 0 && nodes.length === 0) this.identifyAgain();
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
@@ -237,14 +227,14 @@ export class NodePool {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.verifier.verdict(root) === 'followed') roots.add(root);
-      this.sporkIds.remember(root);
+      this.verifier.rememberId(root);
     }
     this.#sporkRoots = [...roots].sort((a, b) => a - b);
     for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);
   }
 
   #rateOf(origin: PoolMember['origin']): number {
-    const { ratePerSecond } = this.#options;
+    const ratePerSecond = this.#ratePerSecond;
     if (origin === 'configured') return ratePerSecond;
     return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
   }

@@ -79,7 +79,7 @@ export class ServedHeights {
     const rootHeight = maximum(roots);
     return rootHeight === undefined
       ? undefined
-      : { rootHeight, sporkId: this.#pool.sporkIds.agreed(rootHeight) };
+      : { rootHeight, sporkId: this.#pool.verifier.agreedId(rootHeight) };
   }
 
   /** Why no node serves the height: the first or last height of each configured node, or why it cannot name its spork. */

@@ -12,7 +12,7 @@ export type NodeChoice =
   | { readonly node: undefined; readonly retryInMs: number | undefined };
 
 /** The state of the nodes for one question. */
-export interface NodeReadiness {
+interface NodeReadiness {
   /** The node has a free slot for a call now. */
   isFree(node: AccessNode): boolean;
   /** Milliseconds until the node takes a call. */

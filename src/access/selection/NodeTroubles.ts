@@ -1,5 +1,5 @@
 import type { Clock } from '../../runtime/index.js';
-import type { AccessMethod } from '../types.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
 
 /** How a node fails to answer; decides the readiness code. */
@@ -150,4 +150,39 @@ export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
     case 'unauthenticated':
       return 'refused';
   }
+}
+
+/** The fault of the node in a failed call; `undefined` when it has none (data not there yet, busy node, old node). */
+export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
+  switch (kind) {
+    case 'deadline':
+      return 'stale';
+    case 'unavailable':
+    case 'internal':
+    case 'unauthenticated':
+    case 'too_large':
+    case 'malformed':
+      return 'failing';
+    case 'forged':
+      return 'lied';
+    case 'not_yet':
+    case 'not_found':
+    case 'below_root':
+    case 'rate_limited':
+    case 'unimplemented':
+    case 'invalid_argument':
+    case 'failed_precondition':
+    case 'unproven':
+      return undefined;
+  }
+}
+
+/** Counts a failed call against its node, where it is the node's fault. */
+export function reportFailure(
+  nodes: Pick<AccessNodes, 'report'>,
+  node: AccessNode,
+  { kind, message, method }: UpstreamError,
+): void {
+  const fault = faultOf(kind);
+  if (fault !== undefined) nodes.report(node, fault, message, method);
 }

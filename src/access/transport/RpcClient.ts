@@ -2,25 +2,23 @@ import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { asError } from '../../runtime/index.js';
-import { CallFailure } from './channel/CallFailure.js';
-import { openRpcChannel } from './channel/rpcChannel.js';
+import { CallFailure, RpcChannel } from './channel/RpcChannel.js';
 import { NodeConnections } from './channel/NodeConnections.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import type { OpenChannel, StreamCall } from './channel/rpcChannel.js';
+import type { OpenChannel, StreamCall } from './channel/RpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
-import type { CallLimit, CallRank } from './limits/MethodLimiter.js';
-import { MessageStream } from './streams/MessageStream.js';
-import type { StreamSource } from './streams/MessageStream.js';
-import { StreamQuota } from './streams/StreamQuota.js';
-import type { StreamRank } from './streams/StreamQuota.js';
-import type { MethodStubs } from './methodStubs.js';
+import type { CallLimit } from './limits/MethodLimiter.js';
+import { MessageStream, StreamQuota } from './streams/MessageStream.js';
+import type { StreamRank, StreamSource } from './streams/MessageStream.js';
+import type { MethodStub, MethodStubs } from './methodStubs.js';
 import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
-import type { AccessMethod, CallOptions, StreamMethod, StreamOptions, UnaryMethod } from '../types.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
+import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
 const EQUIVALENTS: Partial<Record<AccessMethod, AccessMethod>> = {
@@ -63,11 +61,14 @@ export interface RpcClientDependencies {
   readonly openChannel?: OpenChannel | undefined;
 }
 
+/** Reads an answer. Expected errors: `WireError`, and those of a block that is not taken. */
+export type Decode<T> = (message: Buffer, stub: MethodStub) => T;
+
 /** One stream to open: method, request, decoder, and the fallback for a node that does not support the method. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
   readonly request: object;
-  readonly decode: (message: Buffer) => T;
+  readonly decode: Decode<T>;
   readonly otherwise?: StreamQuestion<T>;
 }
 
@@ -83,12 +84,12 @@ export interface MethodLimit extends CallLimit {
 export class RpcClient {
   /** Streams that make way end without an error. */
   readonly scarcity: StreamQuota;
-  readonly #name: string;
+  readonly name: string;
+  readonly healthRecord: NodeHealthRecord;
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
   readonly #clock: Clock;
   readonly #stubs: MethodStubs;
-  readonly #healthRecord: NodeHealthRecord;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
   readonly #connections: NodeConnections;
@@ -97,18 +98,21 @@ export class RpcClient {
   #calls = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
-    const { clock, credentials, events = {}, openChannel = openRpcChannel } = dependencies;
+    const { clock, credentials, events = {}, openChannel } = dependencies;
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#name = options.endpoint.name;
+    this.name = options.endpoint.name;
     this.#clock = clock;
     this.#stubs = dependencies.stubs;
-    this.#healthRecord = dependencies.healthRecord;
+    this.healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = events;
     this.scarcity = new StreamQuota({ clock });
     this.#connections = new NodeConnections({
-      openChannel: () => openChannel(options, { clock, metadata: credentials?.metadata }),
+      openChannel: () => {
+        const parts = { clock, metadata: credentials?.metadata };
+        return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
+      },
       events,
     });
   }
@@ -131,15 +135,20 @@ export class RpcClient {
     );
   }
 
-  supports(method: AccessMethod, { isHistory = false } = {}): boolean {
-    if (!this.#knows(method) || !this.#grants(method, isHistory)) return false;
+  supports(method: AccessMethod, rank: Rank): boolean {
+    if (!this.#knows(method) || !this.#grants(method, rank)) return false;
     const other = EQUIVALENTS[method];
     if (other === undefined || !this.#knows(other)) return true;
-    return !this.#healthRecord.isBetterAskedBy(other, method);
+    return !this.healthRecord.isBetterAskedBy(other, method);
   }
 
-  delayMs(method: UnaryMethod, { isHistory = false } = {}): number {
-    return this.#limiter(method).delayMs(rankOf(isHistory));
+  delayMs(method: UnaryMethod, rank: Rank): number {
+    return this.#limiter(method).delayMs(rank);
+  }
+
+  /** The node reported its latest finalized block. */
+  toldHead(height: number): void {
+    this.#events.onHead?.(height);
   }
 
   /**
@@ -148,19 +157,17 @@ export class RpcClient {
   async unary<T>(
     method: UnaryMethod,
     request: object,
-    decode: (message: Buffer) => T,
-    options: CallOptions = {},
+    decode: Decode<T>,
+    { signal, timeoutMs = this.#options.timeoutMs, rank = 'live' }: CallOptions,
   ): Promise<T> {
-    const { signal, timeoutMs = this.#options.timeoutMs } = options;
-    const rank = rankOf(options.isHistory);
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) {
-      throw this.#limited(method, 'too many calls wait');
+      throw this.#error('rate_limited', method, 'too many calls wait');
     }
     const admission = limiter.acquire(signal, rank);
     const permit = 'cuts' in admission ? admission : await admission;
 
-    this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
+    this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const stub = this.#stubs[method];
     const channel = this.#connections.channelFor(method);
     const { generation } = channel;
@@ -169,18 +176,18 @@ export class RpcClient {
     try {
       const message = await channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
       const elapsedMs = this.#clock.monotonic() - startedMs;
-      this.#metrics.upstreamLatency.observe({ endpoint: this.#name, method }, elapsedMs / 1_000);
-      this.#healthRecord.answeredIn(elapsedMs);
-      if (limiter.succeeded(permit)) this.#healthRecord.succeeded(method);
+      this.#metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
+      this.healthRecord.answeredIn(elapsedMs);
+      if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
       this.#connections.answered(method, generation);
-      return decode(message);
+      return decode(message, stub);
     } catch (error) {
       const failure = this.#typed(error, method);
       if (failure instanceof UpstreamError) {
         if (failure.kind === 'rate_limited') {
           limiter.rateLimited(permit);
           // So the rate is not the reason: another call, or node, may be better.
-          if (limiter.refusesEverything) this.#healthRecord.report('failing', failure.message, method);
+          if (limiter.refusesEverything) this.healthRecord.report('failing', failure.message, method);
         }
         // Any other error was sent by the node itself, so its channel works.
         if (failure.kind === 'deadline') this.#connections.missedDeadline(generation);
@@ -195,13 +202,15 @@ export class RpcClient {
   }
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
-  stream<T>(question: StreamQuestion<T>, { signal, isHistory = false }: StreamOptions): AsyncIterable<T> {
+  stream<T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> {
     const { method } = question;
     // Fails at once: otherwise this would look like a stream that the node ended.
-    if (isHistory && this.scarcity.scarceForHistory)
-      return failing(this.#limited(method, 'the node grants few streams, and history makes way'));
-    const rank: StreamRank = isHistory ? 'history' : POLLABLE.has(method) ? 'spare' : 'needed';
-    return new MessageStream({ source: this.#source(question, rank), signal });
+    if (rank === 'history' && this.scarcity.scarceForHistory)
+      return failing(
+        this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
+      );
+    const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
+    return new MessageStream({ source: this.#source(question, streamRank), signal });
   }
 
   /** Further calls fail; calls under way end by their signals. */
@@ -225,8 +234,9 @@ export class RpcClient {
   }
 
   /** False while streams are scarce and the method's data can be polled. */
-  #grants(method: AccessMethod, isHistory: boolean): boolean {
-    return !POLLABLE.has(method) || !(isHistory ? this.scarcity.scarceForHistory : this.scarcity.scarce);
+  #grants(method: AccessMethod, rank: Rank): boolean {
+    const { scarce, scarceForHistory } = this.scarcity;
+    return !POLLABLE.has(method) || !(rank === 'history' ? scarceForHistory : scarce);
   }
 
   #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
@@ -234,14 +244,14 @@ export class RpcClient {
     const stub = this.#stubs[method];
     return {
       open: (sink) => {
-        this.#metrics.upstreamRequests.inc({ endpoint: this.#name, method });
+        this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
         const call = this.#connections.openStream(stub.path, stub.encode(question.request), sink);
         if (rank === 'needed') return call;
         return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
         try {
-          return question.decode(message);
+          return question.decode(message, stub);
         } catch (error) {
           const failure = this.#typed(error, method);
           if (failure instanceof UpstreamError) this.#count(failure);
@@ -280,19 +290,17 @@ export class RpcClient {
     if (error instanceof CallFailure) return this.#ofStatus(error.status, method);
     if (error instanceof ForgedBlockError) {
       const { message, reason } = error;
-      this.#metrics.invalidBlocks.inc({ endpoint: this.#name, reason });
-      const where = { node: this.#name, method };
-      return new UpstreamError('forged', where, `${method} at ${this.#name}: ${message}`, { cause: error });
+      this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });
+      return this.#error('forged', method, message, error);
     }
-    if (error instanceof UnprovenBlockError) {
-      const where = { node: this.#name, method };
-      return new UpstreamError('unproven', where, `${method} at ${this.#name}: ${error.message}`, {
-        cause: error,
-      });
-    }
+    if (error instanceof UnprovenBlockError) return this.#error('unproven', method, error.message, error);
     if (!(error instanceof WireError)) return asError(error);
-    const message = `${method} at ${this.#name}: malformed answer: ${error.message}`;
-    return new UpstreamError('malformed', { node: this.#name, method }, message, { cause: error });
+    return this.#error('malformed', method, `malformed answer: ${error.message}`, error);
+  }
+
+  #error(kind: UpstreamErrorKind, method: AccessMethod, what: string, cause?: Error): UpstreamError {
+    const message = `${method} at ${this.name}: ${what}`;
+    return new UpstreamError(kind, { node: this.name, method }, message, cause && { cause });
   }
 
   #ofStatus(callStatus: CallStatus, method: AccessMethod): UpstreamError {
@@ -300,17 +308,11 @@ export class RpcClient {
     const { endpoint } = this.#options;
     const proxy = proxyFor(endpoint);
     const causes = { mend: credentials?.mend(), proxy: proxy && wordsOf(proxy, endpoint) };
-    return upstreamError(callStatus, { node: this.#name, method }, causes);
-  }
-
-  /** The error of a call that is not sent, and why. */
-  #limited(method: AccessMethod, why: string): UpstreamError {
-    const message = `${method} at ${this.#name}: ${why}`;
-    return new UpstreamError('rate_limited', { node: this.#name, method }, message);
+    return upstreamError(callStatus, { node: this.name, method }, causes);
   }
 
   #count({ kind, lowestHeight, message, method }: UpstreamError): void {
-    this.#metrics.upstreamErrors.inc({ endpoint: this.#name, method, kind });
+    this.#metrics.upstreamErrors.inc({ endpoint: this.name, method, kind });
     if (kind === 'unimplemented')
       this.#unsupportedUntilMs.set(method, this.#clock.monotonic() + UNSUPPORTED_MS);
     // The first height of a stream says nothing about the node's other calls.
@@ -318,10 +320,6 @@ export class RpcClient {
     if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') this.#events.onOutage?.();
   }
-}
-
-function rankOf(isHistory: boolean | undefined): CallRank {
-  return isHistory === true ? 'history' : 'live';
 }
 
 /** A stream that fails at once. */

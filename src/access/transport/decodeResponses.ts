@@ -14,7 +14,7 @@ const MAX_TEXT_LENGTH = 256;
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Expected errors: `WireError`. */
-function decodeFields(stub: MethodStub, message: Buffer): Fields {
+function decodeFields(message: Buffer, stub: MethodStub): Fields {
   try {
     return stub.decode(message) as Fields;
   } catch (error) {
@@ -46,12 +46,12 @@ function text(value: unknown): string {
 }
 
 /** Expected errors of all of these: `WireError`. */
-export function decodeNetworkParameters(stub: MethodStub, message: Buffer): { readonly chainId: string } {
-  return { chainId: text(decodeFields(stub, message)['chain_id']) };
+export function decodeNetworkParameters(message: Buffer, stub: MethodStub): { readonly chainId: string } {
+  return { chainId: text(decodeFields(message, stub)['chain_id']) };
 }
 
-export function decodeNodeVersionInfo(stub: MethodStub, message: Buffer): NodeVersionInfo {
-  const info = part(decodeFields(stub, message), 'info');
+export function decodeNodeVersionInfo(message: Buffer, stub: MethodStub): NodeVersionInfo {
+  const info = part(decodeFields(message, stub), 'info');
   const sporkId = info['spork_id'];
   return {
     semver: text(info['semver']),
@@ -61,8 +61,8 @@ export function decodeNodeVersionInfo(stub: MethodStub, message: Buffer): NodeVe
   };
 }
 
-export function decodeBlockHeader(stub: MethodStub, message: Buffer): BlockHeader {
-  const block = part(decodeFields(stub, message), 'block');
+export function decodeBlockHeader(message: Buffer, stub: MethodStub): BlockHeader {
+  const block = part(decodeFields(message, stub), 'block');
   return {
     id: identifier(block['id']),
     parentId: identifier(block['parent_id']),
@@ -72,14 +72,14 @@ export function decodeBlockHeader(stub: MethodStub, message: Buffer): BlockHeade
   };
 }
 
-export function decodeProtocolStateSnapshot(stub: MethodStub, message: Buffer): Uint8Array {
-  const snapshot = decodeFields(stub, message)['serializedSnapshot'];
+export function decodeProtocolStateSnapshot(message: Buffer, stub: MethodStub): Uint8Array {
+  const snapshot = decodeFields(message, stub)['serializedSnapshot'];
   if (!Buffer.isBuffer(snapshot) || snapshot.length === 0) throw new WireError('the snapshot is empty');
   return snapshot;
 }
 
-export function decodeCommitteeEvidence(stub: MethodStub, message: Buffer): ReceivedEvidence {
-  const fields = decodeFields(stub, message);
+export function decodeCommitteeEvidence(message: Buffer, stub: MethodStub): ReceivedEvidence {
+  const fields = decodeFields(message, stub);
   const { protocol_state: protocolState, epoch_state: epochState, events } = fields;
   const all: unknown[] = Array.isArray(events) ? events : [];
   if (!Buffer.isBuffer(protocolState) || !Buffer.isBuffer(epochState))
@@ -100,7 +100,7 @@ function timestampMs(timestamp: unknown): number | undefined {
   return Number.isSafeInteger(ms) ? ms : undefined;
 }
 
-export function decodeBlockDigest(stub: MethodStub, message: Buffer): BlockDigest {
-  const digest = decodeFields(stub, message);
+export function decodeBlockDigest(message: Buffer, stub: MethodStub): BlockDigest {
+  const digest = decodeFields(message, stub);
   return { id: identifier(digest['block_id']), height: height(digest['block_height']) };
 }

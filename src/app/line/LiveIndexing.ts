@@ -125,10 +125,10 @@ export class LiveIndexing {
     const { listener, logger, network, store } = this.#deps.parts;
     if (store.meta() !== undefined) return;
     // One node's answer does not say where the others begin.
-    await network.whenAllAsked(signal);
-    if (this.#config.startHeight === 'root') await network.whenRootTold(signal);
+    await network.waits.whenAllAsked(signal);
+    if (this.#config.startHeight === 'root') await network.waits.whenRootTold(signal);
     const first = await firstHeightOf(this.#config, { network, listener }, signal);
-    await network.whenSporkTold(first, signal);
+    await network.waits.whenSporkTold(first, signal);
     await initialiseStore(store, this.#config, network, first);
     logger.info({ height: first, chainId: this.#config.chainId }, 'new store created');
   }

@@ -1,4 +1,4 @@
-import { AccessNetwork, HistoryNodes } from '../../access/index.js';
+import { AccessNetwork } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
@@ -147,7 +147,7 @@ export function openUpstream(config: DaemonConfig, dependencies: IndexingDepende
           room,
           clock,
           logger,
-          nodes: new HistoryNodes({ nodes: network }),
+          nodes: network.history,
           share: () => pace.share(),
           mayRun: () =>
             store.shared?.isLeading() !== false &&
@@ -241,7 +241,7 @@ export async function runIndexing(
     onHead: (head) => listener.tell(head),
   });
   lifecycle.supervise(witnesses.run(signal));
-  const identified = network.whenIdentified(signal);
+  const identified = network.waits.whenIdentified(signal);
   if (parts.prover !== undefined) lifecycle.supervise(proveFinality(parts, parts.prover, identified));
   await identified;
   if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));

@@ -1,23 +1,17 @@
 import { NodeRotation } from '../../access/index.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  AccessNodes,
-  NodeReadiness,
-  NodeTrouble,
-} from '../../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../../access/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { childOf, doublingMs, isAbort, sleep, wasAborted } from '../../runtime/index.js';
+import { backoffMs, childOf, doublingMs, isAbort, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
-import { EXECUTION_DATA, methodOf } from './BodyStream.js';
+import { FaultReporter } from '../sources/FaultReporter.js';
+import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
 import type { BodyStream, StreamGivers } from './BodyStream.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
-import { StreamEndings } from './StreamEndings.js';
-import type { OpenedStream, StreamEnd } from './StreamEndings.js';
+import type { StreamEnd } from './StreamFault.js';
 import { StreamState } from './StreamState.js';
 import type { ExecutionDataStatus } from './StreamState.js';
 
@@ -70,6 +64,20 @@ const WAKE_AFTER_MS = 1_000;
 /** While no node serves the height or offers execution data: when the pool is checked again. At a start, nodes come one by one. */
 const NO_NODE_RETRY = { minMs: 25, maxMs: 1_000 };
 
+/** Longest pause after a node refused a stream for lack of capacity: other clients would take the next free one. */
+const REFUSED_MAX_MS = 2_000;
+/** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
+const HEIGHTS_BEFORE_PRAISE = 3;
+/** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
+const FRUITLESS_STREAMS = 2;
+
+/** A stream that was opened: by which call, and at which height. */
+interface OpenedStream {
+  readonly node: AccessNode;
+  readonly method: AccessMethod;
+  readonly height: number;
+}
+
 /**
  * EDI: follows the execution-data stream, or that of a peer, from just above the watermark, checks each block's
  * collections against its guarantees, and hands in whole blocks. It holds at most one message and reads the next one
@@ -88,13 +96,16 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #reader: ExecutionDataReader;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
-  readonly #endings: StreamEndings;
+  readonly #reporter: FaultReporter;
   readonly #state: StreamState;
-  /** Streams need neither a slot nor a rate-limit token: there is only one at a time. */
-  readonly #ready: NodeReadiness;
   /** How often in a row no node could be asked. */
   #noneInARow = 0;
   #method: AccessMethod;
+  /** Verified messages of the current stream. */
+  #verified = 0;
+  /** Consecutive streams of the same node that delivered nothing for the same height. */
+  #fruitless = { node: '', height: 0, count: 0 };
+  #isRefused = false;
   #lateError: { readonly error: unknown } | undefined;
 
   constructor(options: ExecutionDataIndexerOptions, dependencies: ExecutionDataIndexerDependencies) {
@@ -104,24 +115,10 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#method = stream.method;
     this.#state = new StreamState(this.#options, dependencies.clock);
     this.#troubles = new ExecutionDataTroubles(stream, dependencies);
-    this.#endings = new StreamEndings(this.#options, {
-      ...dependencies,
-      rotation: this.#rotation,
-      troubles: this.#troubles,
-    });
-    this.#ready = {
-      isFree: () => true,
-      delayMs: () => 0,
-      healthOf: (node) => node.healthOf(methodOf(stream, node)),
-    };
+    this.#reporter = new FaultReporter({ source: stream.source }, dependencies);
     this.#reader = new ExecutionDataReader(this.#options, {
-      nodes: dependencies.nodes,
-      window: dependencies.window,
-      sink: dependencies.sink,
-      dueHeight: () => dependencies.dueHeight(),
+      ...dependencies,
       state: this.#state,
-      clock: dependencies.clock,
-      metrics: dependencies.metrics,
       onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
       onLateError: (error) => (this.#lateError ??= { error }),
     });
@@ -177,7 +174,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     // Right after a failure, opening a stream is not a sign of life.
     if (this.#rotation.failures === 0) this.#state.alive();
     this.#method = methodOf(this.#options.stream, node);
-    this.#endings.opened();
+    this.#verified = 0;
     const opened = { node, method: this.#method, height: this.#reader.next };
     const { silenceMs } = this.#options;
     const isShort = this.#rotation.failures < OPENING_SILENCE.times;
@@ -195,7 +192,12 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const nowMs = clock.monotonic();
     const all = givers(nodes, height);
     const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
-    const choice = this.#rotation.choose(offering, this.#ready);
+    // Streams need neither a slot nor a rate-limit token: there is only one at a time.
+    const choice = this.#rotation.choose(offering, {
+      isFree: () => true,
+      delayMs: () => 0,
+      healthOf: (node) => node.healthOf(methodOf(this.#options.stream, node)),
+    });
     if (choice.node !== undefined) {
       this.#noneInARow = 0;
       return choice.node;
@@ -248,7 +250,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
     this.#state.came(this.#reader.next - 1, receivedAtMs);
-    this.#endings.came(node, this.#method, isVerified);
+    this.#credit(node, isVerified);
     if (this.#state.now === 'streaming') return;
     const { stream } = this.#options.stream.words;
     const fields = { node: node.name, height: this.#reader.next - 1 };
@@ -256,15 +258,67 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#state.enter('streaming');
   }
 
-  /** Returns the pause before the next stream. */
-  #onStreamEnd(opened: OpenedStream, end: StreamEnd): number {
+  #credit(node: AccessNode, isVerified: boolean): void {
+    this.#isRefused = false;
+    this.#troubles.came(node);
+    if (!isVerified) return;
+    this.#rotation.succeeded();
+    this.#verified += 1;
+    if (this.#verified >= HEIGHTS_BEFORE_PRAISE)
+      this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, this.#method));
+  }
+
+  /** Blames the node, if it is to blame. Returns the pause before the next stream. */
+  #onStreamEnd({ node, method: opened, height }: OpenedStream, end: StreamEnd): number {
+    const { clock, metrics, random, window } = this.#dependencies;
+    const { backoffMinMs: minMs, backoffMaxMs, probeMs, stream } = this.#options;
     this.#state.lastError = end.text;
     if (end.reason === 'unimplemented') {
-      this.#endings.offersNone(opened, end.said);
+      // A missing fallback says nothing about the call itself.
+      if (opened !== stream.fallback) this.#troubles.offersNone(node, end.said, probeMs);
       return 0;
     }
     this.#state.enter('connecting');
-    return this.#endings.ended(opened, end, this.#reader.next);
+    const { next } = this.#reader;
+    const method = end.method ?? usedMethod(stream, node, opened);
+    metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
+    this.#troubles.ended(node, method, next, end);
+    const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
+    const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, next, next === height));
+    this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
+    if (this.#troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
+    this.#warnOfRefusal(node, end);
+    this.#rotation.failed(node);
+    const isBusy = end.reason === 'rate_limited';
+    const maxMs = isBusy ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
+    return backoffMs({ minMs, maxMs }, this.#rotation.failures - 1, random);
+  }
+
+  /** Once, until a message arrives or a stream ends for another reason. */
+  #warnOfRefusal(node: AccessNode, { reason, said }: StreamEnd): void {
+    const { giver, stream } = this.#options.stream.words;
+    const isRefused = reason === 'rate_limited' || reason === 'unauthenticated';
+    if (isRefused && !this.#isRefused)
+      this.#dependencies.logger.warn({ node: node.name, error: said }, `${giver} refused the ${stream}`);
+    this.#isRefused = isRefused;
+  }
+
+  /**
+   * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
+   * faults of the call when it keeps withholding the same due height, so that the other call is tried. A refusal for lack
+   * of streams counts too: the other call may have free ones.
+   */
+  #faultOf(
+    node: AccessNode,
+    { kind }: StreamEnd,
+    height: number,
+    isFruitless: boolean,
+  ): NodeFault | undefined {
+    const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
+    const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
+    this.#fruitless = { node: node.name, height, count };
+    const isDue = height <= (this.#dependencies.dueHeight() ?? -Infinity);
+    return isDue && count >= FRUITLESS_STREAMS && kind !== undefined ? 'failing' : undefined;
   }
 
   #position(): StreamPosition {

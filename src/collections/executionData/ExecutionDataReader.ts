@@ -8,8 +8,8 @@ import type { Clock } from '../../runtime/index.js';
 import type { BodyStream, StreamGivers } from './BodyStream.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
-import { judgeStreamEnd, StreamFault } from './StreamEndings.js';
-import type { StreamEnd } from './StreamEndings.js';
+import { judgeStreamEnd, StreamFault } from './StreamFault.js';
+import type { StreamEnd } from './StreamFault.js';
 import { StreamMonitor } from './StreamMonitor.js';
 import type { StreamState } from './StreamState.js';
 
@@ -24,7 +24,7 @@ interface Parts {
   readonly nodes: StreamGivers;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
-  readonly dueHeight: () => number | undefined;
+  dueHeight(): number | undefined;
   readonly state: StreamState;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'executionDataSkipped'>;
@@ -165,13 +165,13 @@ export class ExecutionDataReader {
     reader: StreamReader<BlockExecutionData>,
     openingSilenceMs: number,
   ): StreamMonitor {
-    const { clock, dueHeight, state } = this.#parts;
+    const { clock, state } = this.#parts;
     const { silenceMs, skipAheadHeights: paceSlackHeights, stream } = this.#limits;
     return new StreamMonitor(
       { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights, due: stream.words.due },
       {
         clock,
-        position: () => ({ next: this.#next, due: dueHeight() }),
+        position: () => ({ next: this.#next, due: this.#parts.dueHeight() }),
         look: () => {
           // The stream has been open for a whole check interval: the node has the feed.
           if (state.now === 'unavailable') state.enter('connecting');

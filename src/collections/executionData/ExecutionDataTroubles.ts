@@ -2,7 +2,7 @@ import { NodeTroubles, SILENT_AFTER_MS } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { BodyStream, StreamWords } from './BodyStream.js';
-import type { StreamEnd } from './StreamEndings.js';
+import type { StreamEnd } from './StreamFault.js';
 
 /** How long to believe the lowest height that a node named: its operator may add history. */
 const PRUNED_MS = 600_000;

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../runtime/index.js';
-import { StreamFault } from './StreamEndings.js';
+import { StreamFault } from './StreamFault.js';
 
 interface Limits {
   /** How long due data may be missing. */

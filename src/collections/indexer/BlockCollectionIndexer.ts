@@ -18,23 +18,6 @@ export interface BlockCollectionIndexerOptions {
   readonly groupMaxBytes: number;
 }
 
-export interface BlockCollectionIndexerDependencies {
-  readonly store: RangeStore;
-  /** Told when the watermark has moved. A block above its limit is a bug of the caller; an unknown height is added. */
-  readonly window: Window;
-  readonly clock: Clock;
-  readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
-  readonly logger: Logger;
-  /** While there is no room, no batch begins. Default: there is always room. */
-  readonly room?: WriteRoom | undefined;
-  /** The spork of a height, if known. Recorded together with its root block. */
-  readonly sporkFor?: (height: number) => SporkRecord | undefined;
-  /**
-   * The parent of a spork's root block, if known. It need not be the block below, which the spork may have discarded.
-   */
-  readonly rootParentAt?: (height: number) => Identifier | undefined;
-}
-
 /**
  * Takes each complete block once and has it written. Blocks above a gap are written at once; the watermark passes over
  * them in the batch that closes the gap. Those of an earlier process count only once the chain confirms them.
@@ -48,7 +31,25 @@ export class BlockCollectionIndexer implements BlockIndexer {
   readonly #sporks: SporkRecords;
   readonly #writer: GroupWriter;
 
-  constructor(options: BlockCollectionIndexerOptions, dependencies: BlockCollectionIndexerDependencies) {
+  constructor(
+    options: BlockCollectionIndexerOptions,
+    dependencies: {
+      readonly store: RangeStore;
+      /** Told when the watermark has moved. A block above its limit is a bug of the caller; an unknown height is added. */
+      readonly window: Window;
+      readonly clock: Clock;
+      readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
+      readonly logger: Logger;
+      /** While there is no room, no batch begins. Default: there is always room. */
+      readonly room?: WriteRoom | undefined;
+      /** The spork of a height, if known. Recorded together with its root block. */
+      readonly sporkFor?: (height: number) => SporkRecord | undefined;
+      /**
+       * The parent of a spork's root block, if known. It need not be the block below, which the spork may have discarded.
+       */
+      readonly rootParentAt?: (height: number) => Identifier | undefined;
+    },
+  ) {
     const { groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights, groupMaxBytes } = options;
     const bounds = {
       maxHeights: groupMaxHeights,

@@ -1,24 +1,33 @@
-import type { AccessNode, UpstreamError } from '../../access/index.js';
+import type { AccessNode, AccessNodes } from '../../access/index.js';
+import { VerificationMemory, verifyCollection } from '../../flow/index.js';
+import type { VerifiedCollection } from '../../flow/index.js';
 import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
-import type { Metrics } from '../../observability/index.js';
-import { AbortError, RunningAverage } from '../../runtime/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { CollectionChoice, CollectionNodes } from './CollectionNodes.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { FetchOptions } from './fetchCollection.js';
-import type { Question } from './CallOutcomes.js';
+import type { CollectionSink } from '../ports.js';
+import { FaultReporter } from '../sources/FaultReporter.js';
+import { judgeFailure, remember } from './callOutcome.js';
+import type { Question } from './callOutcome.js';
 import type { RequestOrder } from './RequestOrder.js';
+import type { RetryPauses } from './RetryPauses.js';
 
 /** The weight of one answer in the averages of the pace. */
 const PACE = { weight: 1 / 32 };
 /** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
 const TURN_MS = 2;
 
+/** Bounds of the size estimate used for admission (Flow allows 3 MB at most). */
+const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
+
 /** A collection as a node sent it, not verified yet. */
-export interface Answer extends Question {
+interface Answer extends Question {
   readonly bodies: readonly Uint8Array[];
   /** Monotonic milliseconds. */
   readonly sentAtMs: number;
@@ -34,27 +43,31 @@ interface QueuedAnswer {
 
 interface Parts {
   readonly mcq: Pick<MissingCollectionQueue, 'allWanted' | 'letGo'>;
-  readonly nodes: CollectionNodes;
+  readonly nodes: Pick<AccessNodes, 'succeeded' | 'report'>;
+  readonly collectionNodes: CollectionNodes;
   readonly slots: EndpointSlots;
   readonly order: RequestOrder;
+  readonly pauses: RetryPauses;
+  readonly sink: Pick<CollectionSink, 'onCollection'>;
   readonly clock: Clock;
-  readonly metrics: Pick<Metrics, 'collectionsRequested' | 'requestsCancelled'>;
-  /** Takes an answer that is still wanted; not verified yet. */
-  readonly onAnswer: (answer: Answer) => void;
-  /** The rate limit refused a part of the call, which continues: `explain` can name the cause before the call ends. */
-  readonly onRefused: (question: Question, error: UpstreamError) => void;
-  /** The call failed, or was cancelled. */
-  readonly onFailure: (question: Question, error: unknown, cancelled: boolean) => void;
+  readonly logger: Logger;
+  readonly metrics: Pick<
+    Metrics,
+    'collectionsRequested' | 'requestsCancelled' | 'requestToReceive' | 'invalidCollections'
+  >;
   /** A slot, or a place in the queue of answers, has become free. */
   readonly onRoom: () => void;
-  /** Takes what any of these threw. */
+  /** A node failed, and a new head would end the pauses. */
+  readonly onFailing: () => void;
+  /** Takes what is unexpected, from a call or from the sink. */
   readonly onFatal: (error: unknown) => void;
 }
 
 /**
  * The calls under way: each from taking its slot until its answer is processed, or it has failed. An answer passes its
  * slot on before it is verified, so that the node works while we do. Answers are processed in order of arrival, in turns
- * of the event loop: a connection sends only between turns, so a burst in a single turn would leave the node idle.
+ * of the event loop: a connection sends only between turns, so a burst in a single turn would leave the node idle. A
+ * verified collection goes to the sink; a failure is reported and recorded, and its id pauses.
  *
  * Every call ends in `#over`, whatever becomes of it: that releases the slot, which is shared with other requesters.
  * Bounds: calls by the slots; answers that passed their slot on by `concurrency`.
@@ -62,6 +75,10 @@ interface Parts {
 export class CollectionCalls {
   readonly #concurrency: number;
   readonly #parts: Parts;
+  readonly #nodes: CollectionNodes;
+  readonly #reporter: FaultReporter;
+  readonly #verificationMemory = new VerificationMemory();
+  readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
   readonly #answers: QueuedAnswer[] = [];
   /** Set while answers wait for their turn. */
   #turn: Timer | undefined;
@@ -76,6 +93,13 @@ export class CollectionCalls {
   constructor(concurrency: number, parts: Parts) {
     this.#concurrency = concurrency;
     this.#parts = parts;
+    this.#nodes = parts.collectionNodes;
+    this.#reporter = new FaultReporter({ source: 'requester' }, parts);
+  }
+
+  /** The expected size of a collection. */
+  get collectionBytes(): number {
+    return this.#collectionBytes.value ?? 0;
   }
 
   /** A light collection with its transactions counts as one. */
@@ -159,8 +183,7 @@ export class CollectionCalls {
     }
     this.#over(wanted, release);
     try {
-      if ('failure' in fetched)
-        this.#parts.onFailure(fetched.question, fetched.failure, options.signal.aborted);
+      if ('failure' in fetched) this.#failed(fetched.question, fetched.failure, options.signal.aborted);
     } finally {
       this.#parts.onRoom();
     }
@@ -172,19 +195,23 @@ export class CollectionCalls {
     use: SlotUse,
     options: FetchOptions,
   ): Promise<Answer | { readonly failure: unknown; readonly question: Question }> {
-    const { clock, metrics, nodes, slots } = this.#parts;
+    const { clock, metrics, slots } = this.#parts;
     const { wanted, node, way } = question;
     const sentAtMs = clock.monotonic();
     let asked = way;
     let answeredInMs: number | undefined;
-    nodes.sent(node, way);
+    this.#nodes.sent(node, way);
     try {
       const bodies = await fetchCollection(wanted.id, node, way, options, {
         onCall: (one) => {
           asked = one;
           metrics.collectionsRequested.inc();
         },
-        onRefused: (error) => this.#parts.onRefused(question, error),
+        // The call continues: `explain` can name the cause before it ends.
+        onRefused: (error) => {
+          const failure = judgeFailure(error);
+          if (failure !== undefined) remember(question, failure);
+        },
         tryAcquireSlot: () => slots.tryAcquire(node.name, use),
       });
       const receivedAtMs = clock.monotonic();
@@ -193,7 +220,7 @@ export class CollectionCalls {
     } catch (error) {
       return { failure: error, question: { wanted, node, way: asked } };
     } finally {
-      nodes.returned(node, way, answeredInMs);
+      this.#nodes.returned(node, way, answeredInMs);
     }
   }
 
@@ -227,19 +254,55 @@ export class CollectionCalls {
   }
 
   #processSome(): void {
-    const { clock, onAnswer, onRoom } = this.#parts;
+    const { clock, onRoom } = this.#parts;
     const endsAtMs = clock.monotonic() + TURN_MS;
     try {
       do {
         const next = this.#answers.shift();
         if (next === undefined) break;
         this.#over(next.answer.wanted, next.release);
-        if (next.answer.wanted.isWanted) onAnswer(next.answer);
+        if (next.answer.wanted.isWanted) this.#answered(next.answer);
       } while (clock.monotonic() < endsAtMs);
     } finally {
       if (this.#answers.length > 0) this.#nextTurn();
       onRoom();
     }
+  }
+
+  #answered({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
+    const { metrics, pauses, sink } = this.#parts;
+    let collection: VerifiedCollection;
+    try {
+      collection = verifyCollection(wanted.id, bodies, this.#verificationMemory);
+    } catch (error) {
+      this.#failed({ wanted, node, way }, error, false);
+      return;
+    }
+    this.#nodes.gave(wanted, node, way, sentAtMs);
+    this.#reporter.succeeded(node, way);
+    this.#collectionBytes.observe(collection.encoded.byteLength);
+    metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
+    pauses.gave(wanted, node);
+    wanted.isAskedFor = false;
+    sink.onCollection({ collection, source: 'requester', receivedAtMs });
+  }
+
+  /** Throws what is unexpected. */
+  #failed({ wanted, node, way }: Question, error: unknown, cancelled: boolean): void {
+    const { onFailing, order, pauses } = this.#parts;
+    const failure = judgeFailure(error);
+    if (cancelled) {
+      if (failure === undefined && !isAbort(error)) throw error;
+      // It has been wanted again since, and only had to wait for the cancelled call.
+      if (wanted.isWanted) order.makeAskable(wanted);
+      return;
+    }
+    if (failure === undefined || !wanted.isWanted) throw error;
+    this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
+    if (failure.fault !== undefined) this.#nodes.failed(node, way);
+    remember({ wanted, node, way }, failure);
+    pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
+    if (pauses.awaitsHead) onFailing();
   }
 
   /** The call is over. Its collection may no longer be wanted. */

@@ -4,7 +4,7 @@ import type { Clock } from '../../runtime/index.js';
 import { ArrivalTimes } from './ArrivalTimes.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
 import type { CollectionWay, HeldBackNode } from '../ports.js';
-import { lastingDenial } from './CallOutcomes.js';
+import { lastingDenial } from './callOutcome.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
 const FULL = 'GetFullCollectionByID';

@@ -5,7 +5,7 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { CallOutcomes, trailOf } from './CallOutcomes.js';
+import { trailOf } from './callOutcome.js';
 import { CollectionCalls } from './CollectionCalls.js';
 import { CollectionNodes } from './CollectionNodes.js';
 import { EndpointSlots } from './EndpointSlots.js';
@@ -98,7 +98,6 @@ export class CollectionRequester implements CollectionRequests {
   /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
   readonly #due: TimerQueue<WantedCollection | HeightRecord>;
   readonly #calls: CollectionCalls;
-  readonly #outcomes: CallOutcomes;
   readonly #leaveSlots: () => void;
   readonly #stopping = new AbortController();
   #watchingWindow = false;
@@ -113,24 +112,14 @@ export class CollectionRequester implements CollectionRequests {
     this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
     this.#due = new TimerQueue(dependencies.clock, (keys) => this.#onDue(keys));
     this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
-    this.#outcomes = new CallOutcomes({
+    this.#calls = new CollectionCalls(options.concurrency, {
       ...dependencies,
       collectionNodes: this.#nodes,
-      order: this.#order,
-      pauses: this.#pauses,
-      onFailing: () => this.#watchWindow(),
-    });
-    this.#calls = new CollectionCalls(options.concurrency, {
-      mcq: this.#mcq,
-      nodes: this.#nodes,
       slots,
       order: this.#order,
-      clock: dependencies.clock,
-      metrics: dependencies.metrics,
-      onAnswer: (answer) => this.#outcomes.answered(answer),
-      onRefused: (question, error) => this.#outcomes.refused(question, error),
-      onFailure: (question, error, cancelled) => this.#outcomes.failed(question, error, cancelled),
+      pauses: this.#pauses,
       onRoom: () => this.#pump(),
+      onFailing: () => this.#watchWindow(),
       onFatal: (error) => dependencies.onFatal(error),
     });
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
@@ -265,7 +254,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Includes the bytes that the calls under way will bring: the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
-    const bytes = this.#outcomes.collectionBytes * (this.#calls.underWay + 1);
+    const bytes = this.#calls.collectionBytes * (this.#calls.underWay + 1);
     return this.#dependencies.window.admits(height, bytes);
   }
 

@@ -2,7 +2,7 @@ import type { AccessNode } from '../../access/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { TimerQueue } from './TimerQueue.js';
-import type { RequestFailure } from './CallOutcomes.js';
+import type { RequestFailure } from './callOutcome.js';
 import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';

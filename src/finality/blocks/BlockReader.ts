@@ -1,5 +1,14 @@
-import { StreamReader, UpstreamError } from '../../access/index.js';
-import type { AccessNode, AccessNodes, NodeTroubles, ReceivedBlock } from '../../access/index.js';
+import { faultOf, StreamReader, UpstreamError } from '../../access/index.js';
+import type {
+  AccessNode,
+  AccessNodes,
+  NodeChooser,
+  NodeFault,
+  ReceivedBlock,
+  TroubleKind,
+  UpstreamErrorKind,
+  Way,
+} from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -10,11 +19,8 @@ import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Refusals } from '../forks/Refusals.js';
 import type { FinalityMetrics } from '../ports.js';
-import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
+import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
-import type { TwoWays, Way } from '../upstream/TwoWays.js';
-import { ReadEndings } from './ReadEndings.js';
-import type { ReadEnding } from './ReadEndings.js';
 
 /**
  * Searches for a node that fail before this is reported: at the edge of a spork the next nodes have yet to complete
@@ -25,19 +31,33 @@ const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 /** Consecutive blocks after which a stream counts as working: one that breaks after each block does not. */
 const BLOCKS_BEFORE_PRAISE = 3;
 
-export interface BlockReaderOptions {
-  /** Blocks requested at once from a node without streams. */
-  readonly parallelReads: number;
-}
+/** Delay before NotFound at the tip is retried. */
+const NOT_FOUND_RETRY_MS = 200;
+/** How often NotFound at the tip is retried quickly: some nodes learn of a block a moment after the others. */
+const MAX_QUICK_RETRIES = 25;
+/** The longest time for these retries, because refusals may be slow. */
+const QUICK_RETRIES_MS = 5_000;
 
-export interface BlockReaderDependencies {
+/** A stream that fails after we did not read it for this long is our fault: the node rightly closed it. */
+const FORGIVEN_PAUSE_MS = 10_000;
+
+/** How long a node without a free stream is polled before a stream is requested again. */
+const POLLED_INSTEAD_MS = 60_000;
+
+/** Errors of a node that count neither against it nor against the call: it is only asked after the others. */
+const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
+  'rate_limited',
+  'unimplemented',
+  'below_root',
+  'unproven',
+]);
+
+interface Dependencies {
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  readonly ways: TwoWays;
+  readonly chooser: NodeChooser;
   readonly resolver: ForkResolver;
   readonly refusals: Refusals;
-  /** What went wrong since the last block arrived. */
-  readonly troubles: NodeTroubles;
   /** The highest height that may be read now. */
   readonly upperBound: () => number;
   readonly clock: Clock;
@@ -49,37 +69,45 @@ export interface BlockReaderDependencies {
   readonly onUnserved: () => void;
 }
 
-/** A block that does not link. */
-interface Mismatch {
-  readonly kind: 'mismatch';
-  readonly block: FinalizedBlock;
-}
+/** Why reading from a node ended. */
+type ReadEnding =
+  | { readonly kind: 'moved' }
+  | { readonly kind: 'ended'; readonly delivered: number }
+  | { readonly kind: 'silent' }
+  | { readonly kind: 'failed'; readonly error: UpstreamError; readonly pausedMs: number }
+  | { readonly kind: 'orphaned' | 'wrong_height'; readonly block: FinalizedBlock }
+  /** It does not link. */
+  | { readonly kind: 'mismatch'; readonly block: FinalizedBlock };
 
 /**
  * Reads blocks in ascending order, from one node at a time, by stream or by parallel calls, and pauses by not pulling
  * when the window is full. Every block that links is handed over; for one that does not, `ForkResolver` decides who is
- * wrong. For any other reason to stop reading, `ReadEndings` decides which node is to blame, and what follows.
+ * wrong. For any other reason to stop reading, it decides what counts against the node or its call, and how long to pause.
  */
 export class BlockReader {
-  readonly #options: BlockReaderOptions;
-  readonly #deps: BlockReaderDependencies;
+  readonly #parallelReads: number;
+  readonly #deps: Dependencies;
   readonly #linked: LinkedBlocks;
-  readonly #ways: TwoWays;
-  readonly #troubles: NodeTroubles;
+  readonly #chooser: NodeChooser;
   readonly #pause: Pause;
-  readonly #endings: ReadEndings;
+  /** The first height of a node's stream, if above its lowest block: blocks below are requested one by one. */
+  readonly #streamFrom = new Map<string, number>();
+  #quickRetries = 0;
+  /** When the first of these retries was made. */
+  #quickSinceMs = -Infinity;
+  /** Consecutive reads that ended because nothing arrived in time. */
+  #silences = 0;
   readonly #moved = new WorkSignal();
   /** Consecutive checks in which no node served the next height. */
   #unservedLooks = 0;
 
-  constructor(options: BlockReaderOptions, dependencies: BlockReaderDependencies) {
-    this.#options = options;
+  /** `parallelReads`: blocks requested at once from a node without streams. */
+  constructor(options: { readonly parallelReads: number }, dependencies: Dependencies) {
+    this.#parallelReads = options.parallelReads;
     this.#deps = dependencies;
     this.#linked = dependencies.linked;
-    this.#ways = dependencies.ways;
-    this.#troubles = dependencies.troubles;
+    this.#chooser = dependencies.chooser;
     this.#pause = new Pause({ clock: dependencies.clock });
-    this.#endings = new ReadEndings(dependencies);
   }
 
   /** No node serves the next height, and none has for a while. */
@@ -117,19 +145,19 @@ export class BlockReader {
 
   /** Reads from the best node until there is a reason to choose again, and handles that reason. */
   async #readOn(signal: AbortSignal): Promise<void> {
-    const way = this.#ways.choose(this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
-      this.#endings.mayStream(node),
+    const way = this.#chooser.choose(this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
+      this.#mayStream(node),
     );
     if (way === undefined) {
       this.#unserved();
-      return this.#pause.sleep(this.#ways.pauseMs(), signal);
+      return this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
     const ending = await this.#readFrom(way, signal);
     const pauseMs =
       ending.kind === 'mismatch'
         ? await this.#resolve({ ...way, block: ending.block }, signal)
-        : this.#endings.ended(way, ending);
+        : this.#ended(way, ending);
     await this.#pause.sleep(pauseMs, signal);
   }
 
@@ -140,11 +168,11 @@ export class BlockReader {
     this.#deps.onUnserved();
   }
 
-  async #readFrom(way: Way, signal: AbortSignal): Promise<ReadEnding | Mismatch> {
+  async #readFrom(way: Way, signal: AbortSignal): Promise<ReadEnding> {
     const { clock } = this.#deps;
     const { node, method } = way;
     const blocks = new StreamReader(
-      { limitMs: this.#endings.patienceMs(STREAM_SILENT_MS) },
+      { limitMs: patienceMs(this.#silences, STREAM_SILENT_MS) },
       { open: (ended) => this.#open(way, ended), signal, clock },
     );
     let delivered = 0;
@@ -152,7 +180,7 @@ export class BlockReader {
     try {
       for (;;) {
         const height = this.#linked.next;
-        this.#troubles.asked(node.name, method);
+        this.#chooser.asked(way);
         const read = await blocks.read();
         if (this.#linked.next !== height) return { kind: 'moved' };
         if (read === 'silent') return { kind: 'silent' };
@@ -174,7 +202,7 @@ export class BlockReader {
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
         if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
         // The node was found to lie meanwhile, or its stream must make way.
-        if (this.#ways.isStream(way) && !this.#endings.mayStream(node)) return { kind: 'moved' };
+        if (this.#chooser.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
         if (this.#isOutdone(way)) return { kind: 'moved' };
       }
     } catch (error) {
@@ -187,12 +215,12 @@ export class BlockReader {
 
   #open(way: Way, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
     const start = this.#linked.next;
-    if (this.#ways.isStream(way)) return way.node.subscribeBlocks(start, { signal });
+    if (this.#chooser.isStream(way)) return way.node.subscribeBlocks(start, { signal });
     return pollBlocks(way.node, start, {
-      parallelReads: this.#options.parallelReads,
-      timeoutMs: this.#endings.patienceMs(),
+      parallelReads: this.#parallelReads,
+      timeoutMs: patienceMs(this.#silences),
       upperBound: () => this.#deps.upperBound(),
-      mayStream: () => this.#endings.mayStream(way.node),
+      mayStream: () => this.#mayStream(way.node),
       signal,
     });
   }
@@ -210,15 +238,25 @@ export class BlockReader {
 
   /** A single answer shows that the call works, and so does a stream that continues. */
   #praise(way: Way, delivered: number): void {
-    const streams = this.#ways.isStream(way);
+    const streams = this.#chooser.isStream(way);
     if (delivered !== (streams ? BLOCKS_BEFORE_PRAISE : 1)) return;
     this.#deps.nodes.succeeded(way.node, way.method);
-    if (streams) this.#ways.streams(way);
+    if (streams) this.#chooser.streams(way);
   }
 
   #append(answer: Answer): void {
-    this.#endings.came();
+    this.#chooser.cameBy();
+    this.#chooser.troubles.clear();
+    this.#deps.refusals.accepted();
+    this.#quickRetries = 0;
+    this.#silences = 0;
     this.#deps.onBlock(answer);
+  }
+
+  /** True while the node should be asked for the next height by stream. */
+  #mayStream(node: AccessNode): boolean {
+    const from = this.#streamFrom.get(node.name);
+    return (from === undefined || this.#linked.next >= from) && this.#chooser.mayStream(node);
   }
 
   /** Returns the pause before the next reading. */
@@ -231,11 +269,90 @@ export class BlockReader {
     if (resolution.kind === 'accept') {
       this.#deps.nodes.succeeded(resolution.answer.node, resolution.answer.method);
       this.#append(resolution.answer);
-      this.#ways.failed(refused, `sent block ${refused.block.height}, which was refused`);
+      this.#chooser.failed(refused, `sent block ${refused.block.height}, which was refused`);
       return 0;
     }
     for (const way of resolution.avoid)
-      this.#ways.failed(way, `sent block ${way.block.height}, which was refused`);
+      this.#chooser.failed(way, `sent block ${way.block.height}, which was refused`);
     return resolution.pauseMs;
+  }
+
+  /** Returns the pause before the next reading. */
+  #ended(way: Way, ending: Exclude<ReadEnding, { kind: 'mismatch' }>): number {
+    const streams = this.#chooser.isStream(way);
+    switch (ending.kind) {
+      case 'moved':
+        this.#chooser.troubles.clear();
+        return 0;
+      case 'ended':
+        if (streams) this.#countReopened('ended');
+        // The stream may have ended to make way for another one.
+        if (!streams || ending.delivered > 0 || !this.#mayStream(way.node)) return 0;
+        this.#blame(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
+        return this.#chooser.pauseMs();
+      case 'silent':
+        if (streams) this.#countReopened('stale');
+        this.#silences += 1;
+        this.#blame(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
+        return 0;
+      case 'failed':
+        if (streams) this.#countReopened(ending.error.kind);
+        return this.#failed(way, ending.error, ending.pausedMs);
+      case 'orphaned':
+      case 'wrong_height':
+        this.#deps.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
+        this.#deps.refusals.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
+        this.#chooser.failed(way, `a block was refused: ${ending.kind}`);
+        return this.#chooser.pauseMs();
+    }
+  }
+
+  #countReopened(reason: string): void {
+    this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
+  }
+
+  #failed(way: Way, error: UpstreamError, pausedMs: number): number {
+    const { node } = way;
+    const { kind, lowestHeight } = error;
+    const fault = faultOf(kind);
+    if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return 0;
+    if (kind === 'not_found' && this.#retriesQuickly()) {
+      // This node will have the block in a moment; until then another may be the real obstacle.
+      this.#chooser.troubles.answered(node.name);
+      this.#chooser.skip(way);
+      return NOT_FOUND_RETRY_MS;
+    }
+    this.#deps.logger.debug(
+      { node: node.name, height: this.#linked.next, kind, error: error.message },
+      'reading blocks failed',
+    );
+    if (this.#chooser.isStream(way)) {
+      // The node's few streams may all be taken, even by us: blocks can be read without one.
+      if (kind === 'rate_limited') this.#chooser.callInstead(node.name, POLLED_INSTEAD_MS);
+      if (kind === 'below_root' && (lowestHeight ?? 0) > this.#linked.next) {
+        this.#streamFrom.set(node.name, lowestHeight ?? 0);
+        return 0;
+      }
+    }
+    if (kind === 'malformed')
+      this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
+    if (kind === 'deadline') this.#silences += 1;
+    this.#chooser.erred(way, error, fault ?? (NO_FAULT.has(kind) ? undefined : 'failing'));
+    return this.#chooser.pauseMs();
+  }
+
+  /** True for the first few refusals since a block arrived. */
+  #retriesQuickly(): boolean {
+    const nowMs = this.#deps.clock.monotonic();
+    if (this.#quickRetries === 0) this.#quickSinceMs = nowMs;
+    if (this.#quickRetries >= MAX_QUICK_RETRIES || nowMs - this.#quickSinceMs >= QUICK_RETRIES_MS)
+      return false;
+    this.#quickRetries += 1;
+    return true;
+  }
+
+  /** Nothing arrived. */
+  #blame(way: Way, kind: TroubleKind, fault: NodeFault, what: string): void {
+    this.#chooser.blame(way, kind, fault, `${way.method} at ${way.node.name}: ${what}`);
   }
 }

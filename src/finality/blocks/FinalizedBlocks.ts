@@ -1,4 +1,4 @@
-import { NodeTroubles } from '../../access/index.js';
+import { NodeChooser } from '../../access/index.js';
 import type { AccessNodes, Giver, NodeTrouble } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
@@ -16,7 +16,6 @@ import { Refusals } from '../forks/Refusals.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import type { FinalityMetrics, LinkedHeights, ToldHead } from '../ports.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../upstream/pollBlocks.js';
-import { TwoWays } from '../upstream/TwoWays.js';
 import { BlockBelow } from './BlockBelow.js';
 import { BlockBounds } from './BlockBounds.js';
 import type { BlockBoundsOptions } from './BlockBounds.js';
@@ -81,11 +80,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
   readonly #bounds: BlockBounds;
-  readonly #ways: TwoWays;
+  readonly #chooser: NodeChooser;
   readonly #reader: BlockReader;
   readonly #refusals: Refusals;
-  /** What happened since the last block arrived. */
-  readonly #troubles: NodeTroubles;
 
   constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
     this.#deps = dependencies;
@@ -95,20 +92,22 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       latestBlock: () => dependencies.watermark.latestBlock() ?? this.#below?.block,
     };
     this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark, heights });
-    this.#troubles = new NodeTroubles({ clock });
-    this.#refusals = new Refusals({ nodes, troubles: this.#troubles, logger });
     const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
     const edge = new EdgeLog({ clock, logger });
-    this.#ways = new TwoWays(
+    const chooser = new NodeChooser(
       { stream: BLOCK_STREAM, call: BLOCK_CALL, pauses },
       {
         clock,
+        nodes,
         random,
         onLeft: (node, reason) =>
           edge.lost({ node, reason }, 'block streams fail, using single calls instead'),
         onBack: (node) => edge.back({ node }, 'block stream is back'),
       },
     );
+    this.#chooser = chooser;
+    const { troubles } = chooser;
+    this.#refusals = new Refusals({ nodes, troubles, logger });
     this.#resolver = new ForkResolver(
       {
         firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
@@ -120,17 +119,16 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         watermark,
         clock,
         logger,
-        ways: this.#ways,
+        chooser,
         storedBlock,
         refusals: this.#refusals,
-        troubles: this.#troubles,
       },
     );
     this.#poll = new BlockPoll({ nodes });
     if (options.asksFor?.below === true) {
-      const poll = new BlockPoll({ nodes, onFailure: (error) => this.#troubles.failed(error) });
+      const poll = new BlockPoll({ nodes, onFailure: (error) => troubles.failed(error) });
       const height = watermark.latestIndexedHeight();
-      this.#below = new BlockBelow({ height }, { nodes, poll, troubles: this.#troubles, clock });
+      this.#below = new BlockBelow({ height }, { nodes, poll, troubles, clock });
     }
     this.#reader = new BlockReader(
       { parallelReads: options.parallelReads ?? 8 },
@@ -141,10 +139,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         metrics: dependencies.metrics,
         upperBound: () => this.#bounds.toRead(),
         linked: this.#linked,
-        ways: this.#ways,
+        chooser,
         resolver: this.#resolver,
         refusals: this.#refusals,
-        troubles: this.#troubles,
         onBlock: (answer) => this.#append(answer),
         onUnserved: () => dependencies.signal.notify(),
       },
@@ -198,10 +195,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   heldUpBy(): HeldUpBlock | undefined {
     const height = this.#below?.isSought === true ? this.#below.height : this.#linked.next;
     const doubtful = this.#tipCheck.trouble();
-    if (doubtful !== undefined && this.#troubles.all().length === 0)
+    const troubles = this.#chooser.troubles.all();
+    if (doubtful !== undefined && troubles.length === 0)
       return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
     if (height > this.#bounds.toRead()) return undefined;
-    const troubles = this.#troubles.all();
     const { isUnserved } = this.#reader;
     return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
   }
@@ -270,8 +267,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'orphaned' });
     this.#linked.takeBack(block.height);
     this.#refusals.refuse(lie, 'orphaned', block.height);
-    this.#ways.failed(lie, 'a block was refused: orphaned');
-    this.#ways.callInstead(node.name, FORGER_POLLED_MS);
+    this.#chooser.failed(lie, 'a block was refused: orphaned');
+    this.#chooser.callInstead(node.name, FORGER_POLLED_MS);
     this.#reader.notify();
   }
 }

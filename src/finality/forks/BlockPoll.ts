@@ -1,4 +1,4 @@
-import { faultOf, UpstreamError } from '../../access/index.js';
+import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
@@ -153,8 +153,7 @@ export class BlockPoll {
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       onFailure?.(error);
-      const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#nodes.report(node, fault, error.message, BLOCK_CALL);
+      reportFailure(this.#nodes, node, error);
       return undefined;
     }
   }

@@ -1,4 +1,4 @@
-import type { AccessNode, AccessNodes, NodeTroubles } from '../../access/index.js';
+import type { AccessNode, AccessNodes, NodeChooser } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
@@ -7,7 +7,6 @@ import { BlockPoll } from './BlockPoll.js';
 import type { Answer, StoredBlockReader } from './BlockPoll.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 import type { Refusals } from './Refusals.js';
-import type { TwoWays } from '../upstream/TwoWays.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
@@ -55,7 +54,7 @@ export class ForkResolver {
   readonly #watermark: Watermark;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #ways: Pick<TwoWays, 'pauseMs'>;
+  readonly #chooser: NodeChooser;
   readonly #poll: BlockPoll;
   #mismatch: ParentMismatch | undefined;
   #missingEnd: ChainTrouble | undefined;
@@ -65,17 +64,16 @@ export class ForkResolver {
     options: { readonly firstHeight: number; readonly hasSporks: boolean },
     dependencies: {
       readonly refusals: Refusals;
-      readonly troubles: NodeTroubles;
       readonly nodes: AccessNodes;
       readonly linked: LinkedBlocks;
       readonly watermark: Watermark;
       readonly clock: Clock;
       readonly logger: Logger;
-      readonly ways: Pick<TwoWays, 'pauseMs'>;
+      readonly chooser: NodeChooser;
       readonly storedBlock: StoredBlockReader | undefined;
     },
   ) {
-    const { nodes, storedBlock, refusals, troubles } = dependencies;
+    const { chooser, nodes, storedBlock, refusals } = dependencies;
     this.#hasSporks = options.hasSporks;
     this.#refusals = refusals;
     this.#firstHeight = options.firstHeight;
@@ -84,8 +82,8 @@ export class ForkResolver {
     this.#watermark = dependencies.watermark;
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
-    this.#ways = dependencies.ways;
-    this.#poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
+    this.#chooser = chooser;
+    this.#poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => chooser.troubles.failed(error) });
   }
 
   parentMismatch(): ParentMismatch | undefined {
@@ -178,7 +176,7 @@ export class ForkResolver {
   }
 
   #askAnother(refused: Answer): Resolution {
-    return { kind: 'retry', avoid: [refused], pauseMs: this.#ways.pauseMs() };
+    return { kind: 'retry', avoid: [refused], pauseMs: this.#chooser.pauseMs() };
   }
 
   #report(answer: Answer): void {

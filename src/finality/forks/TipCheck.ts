@@ -5,7 +5,7 @@ import { WorkSignal } from '../../jobqueue/index.js';
 import { childOf, isAbort, Pause, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
-import { faultOf } from '../../access/index.js';
+import { reportFailure } from '../../access/index.js';
 import type { Answer, BlockPoll } from './BlockPoll.js';
 import type { ToldHead } from '../ports.js';
 
@@ -208,8 +208,7 @@ export class TipCheck {
       return await node.getBlockByHeight(height, { signal, timeoutMs: PATIENCE_MS });
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      const fault = faultOf(error.kind);
-      if (fault !== undefined) this.#deps.nodes.report(node, fault, error.message, BLOCK_CALL);
+      reportFailure(this.#deps.nodes, node, error);
       return error.kind === 'not_found' ? 'not_yet' : 'nothing';
     }
   }

@@ -8,14 +8,6 @@ import type { FinalityMetrics, ToldHead } from '../ports.js';
 /** Heads remembered with their ids: more than there are blocks at the tip. */
 const TOLD_HEADS = 16;
 
-export interface FinalizationListenerDependencies {
-  readonly nodes: AccessNodes;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
-}
-
 /**
  * Knows the finalized and the sealed head of the network. Neither ever falls, whichever node answers (behind a load
  * balancer the reported heights do). Streams are judged by what they deliver, not by being open.
@@ -36,7 +28,13 @@ export class FinalizationListener {
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
 
-  constructor(dependencies: FinalizationListenerDependencies) {
+  constructor(dependencies: {
+    readonly nodes: AccessNodes;
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly logger: Logger;
+    readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
+  }) {
     this.#clock = dependencies.clock;
     const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
       if (wasSilent) this.#answerListeners.tell();

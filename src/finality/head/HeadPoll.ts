@@ -1,4 +1,4 @@
-import { faultOf, UpstreamError } from '../../access/index.js';
+import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessNodes, NodeTroubles } from '../../access/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
@@ -73,8 +73,7 @@ export class HeadPoll {
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
         troubles.failed(error);
-        const fault = faultOf(error.kind);
-        if (fault !== undefined) nodes.report(node, fault, error.message, HEAD_CALL);
+        reportFailure(nodes, node, error);
       }
     }
   }

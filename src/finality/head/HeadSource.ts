@@ -1,7 +1,6 @@
-import type { AccessMethod, AccessNode, StreamReader } from '../../access/index.js';
+import type { AccessMethod, AccessNode, StreamReader, Way } from '../../access/index.js';
 import type { ToldHead } from '../ports.js';
 import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
-import type { Way } from '../upstream/TwoWays.js';
 
 /** After this time, a stream that has not delivered a height that a poll has seen counts as silent. */
 const GRACE_MS = 2_000;

@@ -1,13 +1,18 @@
-import { faultOf, NodeTroubles, SILENT_AFTER_MS, StreamReader, UpstreamError } from '../../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble } from '../../access/index.js';
+import {
+  faultOf,
+  NodeChooser,
+  NodeTroubles,
+  SILENT_AFTER_MS,
+  StreamReader,
+  UpstreamError,
+} from '../../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble, Way } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { Pause, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import type { FinalityMetrics, ToldHead } from '../ports.js';
-import { TwoWays } from '../upstream/TwoWays.js';
-import type { Way } from '../upstream/TwoWays.js';
 import { HEAD_CALL, HeadPoll } from './HeadPoll.js';
 import type { HeadPollOptions } from './HeadPoll.js';
 import { HeadSource } from './HeadSource.js';
@@ -42,9 +47,9 @@ export class HeadSubscription {
   readonly #options: HeadPollOptions;
   readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
-  readonly #ways: TwoWays;
-  /** What went wrong since a node last reported the head: with the source, and with the polls. */
-  readonly #troubles: { readonly source: NodeTroubles; readonly polls: NodeTroubles };
+  readonly #chooser: NodeChooser;
+  /** What went wrong with the polls since a node last reported the head. */
+  readonly #pollTroubles: NodeTroubles;
   readonly #poll: HeadPoll;
   #source: HeadSource | undefined;
   /** The highest height that any source has delivered: a source works only if it delivers a higher one. */
@@ -61,16 +66,15 @@ export class HeadSubscription {
     this.#options = options;
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);
-    const { clock, random } = dependencies;
+    const { clock, nodes, random } = dependencies;
     this.#pause = new Pause({ clock });
-    this.#ways = new TwoWays({ stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES }, { clock, random });
-    this.#troubles = { source: new NodeTroubles({ clock }), polls: new NodeTroubles({ clock }) };
+    const ways = { stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES } as const;
+    this.#chooser = new NodeChooser(ways, { clock, nodes, random });
+    this.#pollTroubles = new NodeTroubles({ clock });
     this.#poll = new HeadPoll(options, {
-      nodes: dependencies.nodes,
-      clock,
-      troubles: this.#troubles.polls,
+      ...dependencies,
+      troubles: this.#pollTroubles,
       onAnswer: () => this.#answered(),
-      onHead: dependencies.onHead,
     });
     this.#deliveredAtMs = clock.monotonic();
   }
@@ -78,7 +82,7 @@ export class HeadSubscription {
   /** Why this head is unknown; empty while any node reports it. */
   troubles(): readonly NodeTrouble[] {
     if (this.#deps.clock.monotonic() - this.#answeredAtMs < SILENT_AFTER_MS) return [];
-    return [...this.#troubles.source.all(), ...this.#troubles.polls.all()];
+    return [...this.#chooser.troubles.all(), ...this.#pollTroubles.all()];
   }
 
   /** The node that the head is taken from now. */
@@ -106,29 +110,29 @@ export class HeadSubscription {
 
   async #follow(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const way = this.#ways.choose(this.#deps.nodes.live(STREAM));
+      const way = this.#chooser.choose(this.#deps.nodes.live(STREAM));
       if (way === undefined) {
-        await this.#pause.sleep(this.#ways.pauseMs(), signal);
+        await this.#pause.sleep(this.#chooser.pauseMs(), signal);
         continue;
       }
       const reason = await this.#followNode(way, signal);
       if (reason === 'streams_again') continue;
       this.#deps.metrics.streamReopens.inc({ stream: this.#options.stream, reason });
-      await this.#pause.sleep(this.#ways.pauseMs(), signal);
+      await this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
   }
 
   /** Resolves with the reason why this node is no longer followed. Expected errors: the signal's abort reason. */
   async #followNode(way: Way, signal: AbortSignal): Promise<string> {
-    const { node, method } = way;
-    const streams = this.#ways.isStream(way);
+    const { node } = way;
+    const streams = this.#chooser.isStream(way);
     const { clock } = this.#deps;
     const open = (ended: AbortSignal): AsyncIterable<ToldHead> =>
       streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
     const reader = new StreamReader({}, { open, signal, clock });
     const source = new HeadSource(way, reader, clock.monotonic());
     this.#source = source;
-    this.#troubles.source.asked(node.name, method);
+    this.#chooser.asked(way);
     try {
       for (;;) {
         const read = await reader.read();
@@ -139,27 +143,16 @@ export class HeadSubscription {
         if (!streams) return 'streams_again';
         const said = `${STREAM} at ${node.name}: the node ended the stream`;
         // The stream may have ended to make way for another one.
-        if (source.height >= 0 || !this.#ways.mayStream(node)) this.#ways.avoid(way);
+        if (source.height >= 0 || !this.#chooser.mayStream(node)) this.#chooser.avoid(way);
         else this.#blame(source, 'refused', said);
         return 'ended';
       }
     } catch (error) {
       if (source.isStale) return 'stale';
       if (!(error instanceof UpstreamError)) throw error;
-      const fault = faultOf(error.kind);
       if (error.kind === 'deadline') this.#silences += 1;
-      // A node too old for the stream is polled.
-      if (error.kind === 'unimplemented' && streams) {
-        this.#troubles.source.answered(node.name);
-        this.#ways.avoid(way);
-        return error.kind;
-      }
-      this.#troubles.source.failed(error);
-      if (fault === undefined) this.#ways.avoid(way);
-      else {
-        this.#ways.failed(way, error.message);
-        this.#deps.nodes.report(node, fault, error.message, method);
-      }
+      this.#chooser.erred(way, error, faultOf(error.kind));
+      if (error.kind === 'unimplemented' && streams) return error.kind;
       this.#lost(source, { kind: error.kind, error: error.message });
       return error.kind;
     } finally {
@@ -176,7 +169,7 @@ export class HeadSubscription {
 
   /** Ends when the node may have a stream for us again. */
   async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ToldHead, void> {
-    while (!this.#ways.mayStream(node)) {
+    while (!this.#chooser.mayStream(node)) {
       const timeoutMs = patienceMs(this.#silences);
       const isSealed = this.#options.stream === 'sealed';
       const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
@@ -192,13 +185,13 @@ export class HeadSubscription {
     if (height <= source.height) return;
     if (source.height < 0) {
       this.#deps.nodes.succeeded(source.node, source.method);
-      if (this.#ways.isStream(source)) this.#ways.streams(source);
+      if (this.#chooser.isStream(source)) this.#chooser.streams(source);
     }
     this.#deliveredAtMs = this.#deps.clock.monotonic();
     source.delivered(height, this.#deliveredAtMs);
     if (height > this.#best) {
       this.#best = height;
-      this.#ways.cameBy();
+      this.#chooser.cameBy();
     }
     if (this.#lostBy === source.method || (this.#lostBy !== undefined && source.method === STREAM)) {
       this.#lostBy = undefined;
@@ -209,11 +202,10 @@ export class HeadSubscription {
 
   /** A node reported the head: ends the pause of the poll. */
   #answered(): void {
-    const { source, polls } = this.#troubles;
     const wasSilent = this.troubles().length > 0;
     this.#answeredAtMs = this.#deps.clock.monotonic();
-    source.clear();
-    polls.clear();
+    this.#chooser.troubles.clear();
+    this.#pollTroubles.clear();
     this.#deps.onAnswer({ wasSilent });
     if (wasSilent) this.#pause.wake();
   }
@@ -227,7 +219,9 @@ export class HeadSubscription {
   }
 
   #judge(source: HeadSource): void {
-    const openingMs = this.#ways.isStream(source) ? patienceMs(this.#silences, STREAM_SILENT_MS) : undefined;
+    const openingMs = this.#chooser.isStream(source)
+      ? patienceMs(this.#silences, STREAM_SILENT_MS)
+      : undefined;
     const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { openingMs });
     if (lag === undefined) return;
     const what = lag.isMiss ? `its ${this.#options.stream} head ${lag.what}` : lag.what;
@@ -240,10 +234,7 @@ export class HeadSubscription {
 
   /** The source delivered nothing, or too little: counts this against the call, and reports it. */
   #blame(source: HeadSource, kind: 'refused' | 'unreachable', said: string): void {
-    const { node, method } = source;
-    this.#troubles.source.note(node.name, method, kind, said);
-    this.#ways.failed(source, said);
-    this.#deps.nodes.report(node, kind === 'refused' ? 'failing' : 'stale', said, method);
+    this.#chooser.blame(source, kind, kind === 'refused' ? 'failing' : 'stale', said);
     this.#lost(source, { kind: kind === 'refused' ? 'ended' : 'stale', error: said });
   }
 

@@ -79,7 +79,7 @@ export class HeadWitnesses {
     const heads = new StreamReader(
       { limitMs: SILENT_MS },
       {
-        open: (signal) => node.subscribeBlockDigests({ signal, sealed: false, isHistory: true }),
+        open: (signal) => node.subscribeBlockDigests({ signal, sealed: false, rank: 'history' }),
         signal: scope.signal,
         clock,
       },

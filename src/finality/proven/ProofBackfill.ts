@@ -1,4 +1,4 @@
-import { faultOf, UpstreamError } from '../../access/index.js';
+import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -155,8 +155,7 @@ export class ProofBackfill {
       } catch (error) {
         if (signal.aborted) throw abortReason(signal);
         if (!(error instanceof UpstreamError)) throw error;
-        const fault = faultOf(error.kind);
-        if (fault !== undefined) nodes.report(node, fault, error.message, METHOD);
+        reportFailure(nodes, node, error);
         said = { kind: error.kind === 'unproven' ? 'unprovable' : 'failed', reason: error.message };
       }
       // A node that failed may prove it later; one of another chain is named.

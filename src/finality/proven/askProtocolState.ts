@@ -1,4 +1,4 @@
-import { faultOf, UpstreamError } from '../../access/index.js';
+import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, ReceivedEvidence, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
@@ -51,7 +51,7 @@ export async function askProtocolState(
       continue;
     }
     try {
-      const options = { signal, isHistory: true, timeoutMs: TIMEOUT_MS };
+      const options = { signal, rank: 'history' as const, timeoutMs: TIMEOUT_MS };
       const snapshot = await node.getProtocolStateSnapshot(height, options);
       const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
       if (reading.ok) {
@@ -62,8 +62,7 @@ export async function askProtocolState(
       said.push(`${node.name}: ${reading.reason}`);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      const fault = faultOf(error.kind);
-      if (fault !== undefined) nodes.report(node, fault, error.message, METHOD);
+      reportFailure(nodes, node, error);
       if (PASSING.has(error.kind)) isLacking = false;
       said.push(error.message);
     }
@@ -88,7 +87,7 @@ export async function* askEvidence(
 ): AsyncGenerator<{ readonly node: AccessNode; readonly evidence: ReceivedEvidence }, void> {
   for (const node of nodes.peers().filter((peer) => peer.supports(EVIDENCE))) {
     try {
-      yield { node, evidence: await node.getCommitteeEvidence(height, { signal, isHistory: true }) };
+      yield { node, evidence: await node.getCommitteeEvidence(height, { signal, rank: 'history' }) };
     } catch (error) {
       // A peer that keeps nothing yet has done no wrong.
       if (!(error instanceof UpstreamError)) throw error;

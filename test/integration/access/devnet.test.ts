@@ -59,7 +59,7 @@ async function followWith(
     },
   );
   running = network.run(stop.signal);
-  await network.whenIdentified(stop.signal);
+  await network.waits.whenIdentified(stop.signal);
   return network;
 }
 
@@ -191,7 +191,7 @@ describe('a simulated access node', () => {
     const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
     // A spork that nobody confirms is watched for half a minute first: test/unit/access/sporkVerifier.test.ts.
     const net = await followWith({ sporkRoot: 400 }, old, next);
-    await net.whenAllAsked(stop.signal);
+    await net.waits.whenAllAsked(stop.signal);
     expect(net.live().map(({ name }) => name)).toEqual([next.address]);
     expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
     expect(net.heights.liveRoot()).toBe(400);

@@ -108,7 +108,7 @@ describe('AccessNetwork over gRPC', () => {
     const live = await serve(nodeOf('flow-mainnet', 500));
     const historic = await serve(nodeOf('flow-mainnet', 10, true));
     const network = networkOf([live.endpoint], historic.endpoint);
-    await network.whenIdentified(stop.signal);
+    await network.waits.whenIdentified(stop.signal);
     expect(network.heights.liveRoot()).toBe(500);
     expect(network.heights.lowestHeight()).toBe(10);
     expect(network.heights.sporkAt(600)).toEqual({
@@ -125,7 +125,7 @@ describe('AccessNetwork over gRPC', () => {
   it('refuses to start on nodes of another chain alone', async () => {
     const other = await serve(nodeOf('flow-testnet', 500));
     const network = networkOf([other.endpoint]);
-    await expect(network.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(network.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
     expect(network.live()).toEqual([]);
   });
 
@@ -133,7 +133,7 @@ describe('AccessNetwork over gRPC', () => {
     const server = await serve(nodeOf('flow-mainnet', 500));
     server.stop();
     const network = networkOf([server.endpoint]);
-    const identified = network.whenIdentified(stop.signal);
+    const identified = network.waits.whenIdentified(stop.signal);
     await until(() => network.states().some(({ state }) => state === 'unknown'));
     await server.start();
     await identified;
@@ -143,7 +143,7 @@ describe('AccessNetwork over gRPC', () => {
   it('notices that a node came back as one of another chain', async () => {
     const server = await serve(nodeOf('flow-mainnet', 500));
     const network = networkOf([server.endpoint]);
-    await network.whenIdentified(stop.signal);
+    await network.waits.whenIdentified(stop.signal);
     const [node] = network.live();
     server.stop();
     await expect(node!.getBlockByHeight(600)).rejects.toMatchObject({ kind: 'unavailable' });

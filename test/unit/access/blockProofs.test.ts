@@ -1,9 +1,9 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
-import { CallFailure } from '../../../src/access/transport/channel/CallFailure.js';
+import { CallFailure } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ReceivedBlock, UpstreamError } from '../../../src/access/index.js';
-import type { Channel } from '../../../src/access/transport/channel/rpcChannel.js';
+import type { Channel } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ProofMode } from '../../../src/access/node/BlockProofs.js';
 import {
   Chain,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
-import { openRpcChannel } from '../../../src/access/transport/channel/rpcChannel.js';
+import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { OperatorError } from '../../../src/runtime/index.js';
@@ -48,7 +48,7 @@ describe('the configuration', () => {
       { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
       { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(nodes.opened).toHaveLength(2);
     expect(names(net.live())).toEqual(['a:1']);
@@ -63,7 +63,7 @@ describe('a peer', () => {
       { 'a:1': { version: version(5) }, 'p:1': { version: version(900) } },
       { accessNodes: ['a:1'], peers: ['p:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(names(net.peers())).toEqual(['p:1']);
     expect(names(net.live())).toEqual(['a:1']);
@@ -80,7 +80,7 @@ describe('a peer', () => {
       { 'a:1': { version: version(5) }, 'p:1': { version: version(5), chainId: 'flow-testnet' } },
       { accessNodes: ['a:1'], peers: ['p:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(names(net.peers())).toEqual([]);
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
@@ -104,7 +104,7 @@ describe('a peer', () => {
         }),
         openChannel: (options, dependencies) => {
           brought.set(options.endpoint.name, dependencies.metadata?.());
-          return openRpcChannel(options, dependencies);
+          return new RpcChannel(options, dependencies);
         },
       },
     ).close();
@@ -119,7 +119,7 @@ describe('a peer', () => {
       { 'a:1': { version: version(5) } },
       { accessNodes: ['a:1'], peers: ['a:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect([names(net.peers()), names(net.live())]).toEqual([['a:1'], ['a:1']]);
   });
 });
@@ -130,7 +130,7 @@ describe('identification', () => {
     expect(net.live()).toEqual([]);
     expect(net.forHeight(7)).toEqual([]);
     expect(stateOf(net, 'a:1')?.state).toBe('unknown');
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(names(net.live())).toEqual(['a:1']);
     expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', semver: 'v1', lowestHeight: 5 });
   });
@@ -139,7 +139,7 @@ describe('identification', () => {
     const script: NodeScript = { version: version(5), down: true };
     const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
     let identified = false;
-    const waiting = net.whenIdentified(stop.signal).then(() => (identified = true));
+    const waiting = net.waits.whenIdentified(stop.signal).then(() => (identified = true));
     await clock.advance(10 * MINUTE_MS);
     expect(identified).toBe(false);
     const { asked } = nodes.node('a:1');
@@ -165,8 +165,8 @@ describe('identification', () => {
       { accessNodes: ['live:1', 'old:1', 'mute:1'] },
     );
     let allAsked = false;
-    const waiting = net.whenAllAsked(stop.signal).then(() => (allAsked = true));
-    await net.whenIdentified(stop.signal);
+    const waiting = net.waits.whenAllAsked(stop.signal).then(() => (allAsked = true));
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect([allAsked, net.heights.lowestHeight()]).toEqual([false, 900]);
     answer();
@@ -176,7 +176,7 @@ describe('identification', () => {
     expect(net.heights.liveRoot()).toBe(900);
     const abort = new AbortController();
     abort.abort(new Error('stop'));
-    await expect(net.whenAllAsked(abort.signal)).rejects.toThrow('stop');
+    await expect(net.waits.whenAllAsked(abort.signal)).rejects.toThrow('stop');
   });
 
   it('serves nodes that lack the newer calls', async () => {
@@ -195,7 +195,7 @@ describe('identification', () => {
       },
       { accessNodes: ['old:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(net.heights.liveRoot()).toBe(900);
     expect(net.heights.lowestHeight()).toBe(900);
     expect(net.heights.sporkAt(950)).toEqual({ rootHeight: 900, sporkId: '' });
@@ -210,7 +210,7 @@ describe('identification', () => {
       },
       { accessNodes: ['genesis:1', 'mute:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(stateOf(net, 'genesis:1')?.lowestHeight).toBe(0);
     expect(stateOf(net, 'mute:1')?.lowestHeight).toBeUndefined();
@@ -222,10 +222,10 @@ describe('identification', () => {
       { 'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) } },
       { accessNodes: ['genesis:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(net.heights.sporkAt(7)).toBeUndefined();
     let told = false;
-    const waiting = net.whenSporkTold(7, stop.signal).then(() => (told = true));
+    const waiting = net.waits.whenSporkTold(7, stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     isThere = true;
@@ -240,7 +240,7 @@ describe('identification', () => {
       { 'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) } },
       { accessNodes: ['late:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(net.heights.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
     expect(net.heights.lowestHeight()).toBe(50);
   });
@@ -250,8 +250,8 @@ describe('identification', () => {
       { 'mute:1': { version: version(0), blockIdAt: () => undefined } },
       { accessNodes: ['mute:1'] },
     );
-    await net.whenIdentified(stop.signal);
-    const waiting = net.whenSporkTold(7, stop.signal);
+    await net.waits.whenIdentified(stop.signal);
+    const waiting = net.waits.whenSporkTold(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
     await clock.advance(MINUTE_MS);
@@ -263,14 +263,14 @@ describe('identification', () => {
 
   it('waits for no spork where every node has told where its own begins', async () => {
     const { network: net } = network({ 'a:1': { version: version(500) } }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
-    await net.whenSporkTold(7, stop.signal);
+    await net.waits.whenIdentified(stop.signal);
+    await net.waits.whenSporkTold(7, stop.signal);
     expect(net.heights.sporkAt(7)).toBeUndefined();
   });
 
   it('asks again after an outage and every five minutes, and not in between', async () => {
     const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     const node = nodes.node('a:1');
     expect(node.asked).toBe(1);
     await clock.advance(4 * MINUTE_MS);
@@ -284,7 +284,7 @@ describe('identification', () => {
 
   it('asks at once when the connection is lost, for another node may answer at the address', async () => {
     const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     const node = nodes.node('a:1');
     await clock.advance(100);
     node.breakConnection();
@@ -300,7 +300,7 @@ describe('identification', () => {
   it('tells of a node that went away and came back, each once', async () => {
     const script: NodeScript = { version: version(5) };
     const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     logger.records.length = 0;
     await clock.advance(MINUTE_MS);
     script.down = true;
@@ -317,7 +317,7 @@ describe('identification', () => {
 
   it('neither floods nor whitewashes a node whose other calls fail', async () => {
     const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     const node = nodes.node('a:1');
     for (let call = 0; call < 100; call += 1) {
       node.breakConnection();
@@ -340,7 +340,7 @@ describe('identification', () => {
     await expect(world().running.pop()).rejects.toBe(bug);
     const reason = new Error('stop');
     const abort = new AbortController();
-    const waiting = net.whenIdentified(abort.signal);
+    const waiting = net.waits.whenIdentified(abort.signal);
     abort.abort(reason);
     await expect(waiting).rejects.toBe(reason);
   });
@@ -355,11 +355,11 @@ describe('a node that fails some of the questions', () => {
         { 'a:1': { ...script, version: version(5) } },
         { accessNodes: ['a:1'] },
       );
-      await net.whenIdentified(stop.signal);
+      await net.waits.whenIdentified(stop.signal);
       expect(net.heights.liveRoot()).toBe(5);
       const other = { ...script, headerChainId: 'flow-testnet' };
       const { network: second } = network({ 'b:1': other }, { accessNodes: ['b:1'] });
-      await expect(second.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+      await expect(second.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
     },
   );
 
@@ -368,7 +368,7 @@ describe('a node that fails some of the questions', () => {
     async (kind) => {
       const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: kind } };
       const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-      await net.whenIdentified(stop.signal);
+      await net.waits.whenIdentified(stop.signal);
       expect(names(net.live())).toEqual(['a:1']);
       expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', method: 'GetNodeVersionInfo', count: 1 }]);
       await clock.advance(20 * MINUTE_MS);
@@ -383,8 +383,8 @@ describe('a node that fails some of the questions', () => {
   it('holds up a new store for five seconds at most', async () => {
     const script: NodeScript = { fails: { GetNodeVersionInfo: 'internal', GetBlockByHeight: 'deadline' } };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
-    const waiting = net.whenSporkTold(7, stop.signal);
+    await net.waits.whenIdentified(stop.signal);
+    const waiting = net.waits.whenSporkTold(7, stop.signal);
     await clock.advance(5_500);
     await waiting;
   });
@@ -396,7 +396,7 @@ describe('a node that fails some of the questions', () => {
         'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
       };
       const { network: net } = network(scripts, { accessNodes: ['a:1'] });
-      await net.whenIdentified(stop.signal);
+      await net.waits.whenIdentified(stop.signal);
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );
@@ -425,7 +425,7 @@ describe('a node that fails some of the questions', () => {
       streams: zero,
     };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(net.heights.liveRoot()).toBe(0);
     expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
@@ -433,9 +433,9 @@ describe('a node that fails some of the questions', () => {
   it('is waited for where the root is wanted, and may yet be told', async () => {
     const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: 'deadline' } };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     let told = false;
-    const waiting = net.whenRootTold(stop.signal).then(() => (told = true));
+    const waiting = net.waits.whenRootTold(stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     delete script.fails;
@@ -447,12 +447,12 @@ describe('a node that fails some of the questions', () => {
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
     const script: NodeScript = { version: version(0), blockIdAt: () => undefined };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     // To nobody who does not wait for it.
     await clock.advance(5_000);
     expect(net.identityTroubles()).toEqual([]);
     let told = false;
-    const waiting = net.whenRootTold(stop.signal).then(() => (told = true));
+    const waiting = net.waits.whenRootTold(stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     expect(net.identityTroubles()).toMatchObject([
@@ -472,8 +472,8 @@ describe('a node that fails some of the questions', () => {
       blockIdAt: () => idOf('1'),
     };
     const { network: net } = network({ 'liar:1': script }, { accessNodes: ['liar:1'] });
-    await net.whenIdentified(stop.signal);
-    await net.whenAllAsked(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
+    await net.waits.whenAllAsked(stop.signal);
     expect([net.heights.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
     expect(net.identityTroubles()).toMatchObject([
       {
@@ -486,7 +486,7 @@ describe('a node that fails some of the questions', () => {
   it('is named with where it begins while nobody serves a height, and soon asked again who it is', async () => {
     const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect([net.forHeight(41), net.heights.whyUnserved(100)]).toEqual([[], []]);
     expect(net.heights.whyUnserved(41)).toMatchObject([
       { node: 'a:1', kind: 'refused', said: 'says it begins at 100', count: 1 },
@@ -502,7 +502,7 @@ describe('a node that fails some of the questions', () => {
   it('is asked again which heights it has for history that none serves', async () => {
     const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
     const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     script.version = version(7);
     await clock.advance(30_000);
     expect(net.heights.servedRanges()).toMatchObject([{ lowest: 100 }]);
@@ -555,7 +555,7 @@ describe('a chain that began anew', () => {
   ])('ends the start though its head is below what is stored: shared to %i', async (shared, target) => {
     sharedTo = shared;
     const { network: net } = network({ 'a:1': anew(232) }, { accessNodes: ['a:1'] }, expectation);
-    const error: unknown = await net.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
+    const error: unknown = await net.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ exit: 'foreign' });
     const { message } = error as Error;
     expect(message).toContain(
@@ -570,54 +570,54 @@ describe('a chain that began anew', () => {
     const ours: NodeScript = { ...anew(600), blockIdAt: () => idOf('a') };
     const script = { ...ours };
     const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] }, expectation);
-    await net.whenIdentified(stop.signal);
-    expect(net.chainReplaced()).toBeUndefined();
+    await net.waits.whenIdentified(stop.signal);
+    expect(net.chain.chainReplaced()).toBeUndefined();
     await clock.advance(30_000);
     Object.assign(script, anew(232));
     nodes.node('a:1').tellHead(232);
     await clock.advance(1_000);
-    expect(net.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
-    expect(net.chainReplaced()?.message).toContain('at height 232');
+    expect(net.chain.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
+    expect(net.chain.chainReplaced()?.message).toContain('at height 232');
     expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
     // What it served before it fell silent is no cause any more.
     script.down = true;
     nodes.node('a:1').breakConnection();
     await clock.advance(1_000);
-    expect(net.chainReplaced()).toBeUndefined();
+    expect(net.chain.chainReplaced()).toBeUndefined();
     expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', kind: 'unreachable' }]);
     script.down = false;
     await clock.advance(3_000);
-    expect(net.chainReplaced()).toBeDefined();
+    expect(net.chain.chainReplaced()).toBeDefined();
     // It is ours again: a load balancer may have gone astray.
     Object.assign(script, ours);
     await clock.advance(6_000);
-    expect(net.chainReplaced()).toBeUndefined();
+    expect(net.chain.chainReplaced()).toBeUndefined();
     expect(names(net.live())).toEqual(['a:1']);
   });
 
   it('is not what a node is of that has our blocks and is merely behind: that is told apart', async () => {
     sharedTo = 540;
     const { network: net, nodes } = network({ 'a:1': anew(232) }, { accessNodes: ['a:1'] }, expectation);
-    await net.whenIdentified(stop.signal);
-    expect(net.chainReplaced()).toBeUndefined();
-    expect(net.headBelow()).toEqual({ head: 232, watermark: 540 });
+    await net.waits.whenIdentified(stop.signal);
+    expect(net.chain.chainReplaced()).toBeUndefined();
+    expect(net.chain.headBelow()).toEqual({ head: 232, watermark: 540 });
     nodes.node('a:1').tellHead(541);
-    expect(net.headBelow()).toBeUndefined();
+    expect(net.chain.headBelow()).toBeUndefined();
     await clock.advance(MINUTE_MS);
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.chain.headBelow()).toEqual({ head: 233, watermark: 540 });
     // One that is a little lower was told a moment before the last block came.
     nodes.node('a:1').tellHead(537);
-    expect(net.headBelow()).toBeUndefined();
+    expect(net.chain.headBelow()).toBeUndefined();
     // And a low one that comes right after it does not take its place.
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toBeUndefined();
+    expect(net.chain.headBelow()).toBeUndefined();
     await clock.advance(6_000);
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.chain.headBelow()).toEqual({ head: 233, watermark: 540 });
     // What was told long ago says nothing of now.
     await clock.advance(MINUTE_MS);
-    expect(net.headBelow()).toBeUndefined();
+    expect(net.chain.headBelow()).toBeUndefined();
   });
 
   it('may be a later spork where the network has sporks and the node tells of none', async () => {
@@ -634,9 +634,9 @@ describe('a chain that began anew', () => {
       { accessNodes: ['a:1'], sporks: table },
       expectation,
     );
-    await withSporks.whenIdentified(stop.signal);
+    await withSporks.waits.whenIdentified(stop.signal);
     const { network: without } = network({ 'b:1': script }, { accessNodes: ['b:1'] }, expectation);
-    await expect(without.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(without.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
   });
 });
 
@@ -647,7 +647,7 @@ describe('foreign nodes', () => {
       { accessNodes: ['a:1', 'b:1'] },
       { chainId: 'flow-mainnet', network: 'mainnet' },
     );
-    const error: unknown = await net.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
+    const error: unknown = await net.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(OperatorError);
     expect(error).toMatchObject({ exit: 'foreign' });
     expect((error as Error).message).toContain(
@@ -660,7 +660,7 @@ describe('foreign nodes', () => {
       { 'a:1': { chainId: 'flow-testnet', version: version(5) }, 'b:1': { version: version(5) } },
       { accessNodes: ['a:1', 'b:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.advance(20 * MINUTE_MS);
     expect(names(net.live())).toEqual(['b:1']);
     expect(names(net.forHeight(9))).toEqual(['b:1']);
@@ -675,7 +675,7 @@ describe('foreign nodes', () => {
       { 'a:1': script, 'b:1': { version: version(5) } },
       { accessNodes: ['a:1', 'b:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(names(net.live())).toEqual(['b:1']);
     script.chainId = 'flow-localnet';
@@ -689,7 +689,7 @@ describe('foreign nodes', () => {
       { accessNodes: ['a:1'] },
       { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] },
     );
-    await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(net.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
   });
 
   it('are not those of the next spork, nor those that do not tell their spork', async () => {
@@ -702,7 +702,7 @@ describe('foreign nodes', () => {
       { accessNodes: ['next:1', 'old:1'] },
       { sporks },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.advance(MINUTE_MS);
     expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     expect(net.heights.sporkAt(250)).toEqual({ rootHeight: 200, sporkId: 'bb'.repeat(32) });
@@ -721,7 +721,7 @@ describe('foreign nodes', () => {
         { accessNodes: ['a:1'] },
         { sporks, watermark },
       );
-      const error: unknown = await net.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
+      const error: unknown = await net.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ exit: 'foreign' });
       expect((error as Error).message).toContain(`has block ${idOf('b')} at height 150`);
       expect((error as Error).message).toContain(idOf('a'));
@@ -733,7 +733,7 @@ describe('foreign nodes', () => {
         { accessNodes: ['a:1'] },
         { sporks, watermark },
       );
-      await net.whenIdentified(stop.signal);
+      await net.waits.whenIdentified(stop.signal);
       expect(names(net.live())).toEqual(['a:1']);
     });
 
@@ -749,7 +749,7 @@ describe('foreign nodes', () => {
         { accessNodes: ['a:1', 'b:1'] },
         { sporks, watermark },
       );
-      await net.whenIdentified(stop.signal);
+      await net.waits.whenIdentified(stop.signal);
       await clock.settle();
       expect(names(net.live())).toEqual(['b:1']);
       expect(await foreignCount()).toContain('reason="block"} 1');
@@ -764,7 +764,7 @@ describe('foreign nodes', () => {
         { accessNodes: ['old:1', 'new:1'] },
         { sporks: [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }], watermark },
       );
-      await net.whenIdentified(stop.signal);
+      await net.waits.whenIdentified(stop.signal);
       await clock.settle();
       expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     });
@@ -804,7 +804,7 @@ describe('which node for which height', () => {
 
   it('goes to the historic node of the spork below the live root', async () => {
     const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(names(net.forHeight(350))).toEqual(['live:1']);
     expect(nodes.opened).toHaveLength(1);
 
@@ -828,7 +828,7 @@ describe('which node for which height', () => {
 
   it('lets a historic node go that nobody wants any more', async () => {
     const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     net.forHeight(150);
     const historic = nodes.node('s2:1');
     await clock.advance(9 * MINUTE_MS);
@@ -846,7 +846,7 @@ describe('which node for which height', () => {
 
   it('tells who serves a height without dialling or keeping anyone for it', async () => {
     const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect([...net.heights.namesServing(350)]).toEqual(['live:1']);
     expect([...net.heights.namesServing(150)]).toEqual([]);
     await clock.settle();
@@ -865,12 +865,12 @@ describe('which node for which height', () => {
 
   it('knows the gaps between sporks that nobody serves', async () => {
     const { network: net } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect([10, 199, 200, 250, 300, 400].map((height) => net.heights.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
     const { network: ended } = network({ 's1:1': scripts['s1:1'] ?? {} }, { accessNodes: ['s1:1'] });
-    await ended.whenIdentified(stop.signal);
+    await ended.waits.whenIdentified(stop.signal);
     expect(ended.heights.lowestServedFrom(1_000_000)).toBe(1_000_000);
   });
 
@@ -882,7 +882,7 @@ describe('which node for which height', () => {
       },
       { accessNodes: ['old:1', 'new:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.advance(MINUTE_MS);
     expect(names(net.live())).toEqual(['new:1']);
     expect(names(net.forHeight(499))).toEqual(['old:1']);
@@ -893,7 +893,7 @@ describe('which node for which height', () => {
 
   it('follows the head of an ended spork when only that one is named', async () => {
     const { network: net } = network(scripts, { accessNodes: ['s2:1'], sporks: table });
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     expect(names(net.live())).toEqual(['s2:1']);
     expect(names(net.forHeight(150))).toEqual(['s2:1']);
   });
@@ -903,7 +903,7 @@ describe('which node for which height', () => {
       { 'a:1': { version: version(100) }, 'b:1': { version: version(100) } },
       { accessNodes: ['a:1', 'b:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     nodes.node('a:1').refuseBelow(180);
     expect(names(net.forHeight(150))).toEqual(['b:1']);
@@ -917,7 +917,7 @@ describe('report', () => {
       { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
       { accessNodes: ['a:1', 'b:1'] },
     );
-    await net.whenIdentified(stop.signal);
+    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     const [a] = net.live();
     net.report(a!, 'lied', 'collection does not hash to its id', 'GetFullCollectionByID');

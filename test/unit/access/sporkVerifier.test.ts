@@ -55,7 +55,7 @@ async function three(
     { accessNodes: Object.keys(scripts), ...options },
     expectation,
   );
-  await net.whenAllAsked(stop.signal);
+  await net.waits.whenAllAsked(stop.signal);
   await clock.advance(10_000);
   const tells: Told['tells'] = async (who, root = 200, id = FALSE_ID) => {
     for (const name of who) {
@@ -74,7 +74,7 @@ describe('the id of a new spork', () => {
         ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
       );
       const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
-      await net.whenAllAsked(stop.signal);
+      await net.waits.whenAllAsked(stop.signal);
       return net.heights.sporkAt(200)?.sporkId;
     };
     expect(await told(FALSE_ID)).toBe(FALSE_ID);
@@ -267,7 +267,7 @@ describe('a spork that the table does not have', () => {
       { accessNodes: ['a:1', 'b:1'] },
       { sporks: [], watermark: WATERMARK },
     );
-    await net.whenAllAsked(stop.signal);
+    await net.waits.whenAllAsked(stop.signal);
     await clock.advance(10_000);
     expect(nodes.opened.map(({ asked }) => asked)).toEqual([1, 1]);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
@@ -279,7 +279,7 @@ describe('a spork that the table does not have', () => {
       'old:1': { version: version(100), down: true },
     };
     const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
-    await net.whenAllAsked(stop.signal);
+    await net.waits.whenAllAsked(stop.signal);
     expect(names(net.forHeight(200))).toEqual(['new:1']);
     scripts['old:1'].down = false;
     await clock.advanceUntil(() => net.forHeight(200).length === 0, MINUTE_MS);
@@ -299,7 +299,7 @@ describe('a spork that the table does not have', () => {
       { accessNodes: Object.keys(scripts) },
       { ...STORED, firstHeight: 100 },
     );
-    const asked = net.whenAllAsked(stop.signal);
+    const asked = net.waits.whenAllAsked(stop.signal);
     await clock.advance(30_000);
     expect(net.forHeight(200)).toEqual([]);
     expect(net.heights.sporkAt(200)).toBeUndefined();
@@ -317,7 +317,7 @@ describe('a spork that the table does not have', () => {
         { accessNodes: ['old:1', 'new:1'] },
       );
       let isAsked = false;
-      const waiting = net.whenAllAsked(stop.signal).then(() => (isAsked = true));
+      const waiting = net.waits.whenAllAsked(stop.signal).then(() => (isAsked = true));
       const ms = await clock.advanceUntil(() => isAsked, 2 * MINUTE_MS);
       await waiting;
       return [ms, net.heights.liveRoot()];

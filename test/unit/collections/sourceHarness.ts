@@ -6,10 +6,9 @@ import type {
   AccessNodes,
   NodeFault,
   NodeHealth,
-  UnaryMethod,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
-import type { CallOptions } from '../../../src/access/types.js';
+import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
 import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions, CollectionSink } from '../../../src/collections/index.js';
 import type { BlockWindow } from '../../../src/collections/heights/Window.js';

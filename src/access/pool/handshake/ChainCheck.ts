@@ -2,7 +2,7 @@ import type { Logger } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { AccessMetrics } from '../../transport/ports.js';
-import { confirmsWatermark, foreignMessage, foreignness } from '../identity/foreignness.js';
+import { confirmsWatermark, foreignMessage, foreignness } from '../identity/nodeIdentity.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
 import { anchorOf, isHeard, isUsable, nameOf } from '../poolMember.js';
@@ -28,23 +28,21 @@ export interface HeadBelow {
   readonly watermark: number;
 }
 
-export interface ChainCheckDependencies {
-  readonly pool: NodePool;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
-  readonly expectation: () => Expectation;
-}
-
 /** Compares the nodes' identities with our chain. Only this class makes a node usable or foreign. */
 export class ChainCheck {
   readonly #pool: NodePool;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #metrics: ChainCheckDependencies['metrics'];
+  readonly #metrics: Pick<AccessMetrics, 'foreignNodes'>;
   readonly #expectation: () => Expectation;
 
-  constructor(dependencies: ChainCheckDependencies) {
+  constructor(dependencies: {
+    readonly pool: NodePool;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
+    readonly expectation: () => Expectation;
+  }) {
     this.#pool = dependencies.pool;
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;

@@ -36,7 +36,7 @@ const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
 /** A historic node that nobody wanted for this long is dropped. */
 const HISTORIC_IDLE_MS = 600_000;
 
-export interface NodeHandshakeDependencies {
+interface Dependencies {
   readonly pool: NodePool;
   readonly check: ChainCheck;
   readonly waits: StartWaits;
@@ -56,33 +56,26 @@ interface Attempts {
 
 /** Identifies every node of the pool: at first contact, after every outage, and every five minutes. */
 export class NodeHandshake {
-  readonly #dependencies: NodeHandshakeDependencies;
+  readonly #dependencies: Dependencies;
   readonly #pool: NodePool;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
-  /** Set while `run` runs. */
-  #begin: ((member: PoolMember) => void) | undefined;
 
-  constructor(dependencies: NodeHandshakeDependencies) {
+  constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies;
     this.#pool = dependencies.pool;
     this.#clock = dependencies.clock;
   }
 
-  /** Follows a member that was added while `run` runs. */
-  follow(member: PoolMember): void {
-    this.#begin?.(member);
-  }
-
   /** Runs until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#begin !== undefined) throw new Error('the handshakes are already running');
+    if (this.#pool.onMember !== undefined) throw new Error('the handshakes are already running');
     const scope = childOf(signal);
     // The calls to all nodes listen to this signal: many listeners are not a leak.
     setMaxListeners(0, scope.signal);
     const failures: unknown[] = [];
     const following = new Set<Promise<void>>();
-    this.#begin = (member) => {
+    const begin = (member: PoolMember): void => {
       const task = this.#identifyForever(member, scope.signal)
         .catch((error: unknown) => {
           if (!wasAborted(error, scope.signal)) failures.push(error);
@@ -91,7 +84,8 @@ export class NodeHandshake {
         .finally(() => following.delete(task));
       following.add(task);
     };
-    for (const member of this.#pool.members) this.#begin(member);
+    this.#pool.onMember = begin;
+    for (const member of this.#pool.members) begin(member);
     await whenAborted(scope.signal);
     await Promise.all(following);
     if (failures.length > 0) throw failures[0];

@@ -13,14 +13,7 @@ const TROUBLED_ROOT_WAIT_MS = 4_500;
 /** How long to wait for the verdict on sporks that only nodes claim. */
 const SPORKS_WAIT_MS = 60_000;
 
-export interface StartWaitsDependencies {
-  readonly pool: NodePool;
-  readonly check: ChainCheck;
-  readonly heights: ServedHeights;
-  readonly clock: Clock;
-}
-
-/** The waits of a start for the nodes' handshakes. Expected errors of each: the signal's abort reason. */
+/** The waits of a start for the nodes' handshakes, which must be running. Expected errors of each: the signal's abort reason. */
 export class StartWaits {
   readonly #pool: NodePool;
   readonly #check: ChainCheck;
@@ -29,7 +22,12 @@ export class StartWaits {
   readonly #watchers = new Listeners();
   #wantsRoot = false;
 
-  constructor(dependencies: StartWaitsDependencies) {
+  constructor(dependencies: {
+    readonly pool: NodePool;
+    readonly check: ChainCheck;
+    readonly heights: ServedHeights;
+    readonly clock: Clock;
+  }) {
     this.#pool = dependencies.pool;
     this.#check = dependencies.check;
     this.#heights = dependencies.heights;
@@ -62,7 +60,8 @@ export class StartWaits {
 
   /**
    * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
-   * spork is decided, at most a minute later: from then on it is known which heights the nodes have.
+   * spork is decided, at most a minute later: from then on everything that can be known is known of which heights the nodes
+   * have.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw abortReason(signal);

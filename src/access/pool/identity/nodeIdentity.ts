@@ -62,3 +62,98 @@ export interface BlockComparison {
   /** If they differ: the highest common block, if it was found. */
   readonly sharedHeight?: number | undefined;
 }
+
+/** Why a node is not one of ours; also the label of `foreign_nodes_total`. */
+export type ForeignReason = 'chain' | 'spork' | 'block';
+
+export interface Foreignness {
+  readonly reason: ForeignReason;
+  /** What we have: a chain id, a spork id or a block id. */
+  readonly expected: string;
+  /** What the node has instead. */
+  readonly found: string;
+  /** The height of the ids; `undefined` for a chain. */
+  readonly height?: number;
+  /** The highest common block, if it was found. */
+  readonly sharedHeight?: number | undefined;
+}
+
+/**
+ * Whether a node is foreign, and why.
+ *
+ * A different block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
+ * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a finalized
+ * block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another node of our
+ * chain has our block. Otherwise the node is used; its block does not link to ours, which is reported with the remedy
+ * (parent_mismatch).
+ */
+export function foreignness(
+  identity: NodeIdentity,
+  expectation: Expectation,
+  { confirmed, hasSporks }: { readonly confirmed: boolean; readonly hasSporks: boolean },
+): Foreignness | undefined {
+  if (identity.chainId !== '' && identity.chainId !== expectation.chainId) {
+    return { reason: 'chain', expected: expectation.chainId, found: identity.chainId };
+  }
+  const { comparison, sporkRootHeight } = identity;
+  const crossed = expectation.sporks.find(({ rootHeight }) => rootHeight === sporkRootHeight);
+  if (crossed !== undefined && crossed.sporkId !== '' && identity.sporkId !== '') {
+    const { sporkId: expected, rootHeight: height } = crossed;
+    if (identity.sporkId !== expected) return { reason: 'spork', expected, found: identity.sporkId, height };
+  }
+  if (comparison === undefined || comparison.ours === comparison.theirs) return undefined;
+  // A node of an earlier spork may still have blocks above its end that the next spork discarded.
+  const ended = expectation.sporks.some(
+    ({ rootHeight }) =>
+      sporkRootHeight !== undefined && rootHeight > sporkRootHeight && rootHeight <= comparison.height,
+  );
+  const mayBeLater = crossed === undefined && (hasSporks || sporkRootHeight !== undefined);
+  if (ended || (mayBeLater && !confirmed)) return undefined;
+  const { height, ours, theirs } = comparison;
+  return { reason: 'block', expected: ours, found: theirs, height, sharedHeight: comparison.sharedHeight };
+}
+
+/** True when the node has our last block, and is a witness against nodes that have another one. */
+export function confirmsWatermark(identity: NodeIdentity): boolean {
+  const { comparison } = identity;
+  return comparison?.isWatermark === true && comparison.ours === comparison.theirs;
+}
+
+/** One or two sentences for the operator when all nodes are foreign: what was found, and how to fix it. */
+export function foreignMessage(
+  nodes: readonly { readonly name: string; readonly foreign: Foreignness }[],
+  { network, firstHeight }: Expectation,
+): string {
+  const found = nodes.map(({ name, foreign }) => `${name} ${describe(foreign, network)}`);
+  const mend = mendOf(
+    nodes.map(({ foreign }) => foreign),
+    firstHeight,
+  );
+  return `${found.join('; ')}. ${mend}`;
+}
+
+function describe({ reason, expected, found, height = 0 }: Foreignness, network: string): string {
+  switch (reason) {
+    case 'chain':
+      return `serves ${found}; --network ${network} expects ${expected}`;
+    case 'spork':
+      return `gives spork ${found} for root height ${height}, where this data directory has ${expected}`;
+    case 'block':
+      return `has block ${found} at height ${height}, where this data directory has ${expected}`;
+  }
+}
+
+/** What to do when all nodes are foreign. */
+function mendOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
+  if (found.some(({ reason }) => reason === 'chain'))
+    return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';
+  const other =
+    'Name an --access-node of the stored chain; or, if the network began anew, start with another --data-dir';
+  const blocks = found.filter(({ reason }) => reason === 'block');
+  if (blocks.length < found.length) return `${other}.`;
+  const shared = blocks.map(({ sharedHeight }) => sharedHeight ?? (firstHeight ?? 0) - 1);
+  const target = Math.min(...shared);
+  // Nothing of a store that begins at 0 can be kept.
+  if (target < 0) return `${other}.`;
+  return `${other}, or forget what the new chain does not have with "flow-collection-indexer rewind --to ${target} --yes".`;
+}

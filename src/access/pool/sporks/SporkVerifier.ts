@@ -1,4 +1,5 @@
 import type { Clock } from '../../../runtime/index.js';
+import type { Expectation } from '../identity/nodeIdentity.js';
 import { anchorOf, isUsable, RISES_KEPT } from '../poolMember.js';
 import type { PoolMember } from '../poolMember.js';
 
@@ -6,6 +7,8 @@ import type { PoolMember } from '../poolMember.js';
 const STANDSTILL_MS = 30_000;
 /** How long to wait for a node that reports no head. */
 const UNHEARD_MS = 60_000;
+/** Sporks whose agreed id is remembered: far more than a daemon sees while it runs. */
+const REMEMBERED_SPORKS_MAX = 64;
 
 /**
  * `followed`: the spork ends the heights of earlier ones. `contradicted`: it does not, as another node's chain continues
@@ -31,15 +34,6 @@ export interface UndecidedSpork {
   readonly awaited: readonly string[];
 }
 
-export interface SporkVerifierDependencies {
-  readonly clock: Clock;
-  members(): readonly PoolMember[];
-  /** True for a root that the store has recorded. */
-  isStored(rootHeight: number): boolean;
-  /** True for a root above the first height of the store: its spork follows another one. */
-  isAboveFirst(rootHeight: number): boolean;
-}
-
 /**
  * Decides which sporks are followed. Those of the spork table and the configuration are. A spork that only nodes claim
  * is followed unless an honest node contradicts it; the parent links check that its first block continues our chain.
@@ -52,14 +46,32 @@ export interface SporkVerifierDependencies {
 export class SporkVerifier {
   /** Where the sporks that need no verification begin and end. */
   readonly known: readonly number[];
-  readonly #dependencies: SporkVerifierDependencies;
+  readonly #clock: Clock;
+  readonly #members: () => readonly PoolMember[];
+  readonly #expectation: () => Expectation;
+  /**
+   * The id of each spork, by its root, on which most of the usable nodes that name one agree. Remembered: when the only node
+   * of a spork moves to another chain, its blocks may still be on their way into the store, and the recorded id must not
+   * depend on that.
+   */
+  readonly #agreedIds = new Map<number, string>();
   readonly #claims = new Map<number, Claim>();
   /** Nodes whose claim was contradicted: their next claim delays nothing. */
   readonly #doubted = new Set<PoolMember>();
 
-  constructor(options: { readonly known: readonly number[] }, dependencies: SporkVerifierDependencies) {
+  constructor(
+    options: { readonly known: readonly number[] },
+    dependencies: {
+      readonly clock: Clock;
+      /** The nodes whose statements about the chain count. */
+      readonly members: () => readonly PoolMember[];
+      readonly expectation: () => Expectation;
+    },
+  ) {
     this.known = options.known;
-    this.#dependencies = dependencies;
+    this.#clock = dependencies.clock;
+    this.#members = dependencies.members;
+    this.#expectation = dependencies.expectation;
   }
 
   /**
@@ -111,9 +123,7 @@ export class SporkVerifier {
   isWitness(member: PoolMember): boolean {
     return [...this.#claims.values()].some(
       (claim) =>
-        claim.verdict !== 'contradicted' &&
-        !this.#dependencies.isStored(claim.rootHeight) &&
-        this.#witnesses(claim).includes(member),
+        claim.verdict !== 'contradicted' && !this.#isStored(claim) && this.#witnesses(claim).includes(member),
     );
   }
 
@@ -122,14 +132,33 @@ export class SporkVerifier {
     this.#collect();
   }
 
+  /** The id named by a majority, or the last agreed id while no node names any; empty if there is none. */
+  agreedId(rootHeight: number): string {
+    const told = this.#tellers({ rootHeight })
+      .map(({ identity }) => identity?.sporkId ?? '')
+      .filter((sporkId) => sporkId !== '');
+    if (told.length === 0) return this.#agreedIds.get(rootHeight) ?? '';
+    return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
+  }
+
+  /** Call it after every handshake of a usable node of the spork. */
+  rememberId(rootHeight: number): void {
+    const agreed = this.agreedId(rootHeight);
+    if (agreed === '') return;
+    this.#agreedIds.delete(rootHeight);
+    this.#agreedIds.set(rootHeight, agreed);
+    const [oldest] = this.#agreedIds.keys();
+    if (this.#agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#agreedIds.delete(oldest);
+  }
+
   /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
   #collect(): boolean {
-    const members = this.#dependencies.members().filter(isUsable);
+    const members = this.#members().filter(isUsable);
     const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
     for (const known of this.known) told.delete(known);
     for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
     const made = [...told].filter((root) => !this.#claims.has(root));
-    const toldAtMs = this.#dependencies.clock.monotonic();
+    const toldAtMs = this.#clock.monotonic();
     for (const rootHeight of made)
       this.#claims.set(rootHeight, { rootHeight, toldAtMs, verdict: 'undecided', wasFollowed: false });
     return made.length > 0;
@@ -138,7 +167,7 @@ export class SporkVerifier {
   #judge(claim: Claim): SporkVerdict {
     const witnesses = this.#witnesses(claim);
     if (witnesses.some((witness) => hasContinued(witness, claim))) return 'contradicted';
-    if (this.#dependencies.isStored(claim.rootHeight)) return 'followed';
+    if (this.#isStored(claim)) return 'followed';
     return this.#awaited(claim).length > 0 ? 'undecided' : 'followed';
   }
 
@@ -150,15 +179,20 @@ export class SporkVerifier {
     return undefined;
   }
 
-  #tellers({ rootHeight }: Claim): readonly PoolMember[] {
-    return this.#dependencies
-      .members()
-      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
+  /** The store has recorded it. */
+  #isStored(claim: Claim): boolean {
+    return this.#expectation().sporks.some(({ rootHeight }) => rootHeight === claim.rootHeight);
+  }
+
+  #tellers({ rootHeight }: Pick<Claim, 'rootHeight'>): readonly PoolMember[] {
+    return this.#members().filter(
+      (member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight,
+    );
   }
 
   /** Nodes of earlier sporks whose heights the claim would end: configured ones that did not end before. */
   #witnesses({ rootHeight }: Claim): readonly PoolMember[] {
-    return this.#dependencies.members().filter((member) => {
+    return this.#members().filter((member) => {
       if (member.origin !== 'configured' || !isUsable(member)) return false;
       const anchor = anchorOf(member);
       if (anchor === undefined || anchor >= rootHeight) return false;
@@ -168,12 +202,12 @@ export class SporkVerifier {
 
   /** The nodes that may still contradict the claim. */
   #awaited(claim: Claim): readonly PoolMember[] {
-    const members = this.#dependencies.members();
-    const unknown = members.filter(
+    const unknown = this.#members().filter(
       ({ identity, origin }) => origin === 'configured' && identity === undefined,
     );
     // A store without blocks below the root has nothing to lose.
-    const isWaitedFor = this.#dependencies.isAboveFirst(claim.rootHeight) && this.#isYoung(claim.toldAtMs);
+    const isAboveFirst = (this.#expectation().firstHeight ?? Infinity) < claim.rootHeight;
+    const isWaitedFor = isAboveFirst && this.#isYoung(claim.toldAtMs);
     const witnesses = this.#witnesses(claim).filter((witness) => this.#mayContinue(witness, claim));
     return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
   }
@@ -186,7 +220,7 @@ export class SporkVerifier {
   }
 
   #isYoung(sinceMs: number): boolean {
-    return this.#dependencies.clock.monotonic() - sinceMs < UNHEARD_MS;
+    return this.#clock.monotonic() - sinceMs < UNHEARD_MS;
   }
 
   #describe(claim: Claim): UndecidedSpork {

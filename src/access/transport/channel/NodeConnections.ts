@@ -1,27 +1,19 @@
 import type { UnaryMethod } from '../../types.js';
-import type { Channel, StreamCall, StreamSink } from './rpcChannel.js';
+import type { NodeEvents } from '../ports.js';
+import type { Channel, StreamCall, StreamSink } from './RpcChannel.js';
 
 /** After this many consecutive calls that lost their connection, a method gets a connection of its own. */
 const BREAKS_BEFORE_APART = 2;
 /** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 
-export interface NodeConnectionsDependencies {
-  readonly openChannel: () => Channel;
-  readonly events: {
-    /** Nothing was answered on a connection. */
-    onOutage?(): void;
-    /** Calls use a new connection. Reported once until something is answered again. */
-    onReconnect?(): void;
-  };
-}
-
 /**
  * The connections to one node: one for all unary calls, one for each stream, and one for each method whose calls keep
  * breaking their connection. A connection on which nothing is answered any more is replaced.
  */
 export class NodeConnections {
-  readonly #dependencies: NodeConnectionsDependencies;
+  readonly #openChannel: () => Channel;
+  readonly #events: Pick<NodeEvents, 'onOutage' | 'onReconnect'>;
   readonly #shared: Channel;
   /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
   readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
@@ -31,9 +23,10 @@ export class NodeConnections {
   #reconnects = 0;
   #isClosed = false;
 
-  constructor(dependencies: NodeConnectionsDependencies) {
-    this.#dependencies = dependencies;
-    this.#shared = dependencies.openChannel();
+  constructor(dependencies: { readonly openChannel: () => Channel; readonly events: NodeEvents }) {
+    this.#openChannel = dependencies.openChannel;
+    this.#events = dependencies.events;
+    this.#shared = this.#openChannel();
   }
 
   /** The channel for a unary call. */
@@ -47,7 +40,7 @@ export class NodeConnections {
    */
   openStream(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#shared.stream(path, request, sink);
-    const channel = this.#dependencies.openChannel();
+    const channel = this.#openChannel();
     try {
       return channel.stream(path, request, sink);
     } finally {
@@ -71,7 +64,7 @@ export class NodeConnections {
     const breaking = this.#breaking.get(method) ?? { breaks: 0 };
     this.#breaking.set(method, breaking);
     breaking.breaks += 1;
-    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#dependencies.openChannel();
+    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
   }
 
   /** A call got no answer in time. A call on an older connection says nothing about the present one. */
@@ -82,9 +75,8 @@ export class NodeConnections {
     this.#missedDeadlines = 0;
     this.#shared.reconnect();
     this.#reconnects += 1;
-    const { events } = this.#dependencies;
-    events.onOutage?.();
-    if (this.#reconnects === 1) events.onReconnect?.();
+    this.#events.onOutage?.();
+    if (this.#reconnects === 1) this.#events.onReconnect?.();
   }
 
   /** Further calls fail; calls under way end by their signals. */

@@ -7,13 +7,6 @@ import type { CallRateDependencies } from './CallRate.js';
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
-export interface MethodLimiterOptions {
-  /** Calls per second; 0 = no limit of ours. */
-  readonly ratePerSecond: number;
-  /** Callers that may wait at once; more are rejected. */
-  readonly maxWaiting: number;
-}
-
 /** The present limit on the calls of a method to a node. */
 export interface CallLimit {
   /** Calls per second that may be sent now; `undefined` = unlimited. */
@@ -60,7 +53,15 @@ export class MethodLimiter {
   /** The next look at the queues, and when it is due in monotonic milliseconds. */
   #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
 
-  constructor(options: MethodLimiterOptions, dependencies: CallRateDependencies) {
+  constructor(
+    options: {
+      /** Calls per second; 0 = no limit of ours. */
+      readonly ratePerSecond: number;
+      /** Callers that may wait at once; more are rejected. */
+      readonly maxWaiting: number;
+    },
+    dependencies: CallRateDependencies,
+  ) {
     this.#maxWaiting = options.maxWaiting;
     this.#clock = dependencies.clock;
     this.#rate = new CallRate(options, dependencies);

@@ -2,11 +2,6 @@ import { AbortError, abortReason, asError, isAbort } from '../../../runtime/inde
 import type { Clock, Timer } from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 
-export interface StreamReaderOptions {
-  /** A read that takes longer ends as `silent`. Default: no limit. */
-  readonly limitMs?: number;
-}
-
 export interface StreamReaderDependencies<T> {
   /** Opens the stream; the signal ends it. */
   readonly open: (signal: AbortSignal) => AsyncIterable<T>;
@@ -36,7 +31,13 @@ export class StreamReader<T> {
   #readAtMs = 0;
   #timer: Timer | undefined;
 
-  constructor(options: StreamReaderOptions, dependencies: StreamReaderDependencies<T>) {
+  constructor(
+    options: {
+      /** A read that takes longer ends as `silent`. Default: no limit. */
+      readonly limitMs?: number;
+    },
+    dependencies: StreamReaderDependencies<T>,
+  ) {
     this.#limitMs = options.limitMs;
     this.#clock = dependencies.clock;
     this.#onLateError = dependencies.onLateError;

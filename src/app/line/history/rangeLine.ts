@@ -1,4 +1,4 @@
-import { HistoryNodes } from '../../../access/index.js';
+import type { AccessNetwork } from '../../../access/index.js';
 import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
@@ -31,7 +31,7 @@ export interface HistoryLine extends RangeLine {
 export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'window' | 'lifecycle'> {
   readonly store: IndexStore;
   readonly pace: HistoryPace;
-  readonly network: IndexingLineParts['network'] & IndexingLineParts['nodes'];
+  readonly network: AccessNetwork;
 }
 
 /**
@@ -45,7 +45,7 @@ export async function startRangeLine(
   { isUrgent }: { readonly isUrgent: boolean },
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
-  const nodes = isUrgent ? network : new HistoryNodes({ nodes: network });
+  const nodes = isUrgent ? network : network.history;
   const isRoot = (height: number): boolean => network.heights.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);

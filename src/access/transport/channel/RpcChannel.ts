@@ -1,11 +1,8 @@
-import { CallFailure } from './CallFailure.js';
 import { status } from '@grpc/grpc-js';
-import type { ChannelInterface, Client } from '@grpc/grpc-js';
 import type { Clock } from '../../../runtime/index.js';
 import { abortReason } from '../../../runtime/index.js';
-import { CancelBudget } from '../limits/CancelBudget.js';
-import { openClient } from './openClient.js';
-import { DrainWatch } from './DrainWatch.js';
+import { openConnection } from './connection.js';
+import type { Connection } from './connection.js';
 import type { Endpoint } from '../endpoint.js';
 import type { NodeMetadata } from '../ports.js';
 import type { CallStatus } from '../upstreamErrors.js';
@@ -23,6 +20,20 @@ const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
  * which may be set; and no height may wait for ever.
  */
 const OVERDUE_MS = 2_000;
+
+/**
+ * A call that did not end with OK. Internal to this room: the caller that knows the method turns it into
+ * `UpstreamError`.
+ */
+export class CallFailure extends Error {
+  override readonly name = 'CallFailure';
+  readonly status: CallStatus;
+
+  constructor(callStatus: CallStatus) {
+    super(callStatus.details);
+    this.status = callStatus;
+  }
+}
 
 export interface ChannelOptions {
   readonly endpoint: Endpoint;
@@ -77,30 +88,26 @@ export interface ChannelDependencies {
 /** Opens the channel to a node. */
 export type OpenChannel = (options: ChannelOptions, dependencies: ChannelDependencies) => Channel;
 
-/** One transport connection and the calls that are under way on it. */
-interface Connection {
-  readonly client: Client;
-  readonly channel: ChannelInterface;
+/** One connection and the calls that are under way on it. */
+interface BusyConnection extends Connection {
   calls: number;
   retired: boolean;
-  readonly cancels: CancelBudget;
   /**
    * Calls that their callers abandoned, and that are left to run out. Bounded by the calls that the node answers late,
    * each until its deadline.
    */
   readonly abandoned: Set<StreamCall>;
-  readonly drain: DrainWatch;
 }
 
 /**
- * A gRPC channel over one connection. Uses grpc-js's channel directly instead of its client classes, because those read
+ * A channel over one gRPC connection, the only kind outside of tests. Uses grpc-js's channel directly instead of its client classes, because those read
  * sixteen stream messages ahead: here only the reader decides when the next message is taken.
  */
-class RpcChannel implements Channel {
+export class RpcChannel implements Channel {
   readonly #options: ChannelOptions;
   readonly #clock: Clock;
   readonly #metadata: () => NodeMetadata;
-  #connection: Connection;
+  #connection: BusyConnection;
   #closed = false;
 
   constructor(options: ChannelOptions, dependencies: ChannelDependencies) {
@@ -125,7 +132,7 @@ class RpcChannel implements Channel {
       let answer: Buffer | undefined;
       const onAbort = (): void => {
         if (signal !== undefined) reject(abortReason(signal));
-        if (connection.cancels.take()) call.cancel();
+        if (connection.mayCancel()) call.cancel();
         else connection.abandoned.add(call);
       };
       const connection = this.#connection;
@@ -153,7 +160,7 @@ class RpcChannel implements Channel {
   }
 
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    const { drain } = this.#connection;
+    const connection = this.#connection;
     let isOver = false;
     const finish = (callStatus: CallStatus): void => {
       if (isOver) return;
@@ -167,7 +174,7 @@ class RpcChannel implements Channel {
       },
       onEnd: finish,
     });
-    const over = drain.opened(() => {
+    const over = connection.streams(() => {
       finish(MADE_WAY);
       call.cancel();
     });
@@ -224,27 +231,21 @@ class RpcChannel implements Channel {
     };
   }
 
-  #connect(): Connection {
-    const client = openClient({ ...this.#options, windowBytes: FLOW_CONTROL_WINDOW_BYTES });
-    const cancels = new CancelBudget({ clock: this.#clock });
-    const channel = client.getChannel();
-    const drain = new DrainWatch({ channel, clock: this.#clock });
-    return { client, channel, calls: 0, retired: false, cancels, abandoned: new Set(), drain };
+  #connect(): BusyConnection {
+    const options = { ...this.#options, windowBytes: FLOW_CONTROL_WINDOW_BYTES };
+    return { ...openConnection(options, this.#clock), calls: 0, retired: false, abandoned: new Set() };
   }
 
-  #retire(connection: Connection): void {
+  #retire(connection: BusyConnection): void {
     connection.retired = true;
     for (const call of connection.abandoned) call.cancel();
     this.#closeWhenUnused(connection);
   }
 
-  #closeWhenUnused(connection: Connection): void {
+  #closeWhenUnused(connection: BusyConnection): void {
     if (connection.retired && connection.calls === 0) connection.client.close();
   }
 }
-
-/** A channel over gRPC, the only kind outside of tests. */
-export const openRpcChannel: OpenChannel = (options, dependencies) => new RpcChannel(options, dependencies);
 
 const NOTHING: NodeMetadata = {};
 const MADE_WAY: CallStatus = { code: status.OK, details: '' };

@@ -1,7 +1,17 @@
-import { CallHealth } from '../../access/index.js';
-import type { AccessMethod, AccessNode, StreamMethod, UnaryMethod } from '../../access/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  NodeFault,
+  StreamMethod,
+  UnaryMethod,
+} from '../types.js';
+import type { UpstreamError } from '../UpstreamError.js';
+import { CallHealth } from './CallHealth.js';
+import { NodeTroubles } from './NodeTroubles.js';
+import type { TroubleKind } from './NodeTroubles.js';
 
 /** A node to ask, and by which call. */
 export interface Way {
@@ -9,7 +19,7 @@ export interface Way {
   readonly method: AccessMethod;
 }
 
-export interface TwoWaysOptions {
+interface Options {
   readonly stream: StreamMethod;
   /** The unary call with the same information. */
   readonly call: UnaryMethod;
@@ -17,7 +27,9 @@ export interface TwoWaysOptions {
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
 }
 
-export interface TwoWaysDependencies {
+interface Dependencies {
+  /** Where failed calls are reported. */
+  readonly nodes: Pick<AccessNodes, 'report'>;
   readonly clock: Clock;
   readonly random: Random;
   /** Single calls are used from now on; `reason`: how the last stream failed. */
@@ -27,17 +39,17 @@ export interface TwoWaysDependencies {
 }
 
 /**
- * Chooses the next node, and which of two equivalent calls to use there: the best healthy one that streams; else the
+ * For something that is read without end: chooses the next node, and which of two equivalent calls to use there, says how
+ * long to pause between attempts, and keeps the one record of what went wrong since something came. It chooses the best healthy one that streams; else the
  * best healthy one by single calls; else the best there is. A node that has just failed is asked after the others.
  * After two failed streams in a row single calls are used for a while; when a single call fails then, streams are tried
  * again.
  */
-export class TwoWays {
-  readonly #options: TwoWaysOptions;
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #onLeft: TwoWaysDependencies['onLeft'];
-  readonly #onBack: TwoWaysDependencies['onBack'];
+export class NodeChooser {
+  /** What went wrong since its user last cleared it, because something came. */
+  readonly troubles: NodeTroubles;
+  readonly #options: Options;
+  readonly #dependencies: Dependencies;
   /**
    * The stream's health at all nodes together: two consecutive failures, at any nodes, switch to single calls.
    */
@@ -55,13 +67,11 @@ export class TwoWays {
   /** True from `onLeft` to `onBack`. */
   #isLeft = false;
 
-  constructor(options: TwoWaysOptions, dependencies: TwoWaysDependencies) {
+  constructor(options: Options, dependencies: Dependencies) {
     this.#options = options;
-    this.#clock = dependencies.clock;
+    this.#dependencies = dependencies;
     this.#streams = new CallHealth(dependencies);
-    this.#random = dependencies.random;
-    this.#onLeft = dependencies.onLeft;
-    this.#onBack = dependencies.onBack;
+    this.troubles = new NodeTroubles(dependencies);
   }
 
   isStream({ method }: Way): boolean {
@@ -71,7 +81,7 @@ export class TwoWays {
   /** True while this node should be asked by stream. */
   mayStream(node: AccessNode): boolean {
     if (this.#streams.rests || !node.supports(this.#options.stream)) return false;
-    return this.#clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
+    return this.#dependencies.clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
   /** `undefined` when there are no nodes. `mayStream`: which of them may be asked by stream. */
@@ -97,7 +107,7 @@ export class TwoWays {
 
   /** The pause before the next attempt: shorter with more nodes. */
   pauseMs(): number {
-    return backoffMs(this.#options.pauses, this.#rounds, this.#random) / this.#candidates;
+    return backoffMs(this.#options.pauses, this.#rounds, this.#dependencies.random) / this.#candidates;
   }
 
   /** The node is asked after the others; this does not count against its call. */
@@ -113,7 +123,35 @@ export class TwoWays {
 
   /** The node has no free stream, or none that can be trusted: uses single calls there for this long. */
   callInstead(node: string, durationMs: number): void {
-    this.#callsUntilMs.set(node, this.#clock.monotonic() + durationMs);
+    this.#callsUntilMs.set(node, this.#dependencies.clock.monotonic() + durationMs);
+  }
+
+  /** The way is asked. */
+  asked({ node, method }: Way): void {
+    this.troubles.asked(node.name, method);
+  }
+
+  /**
+   * The call failed with an error of the node. `fault`: what counts against the call; `undefined`: nothing, and the node is
+   * only asked after the others.
+   */
+  erred(way: Way, error: UpstreamError, fault: NodeFault | undefined): void {
+    // A node too old for the stream is asked by single calls: that holds nothing up.
+    if (error.kind === 'unimplemented' && this.isStream(way)) this.troubles.answered(way.node.name);
+    else this.troubles.failed(error);
+    if (fault === undefined) this.avoid(way);
+    else this.#blame(way, fault, error.message);
+  }
+
+  /** Nothing came, or too little: names this as what holds up the question, and counts it against the call. */
+  blame(way: Way, kind: TroubleKind, fault: NodeFault, said: string): void {
+    this.troubles.note(way.node.name, way.method, kind, said);
+    this.#blame(way, fault, said);
+  }
+
+  #blame(way: Way, fault: NodeFault, said: string): void {
+    this.failed(way, said);
+    this.#dependencies.nodes.report(way.node, fault, said, way.method);
   }
 
   /** The call failed and delivered nothing. */
@@ -139,13 +177,13 @@ export class TwoWays {
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;
     this.#isLeft = false;
-    this.#onBack?.(node.name);
+    this.#dependencies.onBack?.(node.name);
   }
 
   #tellLeft(): void {
     if (this.#isLeft || this.#lastFailure === undefined) return;
     this.#isLeft = true;
-    this.#onLeft?.(this.#lastFailure.node, this.#lastFailure.said);
+    this.#dependencies.onLeft?.(this.#lastFailure.node, this.#lastFailure.said);
   }
 }
 

@@ -1,0 +1,139 @@
+import { Client, connectivityState, credentials, setLogger } from '@grpc/grpc-js';
+import type { ChannelCredentials, ChannelInterface, ClientOptions } from '@grpc/grpc-js';
+import type { Logger } from '../../../observability/index.js';
+import { messageOf, OperatorError } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { proxyFor } from './proxy.js';
+import { grpcTarget } from '../endpoint.js';
+import type { Endpoint } from '../endpoint.js';
+
+/** Bounds of the pauses between attempts to connect. */
+const RECONNECT_MIN_MS = 250;
+const RECONNECT_MAX_MS = 2_000;
+/** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
+const KEEPALIVE_MS = 330_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** How many calls may be cancelled at once after a quiet time, and how many per second in the long run. */
+const CANCELS = { burst: 500, perSecond: 20 };
+/** Wait before ending streams: if the connection broke, they have ended by then, each with its own status. */
+const DRAIN_AFTER_MS = 1_000;
+/** Longest text of one message of the gRPC library. */
+const MAX_TEXT_CHARACTERS = 500;
+
+/** One transport connection to a node. It connects when first used, and again after it was lost. */
+export interface Connection {
+  readonly client: Client;
+  readonly channel: ChannelInterface;
+  /**
+   * True when one more call may be cancelled, which is counted. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
+   * servers and proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and
+   * every call on them is lost. A call beyond that is left to run out, and nobody waits for it.
+   */
+  readonly mayCancel: () => boolean;
+  /** A stream was opened: `end` ends it when the node shuts down. Returns a function to call when it is over. */
+  readonly streams: (end: () => void) => () => void;
+}
+
+/** A separate connection to one node. */
+export function openConnection(
+  options: {
+    readonly endpoint: Endpoint;
+    readonly maxMessageBytes: number;
+    readonly userAgent: string;
+    /** Bytes of one stream that may be in transit, or buffered here for a paused reader. */
+    readonly windowBytes: number;
+  },
+  clock: Clock,
+): Connection {
+  const { endpoint, maxMessageBytes, userAgent, windowBytes } = options;
+  const clientOptions: ClientOptions = {
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc-node.flow_control_window': windowBytes,
+    'grpc.initial_reconnect_backoff_ms': RECONNECT_MIN_MS,
+    'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.primary_user_agent': userAgent,
+    // A connection of its own: a rebuilt channel must not get the connection that it replaces.
+    'grpc.use_local_subchannel_pool': 1,
+    // Callers decide on retries; no extra DNS lookup for a service configuration.
+    'grpc.enable_retries': 0,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.enable_http_proxy': proxyFor(endpoint) === undefined ? 0 : 1,
+  };
+  const secrecy = endpoint.tls ? tlsCredentials() : credentials.createInsecure();
+  const client = new Client(grpcTarget(endpoint), secrecy, clientOptions);
+  const channel = client.getChannel();
+  return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
+}
+
+/** grpc-js reads the file of authorities here. */
+function tlsCredentials(): ChannelCredentials {
+  try {
+    return credentials.createSsl();
+  } catch (error) {
+    throw new OperatorError(
+      'configuration',
+      `The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read (${messageOf(error)}). Name a file in PEM, or unset the variable.`,
+    );
+  }
+}
+
+function cancelBudget(clock: Clock): Connection['mayCancel'] {
+  let left = CANCELS.burst;
+  let refilledAtMs = clock.monotonic();
+  return () => {
+    const nowMs = clock.monotonic();
+    left = Math.min(CANCELS.burst, left + ((nowMs - refilledAtMs) / 1_000) * CANCELS.perSecond);
+    refilledAtMs = nowMs;
+    if (left < 1) return false;
+    left -= 1;
+    return true;
+  };
+}
+
+/**
+ * A node that shuts down gracefully sends GOAWAY and waits for open calls. Streams would delay it for ever, so this ends
+ * them. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue.
+ */
+function drainWatch(channel: ChannelInterface, clock: Clock): Connection['streams'] {
+  const open = new Set<() => void>();
+  let isWatching = false;
+  const drain = (streams: readonly (() => void)[]): void => {
+    if (streams.length === 0) return;
+    clock.setTimer(DRAIN_AFTER_MS, () => {
+      for (const end of streams) if (open.delete(end)) end();
+    });
+  };
+  const watch = (): void => {
+    if (isWatching) return;
+    const state = channel.getConnectivityState(false);
+    if (state === connectivityState.SHUTDOWN) return;
+    isWatching = true;
+    channel.watchConnectivityState(state, Infinity, () => {
+      isWatching = false;
+      if (state === connectivityState.READY) drain([...open]);
+      if (open.size > 0) watch();
+    });
+  };
+  return (end) => {
+    open.add(end);
+    watch();
+    return () => open.delete(end);
+  };
+}
+
+/**
+ * By default the gRPC library writes to standard error, including text from callers and nodes: anybody could flood it,
+ * or forge lines. This makes its messages fields of our log, at the debug level. The library offers this only for the
+ * whole process: call it in the composition root only.
+ */
+export function redirectGrpcLog({ logger }: { readonly logger: Pick<Logger, 'debug'> }): void {
+  const note = (...words: readonly unknown[]): void => {
+    logger.debug(
+      { text: words.map(String).join(' ').slice(0, MAX_TEXT_CHARACTERS) },
+      'message of the gRPC library',
+    );
+  };
+  setLogger({ error: note, info: note, debug: note });
+}

@@ -1,0 +1,107 @@
+import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
+import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js';
+import { InvalidCollectionError } from '../../flow/index.js';
+import type { Fault } from '../sources/FaultReporter.js';
+
+/** Why we give up a stream. */
+export type StreamFaultReason =
+  /** The node ended it. */
+  | 'ended'
+  /** Due data does not arrive. */
+  | 'silent'
+  /** Nothing ever arrived, although the height at which it was opened is due. */
+  | 'absent'
+  /** Data arrives more slowly than the chain grows. */
+  | 'lagging'
+  /** Its next heights are already durable: reopening above them is cheaper. */
+  | 'skip_ahead'
+  /** The node does not serve the heights that follow (the edge of a spork). */
+  | 'moved'
+  /** A height came out of order. */
+  | 'malformed';
+
+const NODE_FAULTS: Record<StreamFaultReason, NodeFault | undefined> = {
+  ended: undefined,
+  silent: 'stale',
+  absent: 'stale',
+  lagging: 'stale',
+  skip_ahead: undefined,
+  moved: undefined,
+  malformed: 'lied',
+};
+
+/** `undefined`: we left the stream, and the data is available. */
+const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
+  ended: 'refused',
+  silent: 'unreachable',
+  absent: 'unreachable',
+  lagging: 'unreachable',
+  skip_ahead: undefined,
+  moved: undefined,
+  malformed: 'invalid',
+};
+
+/** Thrown and caught within the execution-data indexer: give up this stream and open another. */
+export class StreamFault extends Error {
+  override readonly name = 'StreamFault';
+  readonly reason: StreamFaultReason;
+
+  constructor(reason: StreamFaultReason, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/** How a stream ended. */
+export interface StreamEnd extends Fault {
+  /** The reason label of `stream_reopens_total`. */
+  readonly reason: string;
+  /** The stream contradicts the block's guarantees, or has another block: either side may be false. See `BlockWindow`. */
+  readonly contradicts?: 'guarantees' | 'block';
+  /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
+  readonly kind: TroubleKind | undefined;
+  /** What went wrong, without the kind of error. */
+  readonly said: string;
+  /** The call, if the error names it. */
+  readonly method?: AccessMethod;
+  /** The node has nothing below this height. */
+  readonly prunedBelow?: number;
+}
+
+/** The errors of flow-go, and of another indexer, for heights below the first that the node has. */
+const PRUNED = /(?:lower than (?:the )?lowest|below the first) indexed height (\d+)/i;
+
+/** Classifies the error that ended a stream; `undefined` if it is unexpected. */
+export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
+  if (error instanceof StreamFault) {
+    const { reason, message } = error;
+    const refused = reason === 'malformed' ? reason : undefined;
+    const text = `${reason}: ${message}`;
+    return { reason, text, refused, fault: NODE_FAULTS[reason], kind: TROUBLES[reason], said: message };
+  }
+  if (error instanceof InvalidCollectionError) {
+    const { reason, message } = error;
+    const said = `${reason}: ${message}`;
+    const refusal = { reason: 'invalid', text: said, refused: reason, kind: 'invalid' as const, said };
+    if (reason === 'malformed') return { ...refusal, fault: 'lied' };
+    const contradicts = reason === 'wrong_block' ? 'block' : 'guarantees';
+    return { ...refusal, fault: undefined, contradicts };
+  }
+  if (error instanceof UpstreamError) {
+    const { kind, message, method } = error;
+    const refused = kind === 'malformed' || kind === 'too_large' ? kind : undefined;
+    // We set no deadline: the node, or a proxy before it, ended the stream.
+    const named = Number(PRUNED.exec(message)?.[1] ?? error.lowestHeight);
+    return {
+      reason: kind,
+      text: message,
+      refused,
+      fault: kind === 'deadline' ? 'failing' : faultOf(kind),
+      kind: troubleOf(kind),
+      said: message,
+      method,
+      ...(Number.isSafeInteger(named) ? { prunedBelow: named } : {}),
+    };
+  }
+  return undefined;
+}

@@ -1,0 +1,124 @@
+import { status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { parseEndpoint } from '../../../src/access/index.js';
+import type { AccessNode, OpenChannel } from '../../../src/access/index.js';
+import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
+import { loadMethodStubs } from '../../../src/access/transport/methodStubs.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import { scriptedWorlds } from '../../support/scriptedNetwork.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const { world } = scriptedWorlds();
+const stubs = loadMethodStubs();
+const id = 'ab'.repeat(32) as never;
+const { signal } = new AbortController();
+
+/** A node that may be called once a second, whose calls never end and whose streams are refused; and what it was sent. */
+function nodeOnChannel() {
+  const clock = new VirtualClock();
+  const sent: string[] = [];
+  const openChannel: OpenChannel = () => ({
+    generation: {},
+    unary: (path, request) => {
+      sent.push(`${path} ${request.toString('hex')}`);
+      return new Promise(() => undefined);
+    },
+    stream: (path, _request, sink) => {
+      sent.push(path);
+      queueMicrotask(() => sink.onEnd({ code: status.RESOURCE_EXHAUSTED, details: 'no more streams' }));
+      return { read: () => undefined, cancel: () => undefined };
+    },
+    reconnect: () => undefined,
+    close: () => undefined,
+  });
+  const endpoint = parseEndpoint('a:1');
+  const node = new GrpcAccessNode(
+    { endpoint, ratePerSecond: 1, maxMessageBytes: 1_000, timeoutMs: 60_000, userAgent: 'test' },
+    {
+      clock,
+      stubs,
+      openChannel,
+      healthRecord: new NodeHealthRecord({ clock }),
+      metrics: createMetrics({ version: 'test', node: 'test' }),
+    },
+  );
+  return { clock, node, sent };
+}
+
+const calls: Readonly<Record<string, (node: AccessNode) => Promise<unknown>>> = {
+  getNetworkParameters: (node) => node.getNetworkParameters({ signal }),
+  getNodeVersionInfo: (node) => node.getNodeVersionInfo(),
+  getLatestBlockHeader: (node) => node.getLatestBlockHeader(true, { signal }),
+  getBlockByHeight: (node) => node.getBlockByHeight(7, { signal }),
+  getCollectionTransactionIds: (node) => node.getCollectionTransactionIds(id, { signal }),
+  getFullCollection: (node) => node.getFullCollection(id),
+  getTransaction: (node) => node.getTransaction(id, { signal }),
+  getProtocolStateSnapshot: (node) => node.getProtocolStateSnapshot(7, { signal }),
+  getCommitteeEvidence: (node) => node.getCommitteeEvidence(7, { signal }),
+};
+
+const streams: Readonly<Record<string, (node: AccessNode) => AsyncIterable<unknown>>> = {
+  subscribeBlocks: (node) => node.subscribeBlocks(7, { signal }),
+  subscribeBlockDigests: (node) => node.subscribeBlockDigests({ signal, sealed: false }),
+  subscribeExecutionData: (node) => node.subscribeExecutionData(7, { signal }),
+  subscribeIndexedBlocks: (node) => node.subscribeIndexedBlocks(7, { signal }),
+};
+
+describe('a node for history', () => {
+  it('is the same node: its name, its health', () => {
+    const { node } = nodeOnChannel();
+    node.healthRecord.identity = 'usable';
+    node.healthRecord.report('lied', 'a block of another chain', 'GetBlockByHeight');
+    expect([node.history.name, node.history.health]).toEqual([node.name, 'set_aside']);
+    expect(node.history.healthOf('GetTransaction')).toBe('set_aside');
+  });
+
+  it.each(Object.entries(calls))('%s waits behind later calls for the live range', async (_name, call) => {
+    const { clock, node, sent } = nodeOnChannel();
+    void call(node);
+    await clock.settle();
+    void call(node.history);
+    void call(node);
+    const [method = ''] = sent[0]?.split('/').at(-1)?.split(' ') ?? [];
+    expect(node.delayMs(method as never)).toBeLessThan(node.history.delayMs(method as never));
+    await clock.advance(1_000);
+    expect(sent.length).toBe(2);
+    // It is the call for history that is left.
+    expect(node.limits().map(({ waiting }) => waiting)).toEqual([1]);
+    expect(node.delayMs(method as never)).toBe(1_000);
+    await clock.advance(1_000);
+    expect(sent.length).toBe(3);
+  });
+
+  it.each(Object.entries(streams))(
+    '%s makes way where the node grants few streams, and takes none from the live range',
+    async (_name, open) => {
+      const { node, sent } = nodeOnChannel();
+      const read = (from: AccessNode) => open(from)[Symbol.asyncIterator]().next();
+      await expect(read(node.history)).rejects.toThrow('no more streams');
+      await expect(read(node.history)).rejects.toThrow('history makes way');
+      expect(sent.length).toBe(1);
+      expect(node.supports('SubscribeBlocksFromStartHeight')).toBe(true);
+      expect(node.history.supports('SubscribeBlocksFromStartHeight')).toBe(false);
+      await expect(read(node)).rejects.toThrow('no more streams');
+      expect(sent.length).toBe(2);
+    },
+  );
+
+  it('that gets no stream does not count against the streams of others, but a lie does', async () => {
+    const { network, stop } = world();
+    const { network: net } = network({ 'a:1': {} }, { accessNodes: ['a:1'] });
+    await net.waits.whenIdentified(stop.signal);
+    const [its] = net.history.forHeight(7);
+    const stateOf = () => net.states()[0]?.calls.map(({ method, state }) => `${method} ${state}`);
+    for (let time = 0; time < 3; time += 1)
+      net.history.report(its!, 'failing', 'no stream to spare', 'SubscribeBlocksFromStartHeight');
+    expect(stateOf()).toEqual([]);
+    net.history.report(its!, 'failing', 'no answer', 'GetBlockByHeight');
+    net.history.report(its!, 'lied', 'another block', 'SubscribeBlocksFromStartHeight');
+    expect(stateOf()).toEqual(['GetBlockByHeight failing', 'SubscribeBlocksFromStartHeight set_aside']);
+    net.history.succeeded(its!, 'GetBlockByHeight');
+    expect(stateOf()).toEqual(['SubscribeBlocksFromStartHeight set_aside']);
+  });
+});
