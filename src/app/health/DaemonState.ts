@@ -9,7 +9,7 @@ import type { SharedQueue } from '../../ranges/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Backfill } from '../line/history/Backfill.js';
-import type { IndexingLine } from '../line/indexingLine.js';
+import type { IndexingLine } from '../line/buildLine.js';
 import type { Descriptors } from '../lifecycle/Descriptors.js';
 import { readableIndex } from '../threads/readableIndex.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';

@@ -2,7 +2,7 @@ import type { ServedHeights } from '../../../access/index.js';
 import type { FinalizationListener } from '../../../finality/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { IndexStore } from '../../../storage/index.js';
-import type { IndexingLine } from '../../line/indexingLine.js';
+import type { IndexingLine } from '../../line/buildLine.js';
 import { heldUpBy } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 

@@ -1,6 +1,6 @@
 import { MAX_WINDOW_CELLS, windowStates } from '../../../api/index.js';
 import type { StatusDocument, WindowCell, WindowState } from '../../../api/index.js';
-import type { IndexingLine } from '../../line/indexingLine.js';
+import type { IndexingLine } from '../../line/buildLine.js';
 import type { DaemonState } from '../DaemonState.js';
 import { lineHeldUp } from '../causes/lineHeldUp.js';
 
