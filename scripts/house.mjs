@@ -156,8 +156,8 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 6_543,
   'src/api': 12_537,
-  'src/app': 9_928,
-  'src/cli': 5_490,
+  'src/app': 9_921,
+  'src/cli': 5_486,
   'src/collections': 5_189,
   'src/config': 1_113,
   'src/devnet': 4_850,
