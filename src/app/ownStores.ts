@@ -8,7 +8,7 @@ import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import type { Descriptors } from './lifecycle/Descriptors.js';
 import { removeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
-import type { IndexingParts } from './line/indexingParts.js';
+import type { IndexingParts } from './line/runIndexing.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';

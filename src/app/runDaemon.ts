@@ -15,7 +15,7 @@ import type { Reloading } from './ConfigReload.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
-import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
+import { openServiceNotifier } from './lifecycle/ServiceNotifier.js';
 
 /** What the daemon needs from its process. */
 export interface Host {

@@ -57,7 +57,7 @@ export const commands: readonly Command[] = [
     positionals: [getKinds, '<id, height or address>'],
     settings: daemonAddressSettings,
     ownFlags: getFlags,
-    load: async () => (await import('./commands/get.js')).get,
+    load: async () => (await import('./commands/lookups.js')).get,
   },
   {
     ...none,
@@ -92,7 +92,7 @@ export const commands: readonly Command[] = [
     positionals: ['<height|id>'],
     settings: daemonAddressSettings,
     ownFlags: explainFlags,
-    load: async () => (await import('./commands/explain.js')).explain,
+    load: async () => (await import('./commands/lookups.js')).explain,
   },
   {
     ...none,
@@ -129,7 +129,7 @@ export const commands: readonly Command[] = [
       'backfill kill ends one (docs/scale-out.md).',
     settings: storeSettings,
     ownFlags: workersFlags,
-    load: async () => (await import('./commands/workers.js')).workers,
+    load: async () => (await import('./commands/backfill.js')).workers,
   },
   {
     ...none,
@@ -154,7 +154,7 @@ export const commands: readonly Command[] = [
       'Exit code 0: repaired, or nothing to repair. Exit code 65: damage found, but no --yes.',
     settings: storeSettings,
     ownFlags: repairFlags,
-    load: async () => (await import('./commands/repair.js')).repair,
+    load: async () => (await import('./commands/upkeep.js')).repair,
   },
   {
     ...none,
@@ -162,7 +162,7 @@ export const commands: readonly Command[] = [
     summary: 'Delete everything above a height. No daemon may be running on the store.',
     settings: storeSettings,
     ownFlags: rewindFlags,
-    load: async () => (await import('./commands/rewind.js')).rewind,
+    load: async () => (await import('./commands/upkeep.js')).rewind,
   },
   {
     ...none,
@@ -174,7 +174,7 @@ export const commands: readonly Command[] = [
       'files are checked; verify --data-dir DIR checks every block of it (docs/copies.md).',
     settings: storeSettings,
     ownFlags: backupFlags,
-    load: async () => (await import('./commands/backup.js')).backup,
+    load: async () => (await import('./commands/copies.js')).backup,
   },
   {
     ...none,
@@ -190,7 +190,7 @@ export const commands: readonly Command[] = [
       'proof.checkpoint': daemonSettings['proof.checkpoint'],
     },
     ownFlags: restoreFlags,
-    load: async () => (await import('./commands/restore.js')).restore,
+    load: async () => (await import('./commands/copies.js')).restore,
   },
   {
     ...none,
@@ -203,7 +203,7 @@ export const commands: readonly Command[] = [
       'Exit code 0: everything is copied. 65: the source is damaged at the height named. 76: the target holds other data.',
     settings: { network: daemonSettings.network },
     ownFlags: migrateFlags,
-    load: async () => (await import('./commands/migrate.js')).migrate,
+    load: async () => (await import('./commands/copies.js')).migrate,
   },
   {
     ...none,
@@ -215,7 +215,7 @@ export const commands: readonly Command[] = [
     positionals: [['accounts']],
     settings: storeSettings,
     ownFlags: forgetFlags,
-    load: async () => (await import('./commands/forget.js')).forget,
+    load: async () => (await import('./commands/upkeep.js')).forget,
   },
   {
     ...none,

@@ -15,7 +15,7 @@ export interface JobProcessorDependencies {
   readonly indexer: BlockIndexer;
   readonly window: Window;
   /** Absent with `ediOnly`. */
-  readonly requests?: CollectionRequests | undefined;
+  readonly requests?: Pick<CollectionRequests, 'request' | 'cancel'> | undefined;
   readonly clock: Clock;
   readonly metrics: Pick<
     Metrics,
@@ -40,7 +40,7 @@ export interface JobProcessorDependencies {
  * promise per height, none per collection.
  */
 export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
-  readonly #requests: CollectionRequests | undefined;
+  readonly #requests: JobProcessorDependencies['requests'];
   readonly #mcq: MissingCollectionQueue;
   readonly #indexer: BlockIndexer;
   readonly #window: Window;

@@ -13,7 +13,7 @@ export { HealthMonitor } from './health/HealthMonitor.js';
 export { allReadinessCodes, consistent, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { ProgressMeter } from './progress/ProgressMeter.js';
-export type { ProgressSource, ProgressState } from './progress/ProgressMeter.js';
+export type { ProgressState } from './progress/ProgressMeter.js';
 export { LastHour, MAX_MINUTES } from './progress/LastHour.js';
 export { slowestUsual } from './progress/totals.js';
 export type { Minute, Stretch } from './progress/LastHour.js';

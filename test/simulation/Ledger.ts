@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import type { IndexingLine } from '../../src/app/line/indexingLine.js';
+import type { IndexingLine } from '../../src/app/line/buildLine.js';
 import type { openUpstream } from '../../src/app/line/runIndexing.js';
 
 type Parts = ReturnType<typeof openUpstream>;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Backfill } from '../../src/app/line/history/Backfill.js';
-import type { IndexingLine } from '../../src/app/line/indexingLine.js';
+import type { IndexingLine } from '../../src/app/line/buildLine.js';
 import type { HeightRecord } from '../../src/collections/heights/HeightRecord.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';

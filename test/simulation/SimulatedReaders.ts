@@ -1,5 +1,5 @@
 import { ReaderThread } from '../../src/app/threads/ReaderThread.js';
-import type { FromReader, ReaderOptions, ToReader } from '../../src/app/threads/messages.js';
+import type { FromReader, ReaderData, ToReader } from '../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
@@ -142,7 +142,7 @@ export class SimulatedReaders {
     };
   }
 
-  #begin(options: ReaderOptions): ReaderHandle {
+  #begin(options: ReaderData): ReaderHandle {
     EndGate.loaded(options.gate);
     const replica = LevelReplica.over(this.#database);
     let say: (message: FromReader) => void = () => undefined;

@@ -816,7 +816,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'at rest: a line stays subscribed to the watermark, the heads and the nodes',
-    file: 'app/line/indexingLine.ts',
+    file: 'app/line/buildLine.ts',
     of: '    for (const stop of listening) stop();\n',
     instead: '',
   },

@@ -1,7 +1,7 @@
 // A reader thread that loops for ever at the first request for block 100.
 import { parentPort, workerData } from 'node:worker_threads';
 import { serveReaders } from '../../src/app/threads/serveReaders.js';
-import type { ReaderOptions } from '../../src/app/threads/messages.js';
+import type { ReaderData } from '../../src/app/threads/messages.js';
 import { systemClock } from '../../src/runtime/index.js';
 
 if (parentPort === null) throw new Error('this is for a thread');
@@ -14,5 +14,5 @@ JSON.stringify = ((value: unknown) => {
   while (block?.header?.height === '100');
   return stringify(value);
 }) as typeof JSON.stringify;
-await serveReaders(workerData as ReaderOptions, { port: parentPort, clock: systemClock, fail });
+await serveReaders(workerData as ReaderData, { port: parentPort, clock: systemClock, fail });
 process.exit();

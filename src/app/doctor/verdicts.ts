@@ -3,9 +3,8 @@ import type { ExitReason } from '../../runtime/index.js';
 export type CheckName =
   'machine' | 'limits' | 'store' | 'nodes' | 'clock' | 'disk' | 'exposure' | 'configuration';
 
-/** The outcome of one check. */
-export interface Verdict {
-  readonly check: CheckName;
+/** What a check found. */
+export interface Finding {
   /** `warning`: it works, but could be better. `problem`: `start` fails, nothing is indexed, or no reader is served. */
   readonly verdict: 'ok' | 'warning' | 'problem';
   /** One sentence: what was found; unless it is ok, also the cause and what to change. */
@@ -14,8 +13,10 @@ export interface Verdict {
   readonly exit?: ExitReason;
 }
 
-/** A verdict without the name of the check. */
-export type Finding = Omit<Verdict, 'check'>;
+/** The outcome of one check. */
+export interface Verdict extends Finding {
+  readonly check: CheckName;
+}
 
 export function ok(message: string): Finding {
   return { verdict: 'ok', message };

@@ -3,31 +3,25 @@ import type { IndexedRange } from '../../api/index.js';
 import type { Window } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
-import { readinessCodes } from '../../observability/index.js';
-import type { HealthMonitor, ProgressSource, Readiness } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
 import type { Backfill } from '../line/history/Backfill.js';
-import type { IndexingLine } from '../line/indexingLine.js';
+import type { IndexingLine } from '../line/buildLine.js';
 import type { Descriptors } from '../lifecycle/Descriptors.js';
 import { readableIndex } from '../threads/readableIndex.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import type { BackfillWatch } from './watches/BackfillWatch.js';
-import type { Diagnosis } from './causes/Diagnosis.js';
 import type { DiskWatch } from './watches/DiskWatch.js';
 import type { LeaderWatch } from './watches/LeaderWatch.js';
 
-/** How much of the daemon is up. */
-export type Phase = 'starting' | 'running' | 'stopping';
-
-export interface DaemonParts {
+interface DaemonParts {
   readonly store: IndexStore;
   readonly network: AccessNetwork;
   readonly listener: FinalizationListener;
   readonly window: Window;
   readonly accountBuilder: AccountIndexBuilder;
-  readonly backfill: Pick<Backfill, 'state'>;
+  readonly backfill: Pick<Backfill, 'state' | 'heldBack'>;
   readonly backfillWatch: BackfillWatch;
   readonly descriptors: Pick<Descriptors, 'status' | 'trouble'>;
   readonly diskWatch: Pick<DiskWatch, 'disk' | 'minFreeBytes' | 'pause' | 'storeBytes'>;
@@ -43,24 +37,20 @@ export interface DaemonParts {
   readonly clock: Clock;
 }
 
-/**
- * The base of all reports: the parts of the daemon, the current line, and values derived from several of them. It caches
- * nothing, so nothing is stale.
- */
+/** The base of all reports: the parts of the daemon, and the current line. It caches nothing, so nothing is stale. */
 export class DaemonState {
   readonly config: DaemonConfig;
   readonly parts: DaemonParts;
-  #phase: Phase = 'starting';
+  #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #line: IndexingLine | undefined;
-  #diagnosis: Diagnosis | undefined;
-  #monitor: HealthMonitor | undefined;
 
-  constructor(options: { readonly config: DaemonConfig }, parts: DaemonParts) {
-    this.config = options.config;
+  constructor(config: DaemonConfig, parts: DaemonParts) {
+    this.config = config;
     this.parts = parts;
   }
 
-  get phase(): Phase {
+  /** How much of the daemon is up. */
+  get phase(): 'starting' | 'running' | 'stopping' {
     const waitsForLeader = this.#line === undefined && this.parts.store.meta() === undefined;
     return this.#phase === 'running' && waitsForLeader ? 'starting' : this.#phase;
   }
@@ -68,16 +58,6 @@ export class DaemonState {
   /** `undefined` until the first line has started, and while another process leads. */
   get line(): IndexingLine | undefined {
     return this.#line;
-  }
-
-  get diagnosis(): Diagnosis | undefined {
-    return this.#diagnosis;
-  }
-
-  /** Set after construction: both read this state, and the reports show their results. */
-  attach(diagnosis: Diagnosis, monitor: HealthMonitor): void {
-    this.#diagnosis = diagnosis;
-    this.#monitor = monitor;
   }
 
   running(line: IndexingLine): void {
@@ -95,15 +75,6 @@ export class DaemonState {
     this.#phase = 'stopping';
   }
 
-  latestIndexedHeight(): number {
-    return this.parts.store.latestIndexedHeight();
-  }
-
-  /** The height to reach: the head, or the stop height if that is lower. */
-  target(): number | undefined {
-    return this.parts.window.target();
-  }
-
   /** The range that readers see. */
   range(): IndexedRange {
     const { listener } = this.parts;
@@ -119,37 +90,5 @@ export class DaemonState {
       proven,
       awaitsProof,
     };
-  }
-
-  /** Unknown while no node confirms the head. */
-  lag(): number | undefined {
-    const { head, latestIndexed } = this.range();
-    const isKnown = head !== null && latestIndexed !== null && this.isHeadConfirmed();
-    return isKnown ? Math.max(0, head - latestIndexed) : undefined;
-  }
-
-  isHeadConfirmed(): boolean {
-    return this.#diagnosis?.isHeadConfirmed() ?? false;
-  }
-
-  readiness(): Readiness {
-    return this.#monitor?.readiness() ?? { ready: false, reasons: [] };
-  }
-
-  /** What the progress line measures. */
-  progressSource(): ProgressSource {
-    return {
-      latestIndexedHeight: () =>
-        this.parts.store.meta() === undefined ? undefined : this.latestIndexedHeight(),
-      headHeight: () => (this.isHeadConfirmed() ? this.target() : undefined),
-      heldUpBy: () => this.#heldUpCode(),
-    };
-  }
-
-  /** The first code that is not part of a normal catch-up. */
-  #heldUpCode(): string | undefined {
-    const { reasons } = this.readiness();
-    return reasons.find(({ code }) => code !== 'reader_down' && readinessCodes[code].severity === 'trouble')
-      ?.code;
   }
 }

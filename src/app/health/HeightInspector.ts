@@ -9,34 +9,31 @@ import type {
 } from '../../api/index.js';
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { DaemonState } from './DaemonState.js';
-import type { StatusReport } from './status/StatusReport.js';
+import type { DaemonStatus } from './DaemonStatus.js';
 
 /** What the daemon knows about the work on one height, read from the parts of the line on demand. */
 export class HeightInspector implements HeightWorkSource {
-  readonly #state: DaemonState;
-  readonly #report: Pick<StatusReport, 'status'>;
+  readonly #status: DaemonStatus;
 
-  constructor(dependencies: { readonly state: DaemonState; readonly report: Pick<StatusReport, 'status'> }) {
-    this.#state = dependencies.state;
-    this.#report = dependencies.report;
+  constructor(status: DaemonStatus) {
+    this.#status = status;
   }
 
   momentAt(height: number): WorkMoment {
-    const { backfillWatch, store } = this.#state.parts;
+    const { backfillWatch, store } = this.#status.state.parts;
     return {
-      range: this.#state.range(),
+      range: this.#status.range(),
       durableId: blockAbove(store, { height })?.id,
-      daemon: { reasons: this.#state.readiness().reasons, work: this.#workAt(height) },
+      daemon: { reasons: this.#status.readiness().reasons, work: this.#workAt(height) },
       history: backfillWatch.plannedAt(height),
     };
   }
 
   #workAt(height: number): HeightWork | undefined {
-    const { config, line, parts } = this.#state;
+    const { config, line, parts } = this.#status.state;
     if (line === undefined) return undefined;
     const { network, window } = parts;
-    const { waitingFor, sources, endpoints } = this.#report.status();
+    const { waitingFor, sources, endpoints } = this.#status.status();
     const explained = line.explainer.explain(height);
     const serving = network.heights.namesServing(height);
     return {
@@ -62,9 +59,9 @@ export class HeightInspector implements HeightWorkSource {
   }
 
   naming(id: Identifier): NamedHeight | undefined {
-    const above = blockAbove(this.#state.parts.store, { id });
+    const above = blockAbove(this.#status.state.parts.store, { id });
     if (above !== undefined) return { kind: 'block', height: above.height };
-    return this.#state.line?.mcq.naming(id);
+    return this.#status.state.line?.mcq.naming(id);
   }
 }
 

@@ -1,40 +1,38 @@
-import { randomUUID } from 'node:crypto';
 import type { DaemonConfig } from '../../config/index.js';
 import {
   HealthMonitor,
   LastHour,
-  ProgressMeter,
   ProgressReporter,
   formatCount,
   formatDuration,
   formatRate,
   readinessCodes,
 } from '../../observability/index.js';
-import type { LiveTerminal, ProgressState, Readiness } from '../../observability/index.js';
+import type { LiveTerminal, ProgressMeter, ProgressState, Readiness } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { Descriptors } from '../lifecycle/Descriptors.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
-import type { IndexingLine } from '../line/indexingLine.js';
-import type { IndexingParts } from '../line/indexingParts.js';
+import type { IndexingLine } from '../line/buildLine.js';
+import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
 import { BackfillWatch } from './watches/BackfillWatch.js';
 import { DatabaseWatch } from './watches/DatabaseWatch.js';
 import { DaemonState } from './DaemonState.js';
-import { Diagnosis } from './causes/Diagnosis.js';
+import { DaemonStatus } from './DaemonStatus.js';
+import { withoutIds } from './describeTroubles.js';
+import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './watches/DiskWatch.js';
-import { Gauges } from './Gauges.js';
+import { gaugesOf } from './gauges.js';
 import { HeightInspector } from './HeightInspector.js';
 import { LeaderWatch } from './watches/LeaderWatch.js';
-import { LineSymptoms } from './LineSymptoms.js';
-import { StatusReport } from './status/StatusReport.js';
-import { withoutIds } from './causes/describeTroubles.js';
+import { symptomsOf } from './symptoms.js';
 
 /** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
 export interface Health {
-  readonly report: StatusReport;
+  readonly report: DaemonStatus;
   readonly inspector: HeightInspector;
   readonly monitor: HealthMonitor;
   /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
@@ -81,30 +79,24 @@ export function startHealth(
   const backfillWatch = new BackfillWatch(config, parts);
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
   const leaderWatch = new LeaderWatch(parts);
-  const state = new DaemonState({ config }, { ...parts, backfillWatch, leaderWatch });
+  const state = new DaemonState(config, { ...parts, backfillWatch, leaderWatch });
   lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
   const diagnosis = new Diagnosis(
     { ...limitsOf(config.ready), ediOnly: config.ediOnly },
-    { clock, symptoms: new LineSymptoms({ state }).all() },
+    { clock, symptoms: symptomsOf(state) },
   );
   window.onMoved(() => diagnosis.noteProgress());
   const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
-  state.attach(diagnosis, monitor);
-  const meter = new ProgressMeter({ clock, source: state.progressSource() });
-  metrics.bind(new Gauges({ state }));
-  showProgress(parts, meter);
   const lastHour = new LastHour(parts);
   lifecycle.supervise(lastHour.run(lifecycle.signal));
-  const report = new StatusReport(
-    { instance: randomUUID() },
-    { state, meter, lastHour, outputs: parts.outputs },
-  );
-  const inspector = new HeightInspector({ state, report });
+  const report = new DaemonStatus({ state, diagnosis, monitor, lastHour, outputs: parts.outputs });
+  metrics.bind(gaugesOf(report));
+  showProgress(parts, report.meter);
   return {
     report,
-    inspector,
+    inspector: new HeightInspector(report),
     monitor,
-    summary: () => serviceStatus(meter.state(), monitor.readiness()),
+    summary: () => serviceStatus(report.meter.state(), monitor.readiness()),
     running: (line) => state.running(line),
     following: () => state.following(),
     setLimits: (ready) => diagnosis.setLimits(limitsOf(ready)),

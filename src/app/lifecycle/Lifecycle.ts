@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { AbortError, childOf, messageOf } from '../../runtime/index.js';
+import { AbortError, childOf, messageOf, whenAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
@@ -63,21 +63,14 @@ export class Lifecycle {
 
   /** Resolves when the daemon is to stop. */
   stopped(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.signal.aborted) resolve();
-      else this.signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    return whenAborted(this.signal);
   }
 
   /** The result of `work`, or `undefined` once the daemon is to stop. Leaves no listener behind. */
   async unlessStopped<T>(work: Promise<T>): Promise<T | undefined> {
     const scope = childOf(this.signal);
     try {
-      const stopped = new Promise<undefined>((resolve) => {
-        if (scope.signal.aborted) resolve(undefined);
-        else scope.signal.addEventListener('abort', () => resolve(undefined), { once: true });
-      });
-      return await Promise.race([work, stopped]);
+      return await Promise.race([work, whenAborted(scope.signal).then(() => undefined)]);
     } finally {
       scope.abort();
     }

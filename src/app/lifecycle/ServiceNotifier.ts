@@ -1,8 +1,8 @@
+import { spawn } from 'node:child_process';
+import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
 import { messageOf, sentence } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { NotifyHelper, StartNotifyHelper } from './notifyHelper.js';
-import type { ServiceManager } from './serviceManager.js';
 
 /** How often the status is read; it is sent when it has changed. */
 const STATUS_EVERY_MS = 5_000;
@@ -13,6 +13,64 @@ const SIGNS_OF_LIFE = 2;
 const CANNOT_TELL = 'the service manager cannot be told how the daemon is';
 const SILENT_ADVICE =
   'fix this, or set Type=exec and WatchdogSec=0: without messages the service manager ends the daemon';
+
+/** Characters that may wait for a helper that is stuck; further messages are dropped. */
+const MAX_WAITING_CHARACTERS = 8_192;
+/** How long the last messages may take before they are dropped. */
+const LAST_MESSAGES_MS = 1_000;
+
+/** A service manager that expects messages, in the protocol of systemd's `sd_notify`. */
+interface ServiceManager {
+  /** It ends the process after this time without a sign of life. Absent: it does not. */
+  readonly watchdogMs?: number | undefined;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const MICROSECONDS_PER_MS = 1_000;
+
+/** The service manager named in the environment; `undefined` if none expects messages. */
+export function serviceManagerOf(environment: Environment, pid: number): ServiceManager | undefined {
+  if ((environment['NOTIFY_SOCKET'] ?? '') === '') return undefined;
+  return { watchdogMs: watchdogOf(environment, pid) };
+}
+
+/** Ignores a watchdog for another process, such as a wrapper that started this one. */
+function watchdogOf(environment: Environment, pid: number): number | undefined {
+  const meantFor = environment['WATCHDOG_PID'] ?? '';
+  if (meantFor !== '' && meantFor !== String(pid)) return undefined;
+  const microseconds = Number(environment['WATCHDOG_USEC'] ?? '');
+  return Number.isSafeInteger(microseconds) && microseconds > 0
+    ? microseconds / MICROSECONDS_PER_MS
+    : undefined;
+}
+
+/**
+ * Starts the messages to the service manager that started this process, until it is closed; `undefined` if no service manager
+ * expects any.
+ */
+export function openServiceNotifier(
+  environment: Readonly<Record<string, string | undefined>>,
+  {
+    onBug,
+    signal,
+    ...dependencies
+  }: {
+    readonly clock: Clock;
+    readonly logger: Logger;
+    /** Aborted when the daemon stops. */
+    readonly signal: AbortSignal;
+    readonly onBug?: ((listener: (error: unknown) => void) => void) | undefined;
+  },
+): ServiceNotifier | undefined {
+  const manager = serviceManagerOf(environment, process.pid);
+  if (manager === undefined) return undefined;
+  const notifier = new ServiceNotifier(manager, { ...dependencies, startHelper: startNotifyHelper });
+  notifier.start();
+  signal.addEventListener('abort', () => notifier.stopping(), { once: true });
+  onBug?.((error) => void notifier.close(messageOf(error)));
+  return notifier;
+}
 
 /**
  * Tells the service manager how the daemon is: alive, ready, what it is doing, stopping. Signs of life come from a timer of
@@ -97,3 +155,49 @@ export class ServiceNotifier {
     this.#logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
   }
 }
+
+/**
+ * Passes each line on. A separate shell, started while the process is small: starting systemd-notify from the daemon itself
+ * would copy the page tables of all its memory each time (docs/decisions/0011-service-manager.md).
+ */
+const HELPER = 'while IFS= read -r message; do systemd-notify "$message"; done';
+
+/** Passes messages on to the service manager without waiting for them. */
+interface NotifyHelper {
+  send(message: string): void;
+  /** Resolves when everything is passed on, after a second at most. */
+  close(): Promise<void>;
+}
+
+/** Starts a helper. `failed` is called with every error. */
+type StartNotifyHelper = (failed: (error: Error) => void, clock: Clock) => NotifyHelper;
+
+const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
+  const helper = spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ignore', 'pipe'] });
+  const { stdin, stderr } = helper;
+  const ended = new Promise<void>((resolve) => {
+    helper.once('close', () => resolve()).once('error', () => resolve());
+  });
+  helper.on('error', failed);
+  stdin.on('error', failed);
+  stderr.setEncoding('utf8').on('data', (words: string) => failed(new Error(words.trim())));
+  // The helper does not keep the process running.
+  helper.unref();
+  for (const pipe of [stdin, stderr]) if (pipe instanceof Socket) pipe.unref();
+  return {
+    send: (message) => {
+      if (stdin.writableLength > MAX_WAITING_CHARACTERS) failed(new Error('systemd-notify is stuck'));
+      else stdin.write(`${message}\n`);
+    },
+    close: async () => {
+      stdin.end();
+      await new Promise<void>((resolve) => {
+        const limit = clock.setTimer(LAST_MESSAGES_MS, resolve);
+        void ended.then(() => {
+          limit.cancel();
+          resolve();
+        });
+      });
+    },
+  };
+};

@@ -3,10 +3,9 @@ import type { Leadership, Term } from '../../ranges/index.js';
 import { childOf, wasAborted, whenAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { startIndexingLine } from './indexingLine.js';
-import type { IndexingLine } from './indexingLine.js';
-import type { IndexingLineParts } from './sections/lineParts.js';
-import type { IndexingParts } from './indexingParts.js';
+import { buildLine } from './buildLine.js';
+import type { IndexingLine, LineParts } from './buildLine.js';
+import type { IndexingParts } from './runIndexing.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 
 export interface LiveIndexingDependencies {
@@ -106,7 +105,7 @@ export class LiveIndexing {
     let reachedHeight = highestDurable(store);
     for (;;) {
       if (lost.aborted) return;
-      this.#line = startIndexingLine(this.#config, this.#lineParts(), { reachedHeight });
+      this.#line = buildLine(this.#config, this.#lineParts(), { reachedHeight });
       onLine(this.#line);
       const over = childOf(lost);
       const ended = whenAborted(over.signal).then(() => undefined);
@@ -134,7 +133,7 @@ export class LiveIndexing {
   }
 
   /** A line whose writes are refused because another process leads has not failed: it will be closed. */
-  #lineParts(): IndexingLineParts {
+  #lineParts(): LineParts {
     const { parts } = this.#deps;
     const { lifecycle, network, store } = parts;
     if (store.shared === undefined) return { ...parts, nodes: network };

@@ -7,48 +7,32 @@ import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
 import { SoleLeadership } from '../../ranges/index.js';
-import type { SharedQueue } from '../../ranges/index.js';
+import type { Leadership, SharedQueue } from '../../ranges/index.js';
+import { programVersion } from '../../runtime/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { Healing } from './Healing.js';
 import { Backfill } from './history/Backfill.js';
 import { HistoryPace } from './history/HistoryPace.js';
-import type { IndexingLine } from './indexingLine.js';
-import type { IndexingParts } from './indexingParts.js';
-import { soundBlock } from './sections/lineParts.js';
+import type { HistoryParts } from './history/rangeLine.js';
+import type { IndexingLine } from './buildLine.js';
 import { LiveIndexing } from './LiveIndexing.js';
-import { namedBlocks } from './namedBlocks.js';
-import { hasReachedStop, stopWhenFinished } from './stopHeight.js';
-import { programVersion } from '../../runtime/index.js';
+import { namedBlocks, soundBlock } from './knownBlocks.js';
 
-/** What the line is built on: the store, the process, and how nodes are reached. */
-export interface IndexingDependencies extends Omit<
-  IndexingParts,
-  | 'network'
-  | 'listener'
-  | 'window'
-  | 'accountBuilder'
-  | 'slots'
-  | 'backfill'
-  | 'pace'
-  | 'healing'
-  | 'leadership'
-  | 'prover'
-  | 'proofBackfill'
-> {
-  /** Shared with other processes of the store. Default: no other process has it. */
-  readonly queue?: SharedQueue | undefined;
-  /** Default: gRPC. */
-  readonly openNode?: OpenNode | undefined;
-  /** Heights of one range of history. Default: the most that the store takes. */
-  readonly maxRangeHeights?: number | undefined;
-  /** How late the event loop is; see `HistoryPace`. */
-  readonly loopLateMs?: ((dueMs: number) => number) | undefined;
-  /** Default: gRPC. */
-  readonly openChannel?: OpenChannel | undefined;
-  /** What calls to a node carry. Default: nothing. */
-  readonly credentialsFor?: AccessNetworkDependencies['credentialsFor'];
-  /** Verifies certificates. Default: nothing is proven final. */
-  readonly certificates?: CertificateThread | undefined;
+/** Everything that indexing needs, for the live line and the lines of other ranges. */
+export interface IndexingParts extends HistoryParts {
+  readonly listener: FinalizationListener;
+  readonly lifecycle: Lifecycle;
+  readonly window: Window;
+  readonly accountBuilder: AccountIndexBuilder;
+  readonly backfill: Backfill;
+  readonly healing: Healing;
+  readonly leadership: Leadership;
+  /** Absent: nothing is proven final. */
+  readonly prover: FinalityProver | undefined;
+  /** Absent: blocks that are stored without a proof stay so. */
+  readonly proofBackfill: ProofBackfill | undefined;
 }
 
 /** While the store is further behind the head, stored blocks are not proven afterwards: that costs calls of the same nodes. */
@@ -60,7 +44,28 @@ export function userAgent(): string {
 }
 
 /** Builds the access nodes, the listener and the backfill of a daemon. No node is called before `runIndexing`. */
-export function openUpstream(config: DaemonConfig, dependencies: IndexingDependencies): IndexingParts {
+export function openUpstream(
+  config: DaemonConfig,
+  dependencies: Pick<
+    IndexingParts,
+    'store' | 'lifecycle' | 'sporks' | 'room' | 'clock' | 'random' | 'metrics' | 'logger'
+  > & {
+    /** Shared with other processes of the store. Default: no other process has it. */
+    readonly queue?: SharedQueue | undefined;
+    /** Default: gRPC. */
+    readonly openNode?: OpenNode | undefined;
+    /** Heights of one range of history. Default: the most that the store takes. */
+    readonly maxRangeHeights?: number | undefined;
+    /** How late the event loop is; see `HistoryPace`. */
+    readonly loopLateMs?: ((dueMs: number) => number) | undefined;
+    /** Default: gRPC. */
+    readonly openChannel?: OpenChannel | undefined;
+    /** What calls to a node carry. Default: nothing. */
+    readonly credentialsFor?: AccessNetworkDependencies['credentialsFor'];
+    /** Verifies certificates. Default: nothing is proven final. */
+    readonly certificates?: CertificateThread | undefined;
+  },
+): IndexingParts {
   const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
   const { certificates, openNode, openChannel, credentialsFor, room } = dependencies;
   const network = new AccessNetwork(
@@ -202,14 +207,6 @@ function openProver(
   );
 }
 
-/** Callbacks about the live line. */
-export interface IndexingListener {
-  /** Called for every live line that starts. */
-  readonly onLine: (line: IndexingLine) => void;
-  /** Called when no live line runs here: another process leads, or none does. Default: not called. */
-  readonly onFollow?: () => void;
-}
-
 /**
  * Does this process's part of indexing until the daemon stops: identifies the nodes, completes the account index, runs the
  * live line while it leads, and fills in history. Expected errors:
@@ -218,7 +215,15 @@ export interface IndexingListener {
 export async function runIndexing(
   config: DaemonConfig,
   parts: IndexingParts,
-  { onLine, onFollow = () => undefined }: IndexingListener,
+  {
+    onLine,
+    onFollow = () => undefined,
+  }: {
+    /** Called for every live line that starts. */
+    readonly onLine: (line: IndexingLine) => void;
+    /** Called when no live line runs here: another process leads, or none does. Default: not called. */
+    readonly onFollow?: () => void;
+  },
 ): Promise<void> {
   const { backfill, window, leadership, lifecycle, listener, network, pace, store } = parts;
   const { signal } = lifecycle;
@@ -300,4 +305,20 @@ async function buildAccounts(
     stopWhenFinished(config, parts);
     await published.wait(lifecycle.signal);
   }
+}
+
+/** True when everything up to the stop height is indexed: nothing is left to request. */
+export function hasReachedStop({ stopHeight }: DaemonConfig, store: IndexStore): boolean {
+  return stopHeight !== undefined && store.meta() !== undefined && store.latestIndexedHeight() >= stopHeight;
+}
+
+/** Stops the daemon at its stop height, once the account index (if on) is complete and all plans are filled. */
+function stopWhenFinished(
+  config: DaemonConfig,
+  { accountBuilder, backfill, lifecycle, logger, store }: IndexingParts,
+): void {
+  if (!hasReachedStop(config, store) || accountBuilder.progress().state === 'building') return;
+  if (backfill.hasWork()) return;
+  if (!lifecycle.signal.aborted) logger.info({ height: config.stopHeight }, 'stop height reached');
+  lifecycle.stop();
 }

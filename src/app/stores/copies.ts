@@ -1,13 +1,16 @@
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { systemClock, wasAborted, withoutUrlPaths } from '../../runtime/index.js';
+import { migrateStore } from '../../ranges/index.js';
+import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
+import { OperatorError, systemClock, wasAborted, withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { objectionsOf } from './objections.js';
-import { refuseDatabase } from './openStore.js';
+import { checkDatabaseUrls, takeLead } from './databases.js';
+import { openStoreReadOnly, openStoreWithoutDaemon, refuseDatabase, storeAt } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
 const LOG_EVERY_MS = 10_000;
@@ -72,6 +75,36 @@ export async function seedStore(
   } catch (error) {
     if (!wasAborted(error, signal)) throw error;
     return 'stopped';
+  }
+}
+
+/**
+ * Copies the covered ranges and the plans of one store to another, and creates that if there is none. Expected errors: as
+ * `openStoreReadOnly` and `migrateStore`; OperatorError `usage` when both are the same store.
+ */
+export async function migrateStores(
+  config: DaemonConfig,
+  { from, to }: { readonly from: string; readonly to: string },
+  dependencies: {
+    readonly signal: AbortSignal;
+    readonly onProgress: (progress: MigrationProgress) => void;
+  },
+): Promise<MigrationReport> {
+  const [sourceConfig, targetConfig] = [storeAt(config, from), storeAt(config, to)];
+  if (sourceConfig.store === targetConfig.store && sourceConfig.dataDir === targetConfig.dataDir)
+    throw new OperatorError('usage', 'The source and the target are the same store.');
+  await checkDatabaseUrls({ '--from': sourceConfig.store, '--to': targetConfig.store }, () => 'usage');
+  const source = await openStoreReadOnly(sourceConfig);
+  try {
+    const target = await openStoreWithoutDaemon(targetConfig, { isReadOnly: false, create: true });
+    try {
+      await takeLead(targetConfig, target);
+      return await migrateStore({ source, target, ...dependencies });
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
   }
 }
 

@@ -10,9 +10,8 @@ import { sharedRangesOf } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { documentOf, plannedAt, rangeAtRest } from '../health/watches/BackfillWatch.js';
 import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
-import { obeyBackfill } from '../line/history/backfillCommand.js';
-import type { BackfillCommand, BackfillOutcome } from '../line/history/backfillCommand.js';
-import { heightsOf } from '../line/history/plannedHeights.js';
+import { heightsOf, obeyBackfill } from '../line/history/plans.js';
+import type { BackfillCommand, BackfillOutcome } from '../line/history/plans.js';
 import { onQueue } from './databases.js';
 import { openStoreWithoutDaemon } from './openStore.js';
 

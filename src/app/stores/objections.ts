@@ -2,7 +2,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import { NAMED_BY } from '../../finality/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
-import { namedBlocks } from '../line/namedBlocks.js';
+import { namedBlocks } from '../line/knownBlocks.js';
 
 /** What the configuration knows of the chain, against a stored block that may be of another one. */
 export async function objectionsOf(

@@ -41,15 +41,6 @@ export interface ReaderSources {
 /** Messages of a thread that `ReaderInstance` does not handle itself. */
 export type ReaderEvent = Exclude<FromReader, { readonly kind: 'ack' | 'ask' | 'admit' | 'over' | 'damage' }>;
 
-export interface ReaderInstanceDependencies {
-  readonly start: StartReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly onEvent: (event: ReaderEvent) => void;
-  /** Called once, at the end; with the uncaught error, if there was one. */
-  readonly onEnd: (error: unknown) => void;
-}
-
 /**
  * One reader thread, from start to end: sends it the state of the index, answers its questions, and ends it. Each state waits
  * for the acknowledgement of the one before, which also serves as heartbeat.
@@ -75,7 +66,17 @@ export class ReaderInstance {
   #isGivenUp = false;
   #stopping: Timer | undefined;
 
-  constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderInstanceDependencies) {
+  constructor(
+    options: ReaderOptions,
+    dependencies: {
+      readonly start: StartReader;
+      readonly clock: Clock;
+      readonly logger: Logger;
+      readonly onEvent: (event: ReaderEvent) => void;
+      /** Called once, at the end; with the uncaught error, if there was one. */
+      readonly onEnd: (error: unknown) => void;
+    },
+  ) {
     const { clock, logger, onEnd, onEvent, start } = dependencies;
     this.#clock = clock;
     this.#logger = logger;

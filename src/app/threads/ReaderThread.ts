@@ -1,9 +1,9 @@
+import { MirroredMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
-import { AbortError, asError, doublingMs, messageOf, OperatorError } from '../../runtime/index.js';
+import { AbortError, asError, doublingMs, messageOf, OperatorError, Pause } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { DOWN_AFTER_MS, ReaderInstance } from './ReaderInstance.js';
 import type { ReaderEvent, ReaderSources } from './ReaderInstance.js';
-import { ReaderScrapes } from './ReaderScrapes.js';
 import type {
   OpenConnections,
   ReaderAddresses,
@@ -24,6 +24,9 @@ const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
 /** A thread that has served for this long did not fail at its start. */
 const STABLE_AFTER_MS = 60_000;
 
+/** How long a scrape waits for the thread's metrics. */
+const SCRAPE_LIMIT_MS = 250;
+
 export interface ReaderThreadDependencies {
   readonly start: StartReader;
   readonly clock: Clock;
@@ -39,7 +42,7 @@ export class ReaderThread {
   readonly #dependencies: ReaderThreadDependencies;
   readonly #clock: Clock;
   readonly #scrapes: ReaderScrapes;
-  #options: Omit<ReaderOptions, 'gate'>;
+  #options: ReaderOptions;
   #sources: ReaderSources | undefined;
   #current: ReaderInstance | undefined;
   #timer: Timer | undefined;
@@ -59,7 +62,7 @@ export class ReaderThread {
   #onHeldBack: (() => void) | undefined;
 
   /** Starts the thread, which loads its modules and waits for `serve`. */
-  constructor(options: Omit<ReaderOptions, 'gate'>, dependencies: ReaderThreadDependencies) {
+  constructor(options: ReaderOptions, dependencies: ReaderThreadDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
@@ -272,5 +275,41 @@ export class ReaderThread {
       'the reader thread has ended',
     );
     this.#restart = this.#clock.setTimer(pauseMs, () => this.#begin());
+  }
+}
+
+/** The metrics of all reader threads so far, and the scrapes that wait for the current thread. */
+class ReaderScrapes {
+  readonly #told = new MirroredMetrics();
+  readonly #answer: Pause;
+  #asked: Promise<void> | undefined;
+
+  constructor(dependencies: { readonly clock: Clock }) {
+    this.#answer = new Pause(dependencies);
+  }
+
+  /** Resolves once the thread has sent its metrics, or after `SCRAPE_LIMIT_MS`. Concurrent scrapes share one `ask`. */
+  fresh(ask: () => void): Promise<void> {
+    if (this.#asked === undefined) {
+      this.#asked = this.#answer.sleep(SCRAPE_LIMIT_MS).finally(() => (this.#asked = undefined));
+      ask();
+    }
+    return this.#asked;
+  }
+
+  told(snapshot: MetricsSnapshot): void {
+    this.#told.update(snapshot);
+    this.#answer.wake();
+  }
+
+  /** The thread has ended: the next one counts from zero. */
+  ended(): void {
+    this.#told.ended();
+    this.#answer.wake();
+  }
+
+  /** The totals, as sent last. */
+  all(): readonly MetricsSnapshot[] {
+    return this.#told.all();
   }
 }

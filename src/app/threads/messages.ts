@@ -15,7 +15,11 @@ export interface ReaderOptions {
   /** The program's version. */
   readonly version: string;
   /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly api: Omit<DaemonConfig['api'], 'store' | 'tls' | 'tokensFile' | 'tokensFor'> & {
+  readonly api: Pick<
+    DaemonConfig['api'],
+    | ('host' | 'port' | 'grpcPort' | 'maxConnections' | 'ratePerSecondPerAddress' | 'corsOrigins')
+    | ('forward' | 'forwardRest')
+  > & {
     /** The most connections to the node of `forwardRest`. */
     readonly forwardSockets?: number;
   };
@@ -27,6 +31,10 @@ export interface ReaderOptions {
   readonly maxMessageBytes: number;
   readonly userAgent: string;
   readonly logLevel: LogLevel;
+}
+
+/** The same, as a thread is given it. */
+export interface ReaderData extends ReaderOptions {
   /** Memory of an `EndGate`. */
   readonly gate: SharedArrayBuffer;
 }

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { redirectGrpcLog } from '../../access/index.js';
 import { systemClock } from '../../runtime/index.js';
-import type { ReaderOptions } from './messages.js';
+import type { ReaderData } from './messages.js';
 import { serveReaders } from './serveReaders.js';
 
 if (parentPort === null) throw new Error('this is for a thread of the daemon');
@@ -12,7 +12,7 @@ const fail = (error: unknown): void => {
     throw error;
   });
 };
-await serveReaders(workerData as ReaderOptions, {
+await serveReaders(workerData as ReaderData, {
   port: parentPort,
   clock: systemClock,
   fail,

@@ -1,24 +1,26 @@
 import { Forwarder } from '../../access/index.js';
 import type { NodeMetadata } from '../../access/index.js';
 import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
-import { createReaderMetrics } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
+import { createReaderMetrics, errorFields } from '../../observability/index.js';
+import type { Logger, LogLevel } from '../../observability/index.js';
 import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelReplica, loadPostgres } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
 import { IndexerLink } from './IndexerLink.js';
-import { LinkedLogger } from './LinkedLogger.js';
 import type {
   FromReader,
   OpenConnections,
   Port,
   ReaderAddresses,
-  ReaderOptions,
+  ReaderData,
   ReaderSecrets,
   ReaderSettings,
   ToReader,
 } from './messages.js';
+
+/** Log records at most between two answers of the other thread; further ones are dropped. */
+export const MAX_RECORDS_UNDER_WAY = 1_000;
 
 export interface ServeReadersDependencies {
   /** To the indexing thread. */
@@ -45,7 +47,7 @@ interface Servers {
  * Serves readers over a replica of the store, from the first state that the indexing thread sends until it says to
  * stop. Resolves when everything is closed.
  */
-export function serveReaders(options: ReaderOptions, dependencies: ServeReadersDependencies): Promise<void> {
+export function serveReaders(options: ReaderData, dependencies: ServeReadersDependencies): Promise<void> {
   const { clock, fail, port } = dependencies;
   const gate = EndGate.loaded(options.gate);
   const post = (message: FromReader): void => port.postMessage(message);
@@ -114,7 +116,7 @@ export function serveReaders(options: ReaderOptions, dependencies: ServeReadersD
 
 /** Expected errors: OperatorError (an unusable address; those of `LevelReplica.open`). */
 async function openServers(
-  options: ReaderOptions,
+  options: ReaderData,
   parts: Pick<ServeReadersDependencies, 'clock' | 'fail'> & {
     readonly gate: EndGate;
     readonly link: IndexerLink;
@@ -214,4 +216,56 @@ async function openServers(
     },
     close,
   };
+}
+
+const levels = ['debug', 'info', 'warn', 'error'] as const;
+type Level = (typeof levels)[number];
+
+function rankOf(level: LogLevel): number {
+  return level === 'silent' ? levels.length : levels.indexOf(level);
+}
+
+/** A logger whose records another thread writes. */
+class LinkedLogger implements Logger {
+  #least: number;
+  readonly #post: (message: FromReader) => void;
+  #underWay = 0;
+  #dropped = 0;
+  readonly debug = this.#as('debug');
+  readonly info = this.#as('info');
+  readonly warn = this.#as('warn');
+  readonly error = this.#as('error');
+
+  constructor(
+    options: { readonly level: LogLevel },
+    dependencies: { readonly post: (message: FromReader) => void },
+  ) {
+    this.#least = rankOf(options.level);
+    this.#post = dependencies.post;
+  }
+
+  setLevel(level: LogLevel): void {
+    this.#least = rankOf(level);
+  }
+
+  /** The other thread answered: it has taken everything sent before. */
+  taken(): void {
+    this.#underWay = 0;
+    if (this.#dropped === 0) return;
+    const records = this.#dropped;
+    this.#dropped = 0;
+    this.#post({ kind: 'logLost', records });
+  }
+
+  #as(level: Level) {
+    return (fields: object, message: string): void => {
+      if (levels.indexOf(level) < this.#least) return;
+      if (this.#underWay >= MAX_RECORDS_UNDER_WAY) {
+        this.#dropped += 1;
+        return;
+      }
+      this.#underWay += 1;
+      this.#post({ kind: 'log', level, fields: errorFields(fields), message });
+    };
+  }
 }

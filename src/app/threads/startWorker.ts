@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { packageRoot } from '../../runtime/index.js';
 import type { CertificatePort } from '../../proof/index.js';
-import type { FromReader, ReaderOptions, ToReader } from './messages.js';
+import type { FromReader, ReaderData, ToReader } from './messages.js';
 
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
 export const MAX_READER_HEAP_MIB = 1_024;
@@ -27,7 +27,7 @@ export interface ReaderHandle {
   terminate(): void;
 }
 
-export type StartReader = (options: ReaderOptions) => ReaderHandle;
+export type StartReader = (options: ReaderData) => ReaderHandle;
 
 /** Starts a reader in its own thread. Sets the heap growth of all threads: V8 has one setting for the whole process. */
 export const startWorker: StartReader = (options) => {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { devnetSettings } from '../../config/index.js';
 import { ownValuesOf } from '../arguments/flags.js';
 import { parseFaults, startDevnet } from '../../devnet/index.js';
-import { messageOf, OperatorError } from '../../runtime/index.js';
+import { messageOf, OperatorError, whenAborted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
@@ -23,12 +23,8 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
     `simulated access node at ${devnet.url}: ${chainId}, seed ${seed}, heights ${rootHeight} to ` +
       `${devnet.node.head.finalized} and growing\n`,
   );
-  const stopped = new Promise<void>((resolve) => {
-    if (terminal.signal.aborted) resolve();
-    else terminal.signal.addEventListener('abort', () => resolve(), { once: true });
-  });
   // A bug in the node rejects `finished`.
-  await Promise.race([stopped, devnet.finished]);
+  await Promise.race([whenAborted(terminal.signal), devnet.finished]);
   await devnet.close();
   return 'done';
 }

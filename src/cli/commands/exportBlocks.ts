@@ -1,5 +1,5 @@
 import { formatCount } from '../../observability/index.js';
-import { named, OperatorError } from '../../runtime/index.js';
+import { isAbort, named, OperatorError, orAborted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { directoryOptions } from '../export/directory/directoryOptions.js';
@@ -8,12 +8,13 @@ import { exportToDirectory } from '../export/directory/exportToDirectory.js';
 import type { DirectoryOptions } from '../export/directory/exportToDirectory.js';
 import { fileOutput, standardOutput } from '../export/lines/exportOutput.js';
 import type { ExportOutput } from '../export/lines/exportOutput.js';
+import { firstBlockOf } from '../export/source/blockLine.js';
 import { checkSame } from '../export/source/checkSame.js';
 import { exportProgress } from '../export/source/exportProgress.js';
+import type { ExportProgress } from '../export/source/exportProgress.js';
 import { exportRange } from '../export/source/exportRange.js';
 import { openExportSource } from '../export/source/exportSource.js';
-import { runExport } from '../export/lines/runExport.js';
-import type { ExportParts, ExportPlan } from '../export/lines/runExport.js';
+import type { ExportSource } from '../export/source/exportSource.js';
 import { exportFlags, ownValuesOf } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 
@@ -47,7 +48,18 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
   return 'done';
 }
 
-type Parts = Omit<ExportParts, 'output'>;
+interface ExportPlan {
+  readonly from: number;
+  readonly to: number;
+  /** Runs until `to` or a signal; both are a normal end. */
+  readonly follow: boolean;
+}
+
+interface Parts {
+  readonly source: ExportSource;
+  readonly progress: ExportProgress;
+  readonly signal: AbortSignal;
+}
 
 /** Returns the closing message; none when the reader has gone. */
 async function exportLines(values: Values, terminal: Terminal, parts: Parts): Promise<string | undefined> {
@@ -79,7 +91,7 @@ async function exportFiles(
 /** Returns the closing message; none when the reader has gone. */
 async function exportTo(
   plan: ExportPlan,
-  parts: ExportParts,
+  parts: Parts & { readonly output: ExportOutput },
   { output: path, to }: Values,
 ): Promise<string | undefined> {
   const { source, output } = parts;
@@ -107,6 +119,44 @@ async function exportTo(
   const isComplete =
     (await runExport(plan, parts)) && (await output.write(Buffer.from(tally.closingLine(origin))));
   return isComplete ? `exported ${phrase(output)} from ${source.name}` : undefined;
+}
+
+/**
+ * Writes blocks page by page, from where the output ends to `to`. While one page is written, only the next is
+ * fetched, however slow the reader. Resolves with false when the reader has gone. Expected errors: those of the
+ * source and of `checkSame`; OperatorError `storage`; without `follow`, the signal's abort reason.
+ */
+async function runExport(
+  plan: ExportPlan,
+  parts: Parts & { readonly output: ExportOutput },
+): Promise<boolean> {
+  const { source, output, progress, signal } = parts;
+  const { tally } = output;
+  const nextHeight = (): number => (tally.whole.last?.height ?? plan.from - 1) + 1;
+  const ahead = (): Promise<Buffer> | undefined => {
+    if (nextHeight() > plan.to) return undefined;
+    const page = source.page({ from: nextHeight(), to: plan.to });
+    // It may fail while the page before it is still being written.
+    page.catch(() => undefined);
+    return page;
+  };
+  try {
+    for (let asked = ahead(); asked !== undefined;) {
+      const lines = await asked;
+      const { last } = tally.whole;
+      // The root block of a spork need not name the block below it as its parent.
+      if (last !== undefined && firstBlockOf(lines).parentId !== last.id) await checkSame(last, source);
+      tally.add(lines);
+      asked = ahead();
+      const written = output.write(lines);
+      // A reader that has stalled must not hold up the end; but with `follow` the closing line still has to be written.
+      if (!(await (plan.follow ? written : orAborted(written, signal)))) return false;
+      progress.at(nextHeight() - 1, plan.to, tally.whole.transactions);
+    }
+  } catch (error) {
+    if (!plan.follow || !signal.aborted || !isAbort(error)) throw error;
+  }
+  return true;
 }
 
 function usage(message: string): OperatorError {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
-import { vouchForRootAbove } from '../../../src/app/line/rootAbove.js';
+import { confirmRootAbove } from '../../../src/app/line/knownBlocks.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { BorderError } from '../../../src/storage/index.js';
 import { commitThrough } from '../../support/ranges.js';
@@ -51,13 +51,13 @@ describe.each(storeKinds)(
       await store.initialise({ ...metaFrom(ROOT), sporks });
       await store.commit({ blocks: chain.slice(-2), latestIndexedHeight: ROOT + 1 });
       const refused = await store.ranges.run(range);
-      await vouchForRootAbove(range, refused, { store, sporks: [] });
-      await vouchForRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
+      await confirmRootAbove(range, refused, { store, sporks: [] });
+      await confirmRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
       await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(BorderError);
 
       await store.ranges.change({ dropped: [range] });
       const run = await store.ranges.run(range);
-      await vouchForRootAbove(range, run, { store, sporks: table(discarded) });
+      await confirmRootAbove(range, run, { store, sporks: table(discarded) });
       await commitThrough(run, chain, ROOT - 1);
       expect(store.coverage()).toEqual([{ from: FIRST, to: ROOT + 1 }]);
       expect(store.meta()?.sporks.at(-1)).toMatchObject({ rootHeight: ROOT, rootParentId: discarded });

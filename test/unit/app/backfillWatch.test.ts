@@ -141,12 +141,10 @@ describe('BackfillWatch', () => {
     world.plan({ from: 0, to: 999 }, 1_000);
     world.start();
     expect(world.watch.status().heldBack).toBeNull();
-    expect(world.watch.share()).toBe(1);
     world.heldBack = { share: 1 / 8, message: 'history takes 13 % of what it may' };
     await world.clock.advance(10_000);
     const { heldBack, ranges } = world.watch.status();
     expect(heldBack).toEqual(world.heldBack);
-    expect(world.watch.share()).toBe(1 / 8);
     expect(ranges[0]?.waitingFor?.message).toBe('waiting for block 0: history takes 13 % of what it may');
     expect(world.watch.counts().heldUp).toBe(0);
     expect(world.logger.records.filter(({ level }) => level === 'warn')).toEqual([]);

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NodeTrouble } from '../../../src/access/index.js';
-import { heldUpBy } from '../../../src/app/index.js';
-import { Diagnosis } from '../../../src/app/health/causes/Diagnosis.js';
-import type { DiagnosisOptions } from '../../../src/app/health/causes/Diagnosis.js';
-import type { HeldUpFacts } from '../../../src/app/health/causes/heldUp.js';
-import type { Symptoms } from '../../../src/app/health/causes/Symptoms.js';
+import { heldUpBy } from '../../../src/app/health/heldUp.js';
+import { Diagnosis } from '../../../src/app/health/Diagnosis.js';
+import type { DiagnosisOptions } from '../../../src/app/health/Diagnosis.js';
+import type { HeldUpFacts } from '../../../src/app/health/heldUp.js';
+import type { Symptoms } from '../../../src/app/health/symptoms.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import type { ReadinessCode } from '../../../src/observability/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingDesk } from '../../../src/access/index.js';
 import { DOWN_AFTER_MS } from '../../../src/app/threads/ReaderInstance.js';
 import { HUNG_AFTER_MS, ReaderThread } from '../../../src/app/threads/ReaderThread.js';
-import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/LinkedLogger.js';
+import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/serveReaders.js';
 import { serveReaders } from '../../../src/app/threads/serveReaders.js';
-import type { FromReader, ReaderOptions, ToReader } from '../../../src/app/threads/messages.js';
+import type { FromReader, ReaderData, ToReader } from '../../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
 import type { ReaderSources } from '../../../src/app/threads/ReaderInstance.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
@@ -21,14 +21,14 @@ const addresses = {
 
 /** A reader thread that does what the test says. */
 class FakeThread implements ReaderHandle {
-  readonly options: ReaderOptions;
+  readonly options: ReaderData;
   readonly gate: EndGate;
   readonly got: ToReader[] = [];
   isTerminated = false;
   #say: (message: FromReader) => void = () => undefined;
   #end: (error: unknown) => void = () => undefined;
 
-  constructor(options: ReaderOptions) {
+  constructor(options: ReaderData) {
     this.options = options;
     this.gate = EndGate.loaded(options.gate);
   }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ServiceNotifier } from '../../../src/app/lifecycle/ServiceNotifier.js';
-import { serviceManagerOf } from '../../../src/app/lifecycle/serviceManager.js';
+import { serviceManagerOf, ServiceNotifier } from '../../../src/app/lifecycle/ServiceNotifier.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

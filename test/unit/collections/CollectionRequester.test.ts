@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EndpointSlots } from '../../../src/collections/index.js';
-import type { CollectionRequesterOptions } from '../../../src/collections/index.js';
+import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Random } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';

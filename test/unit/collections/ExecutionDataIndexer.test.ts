@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ExecutionDataIndexer, PEER } from '../../../src/collections/index.js';
-import type { ExecutionDataIndexerOptions } from '../../../src/collections/index.js';
+import type { ExecutionDataIndexerOptions } from '../../../src/collections/executionData/ExecutionDataIndexer.js';
 import { UpstreamError } from '../../../src/access/index.js';
 import type { BlockExecutionData } from '../../../src/flow/index.js';
 import { AbortError } from '../../../src/runtime/index.js';

@@ -77,8 +77,6 @@ describe('JobProcessor', () => {
             }
           },
           cancel: noop,
-          trail: noop,
-          heldBack: () => [],
         },
         logger: silent,
         onFatal: (error) => m.fatal.push(error),

@@ -10,11 +10,13 @@ import type {
 } from '../../../src/access/index.js';
 import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
 import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
-import type { CollectionRequesterOptions, CollectionSink } from '../../../src/collections/index.js';
 import type { BlockWindow } from '../../../src/collections/heights/Window.js';
-import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
+import type {
+  CollectionRequesterDependencies,
+  CollectionRequesterOptions,
+} from '../../../src/collections/requester/CollectionRequester.js';
 import type { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
-import type { ReceivedCollection } from '../../../src/collections/ports.js';
+import type { CollectionSink, ReceivedCollection } from '../../../src/collections/ports.js';
 import {
   collectionIdOf,
   encodeTransaction,

@@ -1,4 +1,4 @@
-import type { CallSurvey, NodeSurvey } from '../../../access/index.js';
+import type { AccessMethod, CallSurvey, NodeSurvey } from '../../../access/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { StoredHeights } from '../facts/storeFacts.js';
 import { ok, problem, warning } from '../verdicts.js';
@@ -10,12 +10,12 @@ const SLOW_MS = 1_000;
 const MAX_SAID = 240;
 
 /** Shortens a node's message, which can be any text of any length. */
-export function brief(text: string, maxLength = MAX_SAID): string {
+function brief(text: string, maxLength = MAX_SAID): string {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
 
 /** A refusal ends with what to do about it. */
-export const MAX_REFUSAL = 600;
+const MAX_REFUSAL = 600;
 
 type Method = CallSurvey['method'];
 
@@ -27,7 +27,7 @@ const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
 ];
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
 
-export interface NodesAsked {
+interface NodesAsked {
   readonly surveys: readonly NodeSurvey[];
   readonly stored: StoredHeights;
 }
@@ -107,12 +107,12 @@ function checkNode(
 }
 
 /** The error message of a node that does not answer. */
-export function whyOf({ calls }: NodeSurvey): string {
+function whyOf({ calls }: NodeSurvey): string {
   return brief(calls.find(({ said }) => said !== undefined)?.said ?? 'it said nothing');
 }
 
 /** What to do about a node that does not answer. `flag`: the flag that names such nodes. */
-export function mendOf(survey: NodeSurvey, flag = '--access-node'): string {
+function mendOf(survey: NodeSurvey, flag = '--access-node'): string {
   const { endpoint, speaks } = survey;
   if (speaks === 'tls') return `it speaks TLS: write grpcs://${endpoint.name}`;
   const why = survey.calls.map(({ said = '' }) => said).join(' ');
@@ -189,4 +189,58 @@ function behind({ endpoint, head, version }: NodeSurvey, { coverage }: StoredHei
         'it (the daemon asks the nodes of earlier sporks in config/sporks.json by itself).',
     ),
   ];
+}
+
+/** What a mirror calls in place of the calls for blocks, by these. */
+const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
+  GetBlockByHeight: 'GetProvableBlock',
+  SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
+};
+
+/** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes, if any. */
+export function checkPeers(
+  config: Pick<DaemonConfig, 'accessNodes' | 'chainId' | 'network'>,
+  surveys: readonly NodeSurvey[],
+): Finding[] {
+  const found = peerFindings(config, surveys);
+  if (config.accessNodes.length > 0 || found.some(({ verdict }) => verdict === 'ok')) return found;
+  const alone =
+    'None of the peers can be used, and there is no access node; name an indexer that sends its blocks with --peer.';
+  return [...found, problem('no_daemon', alone)];
+}
+
+function peerFindings(
+  { chainId, network }: Pick<DaemonConfig, 'chainId' | 'network'>,
+  surveys: readonly NodeSurvey[],
+): Finding[] {
+  return surveys.map((survey) => {
+    const { endpoint } = survey;
+    const peer = `Peer ${endpoint.name}`;
+    if (!survey.isAnswering)
+      return warning(`${peer} does not answer: ${whyOf(survey)}; ${mendOf(survey, '--peer')}.`);
+    const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
+    if (refusal !== undefined)
+      return warning(`${peer} refuses us: ${brief(refusal.said ?? '', MAX_REFUSAL)}.`);
+    if (survey.chainId !== undefined && survey.chainId !== chainId)
+      return warning(`${peer} serves ${survey.chainId}, not ${chainId}; name an indexer of ${network}.`);
+    const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
+    if (stream?.outcome === 'unimplemented') {
+      return warning(
+        `${peer} has no stream of indexed blocks: it is not an indexer, or an older version; name the gRPC port of one, or upgrade it.`,
+      );
+    }
+    const unknown = survey.calls.find(
+      ({ method, outcome }) => outcome === 'unimplemented' && method in PROVABLE,
+    );
+    if (unknown !== undefined) {
+      return warning(
+        `${peer} does not know ${PROVABLE[unknown.method] ?? ''}, so it cannot be mirrored: it is of an older version; upgrade it.`,
+      );
+    }
+    // A peer with nothing newer stays quiet.
+    if (stream?.outcome !== 'served' && stream?.outcome !== 'quiet')
+      return warning(`${peer} sent no block just now: ${brief(stream?.said ?? '')}; see its log.`);
+    const secrecy = endpoint.tls ? 'TLS' : 'in the clear';
+    return ok(`${peer} (${survey.chainId ?? 'chain unknown'}, ${secrecy}) sends its blocks.`);
+  });
 }

@@ -9,10 +9,10 @@ import type { Clock } from '../../../runtime/index.js';
 import type { IndexStore } from '../../../storage/index.js';
 import type { Backfill } from '../../line/history/Backfill.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
-import { withoutIds } from '../causes/describeTroubles.js';
-import type { HeldUp } from '../causes/heldUp.js';
+import { withoutIds } from '../describeTroubles.js';
+import { lineHeldUp } from '../heldUp.js';
+import type { HeldUp } from '../heldUp.js';
 import type { DiskWatch } from './DiskWatch.js';
-import { lineHeldUp } from '../causes/lineHeldUp.js';
 
 /** How often the ranges are looked at. */
 const LOOK_EVERY_MS = 500;
@@ -101,15 +101,6 @@ export class BackfillWatch {
     for (const { phase } of this.#parts.backfill.state().ranges)
       phases.set(phase, (phases.get(phase) ?? 0) + 1);
     return { phases, heldUp: this.#heldUp().length };
-  }
-
-  missingHeights(): number {
-    return this.#parts.backfill.state().missingHeights;
-  }
-
-  /** The share of its slots and windows that history uses; 1 where nothing holds it back. */
-  share(): number {
-    return this.#parts.backfill.heldBack()?.share ?? 1;
   }
 
   #rangeStatus(range: RangeState): BackfillRangeStatus {

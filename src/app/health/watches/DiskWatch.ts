@@ -27,13 +27,6 @@ export interface DiskPause {
   readonly message: string;
 }
 
-export interface DiskWatchOptions {
-  /** The folder of the store. */
-  readonly path: string;
-  /** With less free, writing pauses; 0: it never does. */
-  readonly minFreeBytes: number;
-}
-
 /**
  * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
  * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon.
@@ -51,7 +44,12 @@ export class DiskWatch implements WriteRoom {
 
   /** `look`, `weigh`: how the disk and the store are measured. Default: by the file system. */
   constructor(
-    options: DiskWatchOptions,
+    options: {
+      /** The folder of the store. */
+      readonly path: string;
+      /** With less free, writing pauses; 0: it never does. */
+      readonly minFreeBytes: number;
+    },
     dependencies: {
       readonly clock: Clock;
       readonly look?: typeof diskOf;

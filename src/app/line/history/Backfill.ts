@@ -15,7 +15,7 @@ import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
 import type { HeldBack } from './HistoryPace.js';
-import { heightsOf } from './plannedHeights.js';
+import { heightsOf } from './plans.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
 
@@ -26,15 +26,8 @@ import type { HistoryLine, HistoryParts } from './rangeLine.js';
 const UNSERVED_ASKED_EVERY_MS = 30_000;
 
 interface BackfillParts extends HistoryParts {
-  readonly network: AccessNetwork;
   /** Shared with other processes. Default: no other process has the store. */
   readonly queue?: SharedQueue | undefined;
-}
-
-export interface BackfillOptions {
-  readonly config: DaemonConfig;
-  /** Heights of one range at most. Default: as many as the store takes. */
-  readonly maxRangeHeights?: number | undefined;
 }
 
 /** Fills in history below the live range, while that follows the head. */
@@ -53,7 +46,11 @@ export class Backfill {
   /** The plan of the configuration has been made, or was refused. */
   #isPlanned = false;
 
-  constructor(options: BackfillOptions, parts: BackfillParts) {
+  /** Heights of one range at most: as many as the store takes, unless given. */
+  constructor(
+    options: { readonly config: DaemonConfig; readonly maxRangeHeights?: number | undefined },
+    parts: BackfillParts,
+  ) {
     const { config, maxRangeHeights } = options;
     const { clock, logger, network, queue, random, store } = parts;
     this.#config = config;

@@ -9,11 +9,9 @@ import { AbortError } from '../../../runtime/index.js';
 import { BorderError } from '../../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './HistoryPace.js';
-import { startIndexingLine } from '../indexingLine.js';
-import type { IndexingLine } from '../indexingLine.js';
-import { rootParentsOf } from '../sections/lineOptions.js';
-import type { ChainHead, IndexingLineParts } from '../sections/lineParts.js';
-import { vouchForRootAbove } from '../rootAbove.js';
+import { buildLine } from '../buildLine.js';
+import type { ChainHead, IndexingLine, SharedParts } from '../buildLine.js';
+import { confirmRootAbove, rootParentsOf } from '../knownBlocks.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
@@ -28,10 +26,10 @@ export interface HistoryLine extends RangeLine {
 }
 
 /** The parts of the daemon that ranges need. */
-export interface HistoryParts extends Omit<IndexingLineParts, 'store' | 'nodes' | 'window' | 'lifecycle'> {
+export interface HistoryParts extends SharedParts {
   readonly store: IndexStore;
+  readonly listener: ChainHead;
   readonly pace: HistoryPace;
-  readonly network: AccessNetwork;
 }
 
 /**
@@ -58,7 +56,7 @@ export async function startRangeLine(
     below: !isRoot(range.from) && store.latestBlock() === undefined,
     above: above === undefined && !isInTable && !isRoot(rootHeight),
   };
-  await vouchForRootAbove(range, store, parts);
+  await confirmRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let rejectOutcome = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((resolve, reject) => {
@@ -81,7 +79,7 @@ export async function startRangeLine(
   window.onMoved(() => {
     if (store.latestIndexedHeight() === range.to) settle({ kind: 'published' });
   });
-  const indexing = startIndexingLine(
+  const indexing = buildLine(
     rangeConfig(config, range),
     {
       ...parts,

@@ -17,7 +17,7 @@ import type { Heights, PartitionOptions } from './exportPartitions.js';
 import type { ExportShape, Manifest, Partition } from './manifest.js';
 
 /** How the files are written. */
-export interface DirectoryOptions extends Omit<FormOptions, 'program'> {
+export interface DirectoryOptions extends FormOptions {
   readonly partition: number;
   readonly account: string | null;
   readonly role: string | null;

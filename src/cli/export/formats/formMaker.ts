@@ -1,12 +1,11 @@
 import type { Compression, FileFormat } from '../../arguments/flags.js';
-import type { Cell, ColumnShape } from '../tables/column.js';
+import type { Cell, ColumnShape, SignatureCell } from '../tables/column.js';
 import { tableNames } from '../tables/tableColumns.js';
 import type { TableColumns, TableName } from '../tables/tableColumns.js';
 import { LINES, LineForm } from './LineForm.js';
 import { loadParquet } from './parquet/index.js';
 import type { GrowingFile, PartitionForm } from './PartitionForm.js';
-import { plainOf } from './plainOf.js';
-import type { Plain } from './plainOf.js';
+import { timeText } from '../tables/timeOf.js';
 import { TableForm } from './TableForm.js';
 import type { TableSink, Wanted } from './TableForm.js';
 import { TextFile } from './TextFile.js';
@@ -34,8 +33,6 @@ export interface FormOptions {
   readonly format: FileFormat;
   /** For Parquet's pages. Check it first. */
   readonly compression: Compression;
-  /** Name and version of the program. */
-  readonly program: string;
   /** `undefined`: lines as `export` writes them without `--columns`. */
   readonly columns: TableColumns | undefined;
   /** `undefined`: every transaction. */
@@ -44,7 +41,10 @@ export interface FormOptions {
 }
 
 /** Loads what the format needs, and returns a function that begins the files of one partition. */
-export async function formMaker(options: FormOptions): Promise<() => PartitionForm> {
+export async function formMaker(
+  /** `program`: its name and version. */
+  options: FormOptions & { readonly program: string },
+): Promise<() => PartitionForm> {
   const { format, columns } = options;
   if (columns === undefined) return () => new LineForm(options);
   const rows = { columns, wanted: options.wanted ?? (() => true) };
@@ -102,4 +102,47 @@ function field(value: Plain): string {
 /** True for a text that a reader would misread without quotes. */
 function needsQuotes(text: string): boolean {
   return text === '' || MARKS.test(text) || text.trim().length < text.length;
+}
+
+type PlainSignature = Readonly<Record<keyof SignatureCell, string | number | null>>;
+/** A JSON value. */
+type Plain = string | number | null | readonly (string | PlainSignature)[];
+
+/** Converts the cells of a column for text formats: bytes to base64, unsigned 64-bit integers to decimal, as in lines of JSON. */
+function plainOf({ type }: Pick<ColumnShape, 'type'>): (cell: Cell) => Plain {
+  return type === 'time' ? times() : plainCell;
+}
+
+/** All rows of a block have one time. */
+function times(): (cell: Cell) => Plain {
+  let last: Cell = null;
+  let text: Plain = null;
+  return (cell) => {
+    if (cell !== last) text = typeof cell === 'bigint' ? timeText(cell) : null;
+    last = cell;
+    return text;
+  };
+}
+
+function plainCell(cell: Cell): Plain {
+  if (typeof cell === 'bigint') return String(cell);
+  if (Buffer.isBuffer(cell)) return base64(cell);
+  if (Array.isArray(cell)) return (cell as readonly (string | Buffer | SignatureCell)[]).map(plainItem);
+  return cell as string | number | null;
+}
+
+function plainItem(item: string | Buffer | SignatureCell): string | PlainSignature {
+  if (typeof item === 'string') return item;
+  if (Buffer.isBuffer(item)) return base64(item);
+  const { address, key_index, signature, extension_data } = item;
+  return {
+    address,
+    key_index,
+    signature: base64(signature),
+    extension_data: extension_data === null ? null : base64(extension_data),
+  };
+}
+
+function base64(bytes: Buffer): string {
+  return bytes.toString('base64');
 }

@@ -99,7 +99,7 @@ export class ExportTally {
   }
 
   /** Whether the closing line matches the lines above it, whichever version wrote it. */
-  isClosedRightly(origin: Omit<ExportOrigin, 'program'>): boolean {
+  isClosedRightly(origin: Pick<ExportOrigin, 'chainId' | 'from'>): boolean {
     const countsOf = (line: string): string =>
       JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
     return countsOf(this.#rest.closing ?? '') === countsOf(this.closingLine({ ...origin, program: '' }));

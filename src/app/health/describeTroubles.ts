@@ -1,6 +1,6 @@
-import type { NodeTrouble } from '../../../access/index.js';
-import type { ReadinessCode } from '../../../observability/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import type { NodeTrouble } from '../../access/index.js';
+import type { ReadinessCode } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
 
 /** Nodes named at most in one message. */
 const NODES_NAMED = 3;

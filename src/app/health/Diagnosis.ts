@@ -1,10 +1,9 @@
-import { consistent } from '../../../observability/index.js';
-import type { Finding } from '../../../observability/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { consistent } from '../../observability/index.js';
+import type { Finding } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
 import type { HeldUp } from './heldUp.js';
 import { withoutIds } from './describeTroubles.js';
-import { Progress } from './Progress.js';
-import type { Symptoms } from './Symptoms.js';
+import type { Symptoms } from './symptoms.js';
 import { UpstreamFindings } from './UpstreamFindings.js';
 
 /** After this time a missing height counts as held up, and a known cause is reported. */
@@ -20,6 +19,8 @@ const STORE_CODES: readonly string[] = [
 /** Free space that is enough on any disk, and the share that is enough on a small disk. */
 const DISK_ENOUGH_BYTES = 1024 ** 3;
 const DISK_ENOUGH_SHARE = 0.1;
+/** Execution data exists up to the sealed head, which moves in leaps; waiting this long for it is normal. */
+const SEALING_PAUSES_MS = 10_000;
 
 export interface DiagnosisOptions {
   /** Heights behind the head that still count as ready. */
@@ -219,5 +220,55 @@ export class Diagnosis {
       return undefined;
     const free = Math.floor(disk.freeBytes / 1024 ** 2);
     return { code: 'disk_low', message: `${free} MiB are left on the disk of the data directory` };
+  }
+}
+
+/** Tracks since when the watermark has not moved, with and without work to do. */
+class Progress {
+  readonly #ediOnly: boolean;
+  readonly #clock: Clock;
+  readonly #symptoms: Symptoms;
+  readonly #startedAtMs: number;
+  #watermark: number;
+  #progressAtMs: number;
+  #indexedAtMs: number;
+
+  constructor(
+    options: { readonly ediOnly: boolean },
+    dependencies: { readonly clock: Clock; readonly symptoms: Symptoms },
+  ) {
+    this.#ediOnly = options.ediOnly;
+    this.#clock = dependencies.clock;
+    this.#symptoms = dependencies.symptoms;
+    this.#startedAtMs = this.#progressAtMs = this.#indexedAtMs = this.#clock.monotonic();
+    this.#watermark = dependencies.symptoms.latestIndexedHeight();
+  }
+
+  /** When the watermark moved last, or there was nothing to do; as of the last `note`. */
+  get atMs(): number {
+    return this.#progressAtMs;
+  }
+
+  /** When the watermark moved last, or the start; as of the last `note`. */
+  get indexedAtMs(): number {
+    return this.#indexedAtMs;
+  }
+
+  /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
+  note(): void {
+    const watermark = this.#symptoms.latestIndexedHeight();
+    const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;
+    const isIdle = target === undefined || watermark >= target || this.#waitsForSealing(watermark + 1);
+    const nowMs = this.#clock.monotonic();
+    if (watermark !== this.#watermark) this.#progressAtMs = this.#indexedAtMs = nowMs;
+    else if (isIdle) this.#progressAtMs = nowMs;
+    this.#watermark = watermark;
+  }
+
+  /** Execution data follows the sealed head, some seconds behind the finalized one. */
+  #waitsForSealing(height: number): boolean {
+    if (!this.#ediOnly || height <= (this.#symptoms.sealedHeight() ?? -1)) return false;
+    const movesMs = this.#symptoms.sealedAgeMs() ?? this.#clock.monotonic() - this.#startedAtMs;
+    return movesMs < SEALING_PAUSES_MS;
   }
 }

@@ -1,54 +1,88 @@
-import { coverageOf, lastReadable } from '../../../api/index.js';
-import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../../api/index.js';
-import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../../collections/index.js';
-import type { LastHour, ProgressMeter, Stretch } from '../../../observability/index.js';
-import { countHeights } from '../../../ranges/index.js';
-import { programVersion } from '../../../runtime/index.js';
-import type { Output } from '../../../runtime/index.js';
-import type { DaemonState } from '../DaemonState.js';
-import { lineHeldUp } from '../causes/lineHeldUp.js';
+import { randomUUID } from 'node:crypto';
+import type { NodeState } from '../../access/index.js';
+import { coverageOf, lastReadable } from '../../api/index.js';
+import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
+import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../collections/index.js';
+import { ProgressMeter, readinessCodes, slowestUsual } from '../../observability/index.js';
+import type { HealthMonitor, LastHour, Readiness, Stretch } from '../../observability/index.js';
+import { countHeights } from '../../ranges/index.js';
+import { programVersion } from '../../runtime/index.js';
+import type { Output } from '../../runtime/index.js';
+import { finalBlock } from '../threads/readableIndex.js';
+import type { DaemonState } from './DaemonState.js';
+import type { Diagnosis } from './Diagnosis.js';
+import { lineHeldUp } from './heldUp.js';
 import { windowCells } from './windowCells.js';
-import { slowestUsual } from '../../../observability/index.js';
-import type { NodeState } from '../../../access/index.js';
-import { finalBlock } from '../../threads/readableIndex.js';
 
-/** Builds the status document from the parts, on demand. */
-export class StatusReport implements StatusSource {
-  readonly #state: DaemonState;
-  readonly #meter: ProgressMeter;
+/** What the daemon says of itself, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. */
+export class DaemonStatus implements StatusSource {
+  readonly state: DaemonState;
+  readonly diagnosis: Diagnosis;
+  readonly meter: ProgressMeter;
+  readonly #monitor: HealthMonitor;
   readonly #lastHour: LastHour;
   readonly #outputs: readonly Output[];
   readonly #startedAtMs: number;
   readonly #version = programVersion();
   /** Distinguishes this process from one that listens at its address later. */
-  readonly instance: string;
+  readonly instance = randomUUID();
 
-  constructor(
-    options: { readonly instance: string },
-    dependencies: {
-      readonly state: DaemonState;
-      readonly meter: ProgressMeter;
-      readonly lastHour: LastHour;
-      readonly outputs: readonly Output[];
-    },
-  ) {
-    this.instance = options.instance;
-    this.#state = dependencies.state;
-    this.#meter = dependencies.meter;
-    this.#lastHour = dependencies.lastHour;
-    this.#outputs = dependencies.outputs;
-    this.#startedAtMs = this.#state.parts.clock.monotonic();
+  constructor(parts: {
+    readonly state: DaemonState;
+    readonly diagnosis: Diagnosis;
+    readonly monitor: HealthMonitor;
+    readonly lastHour: LastHour;
+    readonly outputs: readonly Output[];
+  }) {
+    this.state = parts.state;
+    this.diagnosis = parts.diagnosis;
+    this.#monitor = parts.monitor;
+    this.#lastHour = parts.lastHour;
+    this.#outputs = parts.outputs;
+    const { clock, store, window } = this.state.parts;
+    this.#startedAtMs = clock.monotonic();
+    this.meter = new ProgressMeter({
+      clock,
+      source: {
+        latestIndexedHeight: () => (store.meta() === undefined ? undefined : store.latestIndexedHeight()),
+        headHeight: () => (this.diagnosis.isHeadConfirmed() ? window.target() : undefined),
+        heldUpBy: () => this.#heldUpCode(),
+      },
+    });
   }
 
   range(): IndexedRange {
-    return this.#state.range();
+    return this.state.range();
+  }
+
+  /** Unknown while no node confirms the head. */
+  lag(): number | undefined {
+    const { head, latestIndexed } = this.range();
+    const isKnown = head !== null && latestIndexed !== null && this.diagnosis.isHeadConfirmed();
+    return isKnown ? Math.max(0, head - latestIndexed) : undefined;
+  }
+
+  readiness(): Readiness {
+    return this.#monitor.readiness();
+  }
+
+  /** The chain is proven final up to here, by this process or by the one that leads. */
+  provenHeight(): number | undefined {
+    const { parts } = this.state;
+    return parts.prover?.status().provenHeight ?? finalBlock(parts)?.height;
+  }
+
+  /** Blocks that can be read without a proof; `undefined` where that is not counted. */
+  unprovenHeights(): number | undefined {
+    const unproven = this.state.parts.store.unproven?.();
+    return unproven && countHeights(unproven);
   }
 
   status(): StatusDocument {
-    const { config, line, parts } = this.#state;
-    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...range } = this.#state.range();
-    const progress = this.#meter.state();
-    const readiness = this.#state.readiness();
+    const { config, line, parts } = this.state;
+    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...range } = this.state.range();
+    const progress = this.meter.state();
+    const readiness = this.readiness();
     const waitingFor = this.#waitingFor();
     return {
       network: config.network,
@@ -60,18 +94,18 @@ export class StatusReport implements StatusSource {
       coverage: coverageOf(range),
       healing,
       lowestServed: parts.network.heights.lowestHeight() ?? null,
-      lag: this.#state.lag() ?? null,
+      lag: this.lag() ?? null,
       headAgeSeconds: seconds(parts.listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(parts.listener.lastAnswerAgeMs()),
       rate: progress.ratePerSecond,
       eta: progress.etaSeconds ?? null,
       window: {
         heights: config.window,
-        upperBound: line === undefined || range.head === null ? null : this.#state.parts.window.upperBound(),
+        upperBound: line === undefined || range.head === null ? null : parts.window.upperBound(),
         inFlight: line?.mcq.size ?? 0,
-        bytesInFlight: this.#state.parts.window.bytesInHand,
+        bytesInFlight: parts.window.bytesInHand,
         bytesLimit: config.maxInFlightBytes,
-        cells: windowCells(this.#state, waitingFor),
+        cells: windowCells(this.state, waitingFor),
       },
       ...activityReport(this.#lastHour),
       sources: {
@@ -95,12 +129,19 @@ export class StatusReport implements StatusSource {
       descriptors: parts.descriptors.status(),
       ready: readiness.ready,
       reasons: readiness.reasons,
-      uptimeSeconds: (this.#state.parts.clock.monotonic() - this.#startedAtMs) / 1000,
+      uptimeSeconds: (parts.clock.monotonic() - this.#startedAtMs) / 1000,
     };
   }
 
+  /** The first code that is not part of a normal catch-up. */
+  #heldUpCode(): string | undefined {
+    const { reasons } = this.readiness();
+    return reasons.find(({ code }) => code !== 'reader_down' && readinessCodes[code].severity === 'trouble')
+      ?.code;
+  }
+
   #cluster(): StatusDocument['cluster'] {
-    const { config, parts } = this.#state;
+    const { config, parts } = this.state;
     const { shared } = parts.store;
     if (shared === undefined) return null;
     return {
@@ -123,17 +164,16 @@ export class StatusReport implements StatusSource {
   }
 
   #proof(): StatusDocument['proof'] {
-    const { config, parts } = this.#state;
+    const { config, parts } = this.state;
     const { form = null, reason = null } = parts.network.proofStatus() ?? {};
-    const unproven = parts.store.unproven?.();
     const finality = parts.prover?.status();
     return {
       mode: config.proof.mode,
       finality: config.proof.finality,
       form,
-      unprovenHeights: unproven === undefined ? null : countHeights(unproven),
+      unprovenHeights: this.unprovenHeights() ?? null,
       anchor: finality?.anchor ?? null,
-      provenHeight: finality?.provenHeight ?? finalBlock(parts)?.height ?? null,
+      provenHeight: this.provenHeight() ?? null,
       committee: finality?.committee ?? null,
       latestCertificate: finality?.latestCertificate ?? null,
       reason:
@@ -144,21 +184,21 @@ export class StatusReport implements StatusSource {
   }
 
   #accountIndex(): StatusDocument['accountIndex'] {
-    const { state, coverage } = this.#state.parts.accountBuilder.progress();
+    const { state, coverage } = this.state.parts.accountBuilder.progress();
     const { from = null, missingHeights = null } = coverage ?? {};
     return { state, coveredFrom: from, missingHeights };
   }
 
   #waitingFor(): StatusDocument['waitingFor'] {
-    const waiting = this.#state.diagnosis?.waitingFor();
+    const waiting = this.diagnosis.waitingFor();
     if (waiting === undefined) return null;
     const { height, message, sinceMs } = waiting;
-    return { height, message, ageSeconds: (this.#state.parts.clock.monotonic() - sinceMs) / 1000 };
+    return { height, message, ageSeconds: (this.state.parts.clock.monotonic() - sinceMs) / 1000 };
   }
 
   /** What the line waits for at the lowest height that lacks collections. */
   #oldestMissing(): StatusDocument['oldestMissing'] {
-    const { config, line, parts } = this.#state;
+    const { config, line, parts } = this.state;
     const oldest = line?.explainer.oldestMissing();
     const [collectionId] = oldest?.missingIds ?? [];
     if (line === undefined || oldest === undefined || collectionId === undefined) return null;
@@ -168,7 +208,7 @@ export class StatusReport implements StatusSource {
   }
 
   #endpoints(): readonly EndpointStatus[] {
-    const { clock, network } = this.#state.parts;
+    const { clock, network } = this.state.parts;
     const [now, hour] = [this.#lastHour.now(), this.#lastHour.hour()];
     const known = { ...(now === undefined ? {} : { now }), ...(hour === undefined ? {} : { hour }) };
     const nowMs = clock.monotonic();
@@ -176,10 +216,10 @@ export class StatusReport implements StatusSource {
   }
 
   #requesterStatus(): StatusDocument['sources']['requester'] {
-    const { line } = this.#state;
+    const { line } = this.state;
     const inFlight = line?.requester?.inFlight() ?? 0;
     const missing = line?.mcq.missingCollections ?? 0;
-    if (this.#state.config.ediOnly) return { state: 'off', inFlight, missing };
+    if (this.state.config.ediOnly) return { state: 'off', inFlight, missing };
     const idle = missing > 0 ? 'waiting' : 'idle';
     return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
   }
@@ -190,7 +230,7 @@ export class StatusReport implements StatusSource {
   ): StatusDocument['sources']['edi'] {
     const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
     if (!isWanted) return { state: 'off', ...none };
-    const { shared } = this.#state.parts.store;
+    const { shared } = this.state.parts.store;
     if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
     const status = stream?.status();
     return {
@@ -211,11 +251,11 @@ export class StatusReport implements StatusSource {
       case 'unavailable':
         return 'unavailable';
       case 'streaming':
-        return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
+        return this.diagnosis.isHeadConfirmed() ? 'following' : 'connecting';
       case 'waiting_window':
-        if (stream.nextHeight <= (this.#state.target() ?? Infinity)) return 'paused';
+        if (stream.nextHeight <= (this.state.parts.window.target() ?? Infinity)) return 'paused';
         // Up to date: it waits for the chain.
-        return this.#state.isHeadConfirmed() ? 'following' : 'connecting';
+        return this.diagnosis.isHeadConfirmed() ? 'following' : 'connecting';
     }
   }
 }

@@ -1,8 +1,8 @@
-import type { NodeTrouble } from '../../../access/index.js';
-import type { Finding } from '../../../observability/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import type { NodeTrouble } from '../../access/index.js';
+import type { Finding } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { codeOf, describeTroubles, timeOf } from './describeTroubles.js';
-import type { Symptoms } from './Symptoms.js';
+import type { Symptoms } from './symptoms.js';
 
 /** A head that no node has reported for this long is unconfirmed: the lag is unknown. */
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
@@ -13,21 +13,15 @@ const HEAD_RISES_WITHIN_MS = 5_000;
 /** Once the head is known, a start continues sooner than this without the answers of some nodes. */
 const START_HELD_UP_AFTER_MS = 8_500;
 
-type UpstreamSymptoms = Pick<
-  Symptoms,
-  | ('phase' | 'headHeight' | 'headAnswerAgeMs' | 'headAgeMs')
-  | ('giver' | 'identityTroubles' | 'headTroubles' | 'chainReplaced' | 'headBehind')
->;
-
 /** Findings about nodes that do not answer, or answer for another chain. */
 export class UpstreamFindings {
   readonly #clock: Clock;
-  readonly #symptoms: UpstreamSymptoms;
+  readonly #symptoms: Symptoms;
   readonly #startedAtMs: number;
   /** Since when the nodes' head is far below what is indexed. */
   #headBehindSinceMs: number | undefined;
 
-  constructor(dependencies: { readonly clock: Clock; readonly symptoms: UpstreamSymptoms }) {
+  constructor(dependencies: { readonly clock: Clock; readonly symptoms: Symptoms }) {
     this.#clock = dependencies.clock;
     this.#symptoms = dependencies.symptoms;
     this.#startedAtMs = this.#clock.monotonic();

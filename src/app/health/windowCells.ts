@@ -1,8 +1,8 @@
-import { MAX_WINDOW_CELLS, windowStates } from '../../../api/index.js';
-import type { StatusDocument, WindowCell, WindowState } from '../../../api/index.js';
-import type { IndexingLine } from '../../line/indexingLine.js';
-import type { DaemonState } from '../DaemonState.js';
-import { lineHeldUp } from '../causes/lineHeldUp.js';
+import { MAX_WINDOW_CELLS, windowStates } from '../../api/index.js';
+import type { StatusDocument, WindowCell, WindowState } from '../../api/index.js';
+import type { IndexingLine } from '../line/buildLine.js';
+import type { DaemonState } from './DaemonState.js';
+import { lineHeldUp } from './heldUp.js';
 
 /** A height that has lacked collections for this long gets a reason. */
 const REASON_AFTER_SECONDS = 2;
@@ -15,7 +15,7 @@ const SAME_AGE_SECONDS = 0.1;
 export function windowCells(state: DaemonState, waitingFor: StatusDocument['waitingFor']): WindowCell[] {
   const { line, parts } = state;
   if (line === undefined) return [];
-  const first = state.latestIndexedHeight() + 1;
+  const first = parts.store.latestIndexedHeight() + 1;
   const last = parts.window.upperBound();
   const perCell = Math.max(1, Math.ceil((last - first + 1) / MAX_WINDOW_CELLS));
   const nowMs = parts.clock.monotonic();

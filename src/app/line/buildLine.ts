@@ -1,0 +1,320 @@
+import type { AccessNetwork, AccessNodes, SporkTable } from '../../access/index.js';
+import {
+  BlockCollectionIndexer,
+  CollectionRequester,
+  DEFAULT_HOLD_BACK_MS,
+  ExecutionDataIndexer,
+  HeightExplainer,
+  JobProcessor,
+  MissingCollectionQueue,
+  OffChainBlockError,
+  ParentLinkError,
+  PEER,
+  watchForOffChainBlocks,
+} from '../../collections/index.js';
+import type { EndpointSlots, Window } from '../../collections/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { FinalizedBlocks } from '../../finality/index.js';
+import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../finality/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { AbortError } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import type { RangeStore, WriteRoom } from '../../storage/index.js';
+import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+import { rootParentsOf, soundBlock } from './knownBlocks.js';
+
+/**
+ * Heights and bytes of one durable batch at most: large enough that its sync costs little per height, and at most half the
+ * window, so that the other half is fetched meanwhile.
+ */
+const GROUP_MAX_HEIGHTS = 32;
+/** A height without collections costs a batch next to nothing: for those, the sync is most of the cost. */
+const GROUP_MAX_EMPTY_HEIGHTS = 128;
+const GROUP_MAX_BYTES = 8 * 1024 * 1024;
+/** For a range of history: the live range may have to wait for its batch. */
+const HISTORY_GROUP_MAX_BYTES = 2 * 1024 * 1024;
+/** How often nodes without execution data are asked for it again, when it is the only source. */
+const ONLY_SOURCE_PROBE_MS = 5_000;
+/** A stream that has been late for this long is reopened: within ten seconds, checks included. */
+const STREAM_SILENCE_MS = 7_000;
+/** Blocks of the tip may be seconds apart: a peer that brought the last one is expected to bring the next. */
+const PEER_FRESH_MS = 5_000;
+/** Longer than the stream of a peer may be late before it is opened again. */
+const MIRROR_HOLD_BACK_MS = 10_000;
+
+/** The head of the chain for a line: a FinalizationListener, or the end of a range. */
+export type ChainHead = Pick<
+  FinalizationListener,
+  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onTold' | 'onAnswerAgain'
+>;
+
+/** What all lines of a daemon share. */
+export interface SharedParts {
+  readonly network: AccessNetwork;
+  readonly sporks: SporkTable;
+  readonly slots: EndpointSlots;
+  /** Where the store is written. Default: there always is room. */
+  readonly room?: WriteRoom | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/** What one line is built on. */
+export interface LineParts extends SharedParts {
+  /** The run of heights that the line writes: the live range, or one of history. */
+  readonly store: RangeStore;
+  /** The source of everything. */
+  readonly nodes: AccessNodes;
+  readonly listener: ChainHead;
+  /** Outlives the line, which begins with an empty one. */
+  readonly window: Window;
+  readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
+}
+
+/** Finalized blocks become durable records here. The parts are what status, metrics and health read. */
+export interface IndexingLine {
+  readonly blocks: FinalizedBlocks;
+  readonly window: Window;
+  readonly mcq: MissingCollectionQueue;
+  readonly processor: JobProcessor;
+  readonly explainer: HeightExplainer;
+  readonly indexer: BlockCollectionIndexer;
+  /** Absent with `ediOnly`. */
+  readonly requester: CollectionRequester | undefined;
+  /** Absent with `edi.enabled: false`. */
+  readonly edi: ExecutionDataIndexer | undefined;
+  /** Absent without `peers`. */
+  readonly peer: ExecutionDataIndexer | undefined;
+  /** Resolves with the reason when the line must start over: a false block was noticed too late to replace it. */
+  readonly outdated: Promise<string>;
+  /** Ends the sources, lets the writer finish the current batch, and waits for all of it. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Builds the line from a finalized block to a durable record, as drawn in docs/architecture.md, and starts it. Everything it
+ * runs ends with the life cycle.
+ */
+export function buildLine(
+  config: DaemonConfig,
+  parts: LineParts,
+  options: {
+    /** See `FinalizedBlocks`. */
+    readonly reachedHeight: number;
+    /** A range of history, which yields to the live range in everything. Default false. */
+    readonly isHistory?: boolean;
+    /** Of history: it does not yield, because readers wait for it. Default false. */
+    readonly isUrgent?: boolean;
+    /** Known parents besides the spork table: the one that the block above a range names. */
+    readonly rootParents?: readonly RootParent[];
+    /** See `FinalizedBlocks`. */
+    readonly asksFor?: FinalizedBlocksOptions['asksFor'];
+  },
+): IndexingLine {
+  const { store, window, listener, network, nodes, slots, room, lifecycle } = parts;
+  const { clock, random, metrics, logger } = parts;
+  const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], asksFor } = options;
+  const common = { nodes, clock, random, metrics, logger };
+  const rootParentsInTable = rootParentsOf(parts.sporks);
+  const { outdated, onFatal } = judgeEnd(parts);
+
+  window.clear();
+  const mcq = new MissingCollectionQueue(window);
+
+  const half = Math.ceil(config.window / 2);
+  const indexer = new BlockCollectionIndexer(
+    {
+      groupMaxHeights: Math.min(GROUP_MAX_HEIGHTS, half),
+      groupMaxEmptyHeights: Math.min(GROUP_MAX_EMPTY_HEIGHTS, half),
+      groupMaxBytes: isHistory ? HISTORY_GROUP_MAX_BYTES : GROUP_MAX_BYTES,
+    },
+    {
+      ...common,
+      store,
+      window,
+      room,
+      sporkFor: (height) => network.heights.sporkAt(height),
+      rootParentAt: (height) =>
+        rootParentsInTable.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
+    },
+  );
+
+  const requests = config.ediOnly ? undefined : new RequestPort();
+  const processor = new JobProcessor(config, { ...common, mcq, indexer, window, requests, onFatal });
+
+  const { concurrency, timeoutMs, backoffMinMs, backoffMaxMs } = config.requester;
+  const streamOptions = {
+    silenceMs: STREAM_SILENCE_MS,
+    lookaheadHeights: config.window,
+    backoffMinMs,
+    backoffMaxMs,
+    ...(config.ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
+  };
+  const streamParts = { ...common, window, sink: processor };
+  const edi = config.edi.enabled
+    ? new ExecutionDataIndexer(streamOptions, { ...streamParts, dueHeight: () => listener.sealedHeight() })
+    : undefined;
+  const peer =
+    config.peers.length > 0
+      ? new ExecutionDataIndexer(
+          { ...streamOptions, stream: PEER, freshMs: PEER_FRESH_MS },
+          { ...streamParts, dueHeight: () => listener.finalizedHeight() },
+        )
+      : undefined;
+  // Calls of a mirror go to whom the stream comes from, and only slow it down.
+  const isMirror = config.accessNodes.length === 0;
+  const requester = config.ediOnly
+    ? undefined
+    : new CollectionRequester(
+        {
+          concurrency,
+          timeoutMs,
+          backoffMinMs,
+          backoffMaxMs,
+          workersPerHeight: config.workersPerHeight,
+          isHistory: isHistory && !isUrgent,
+          holdBackMs: isMirror ? MIRROR_HOLD_BACK_MS : DEFAULT_HOLD_BACK_MS,
+        },
+        {
+          ...common,
+          slots,
+          mcq,
+          window,
+          sink: processor,
+          outlook: {
+            expects: (height, withinMs) =>
+              edi?.expects(height, withinMs) === true ||
+              peer?.expects(height, isMirror ? Infinity : withinMs) === true,
+          },
+          onFatal,
+        },
+      );
+  requests?.connect(requester);
+
+  const workSignal = new WorkSignal();
+  const blocks = new FinalizedBlocks(
+    {
+      window: config.window,
+      stopHeight: config.stopHeight,
+      firstHeight: store.meta()?.firstHeight,
+      backoffMinMs,
+      backoffMaxMs,
+      reachedHeight,
+      asksFor,
+      sporkRoots: [...rootParentsInTable, ...rootParents],
+    },
+    {
+      ...common,
+      heights: window,
+      signal: workSignal,
+      watermark: store,
+      // The chain's head, which may be above the stop height.
+      head: () => listener.finalizedHeight() ?? 0,
+      toldHead: (height, besides) => listener.toldHead(height, besides),
+      upperBound: () => window.upperBound(),
+      onReplaced: (block, giver) => processor.onForked(block, giver),
+      storedBlock: (height) => soundBlock(store, height),
+    },
+  );
+
+  const consumer = new ComponentConsumer(
+    { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
+    {
+      jobs: blocks,
+      worker: processor,
+      wakeUp: workSignal,
+      progress: { processedIndex: () => store.latestIndexedHeight() },
+    },
+  );
+
+  const explainer = new HeightExplainer({
+    ...common,
+    mcq,
+    window,
+    requests: requester,
+    executionDataReason: () => edi?.trouble(),
+    peerReason: () => peer?.trouble(),
+  });
+
+  const listening = [
+    window.onMoved(() => workSignal.notify()),
+    window.onMoved(() => blocks.notify()),
+    listener.onAnswerAgain(() => blocks.wake()),
+    listener.onTold(() => blocks.told()),
+    network.onAnswering(() => blocks.wake()),
+  ];
+  const scope = new AbortController();
+  const { signal } = scope;
+  const running = [
+    blocks.run(signal),
+    // Jobs that lack collections would never return: they are abandoned, and the next line processes them again.
+    consumer.run(signal, signal),
+    ...[edi, peer].flatMap((stream) => stream?.run(signal) ?? []),
+    watchForOffChainBlocks(
+      {
+        mcq,
+        requests: requester,
+        clock,
+        ask: (height, ended) => blocks.ask(height, ended),
+        onOffChain: onFatal,
+      },
+      signal,
+    ),
+  ];
+  for (const loop of running) lifecycle.supervise(loop);
+
+  const close = async (): Promise<void> => {
+    for (const stop of listening) stop();
+    if (!signal.aborted) scope.abort(new AbortError('the indexing line ends'));
+    await requester?.stop();
+    indexer.stop();
+    await indexer.idle();
+    // A complete range is published, and no longer written to.
+    const isPublished = isHistory && store.latestIndexedHeight() === config.stopHeight;
+    if (!isPublished) await indexer.recordLateSpork();
+    await Promise.allSettled(running);
+  };
+  return { blocks, window, mcq, processor, explainer, indexer, requester, edi, peer, outdated, close };
+}
+
+/**
+ * Where the processor and the requester meet: the processor says what is missing, and the requester delivers to the processor.
+ * So the processor is given this port, to which the requester is connected before anything runs.
+ */
+class RequestPort {
+  #requester: CollectionRequester | undefined;
+
+  connect(requester: CollectionRequester | undefined): void {
+    this.#requester = requester;
+  }
+
+  request(height: number): void {
+    this.#requester?.request(height);
+  }
+
+  cancel(height: number, ids: readonly Identifier[]): void {
+    this.#requester?.cancel(height, ids);
+  }
+}
+
+/**
+ * Distinguishes a line that must start over from one that failed: a node sent a false block, which was noticed only after
+ * the block had been completed on top of the watermark.
+ */
+function judgeEnd({ lifecycle, logger }: Pick<LineParts, 'lifecycle' | 'logger'>) {
+  let startOver = (_reason: string): void => undefined;
+  const outdated = new Promise<string>((resolve) => (startOver = resolve));
+  const onFatal = (error: unknown): void => {
+    if (error instanceof OffChainBlockError) {
+      startOver(`the block in hand at height ${error.height} is not on the finalized chain`);
+    } else if (error instanceof ParentLinkError) {
+      logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
+      startOver(`the block at height ${error.height} does not continue the one below it`);
+    } else lifecycle.fail(error);
+  };
+  return { outdated, onFatal };
+}

@@ -1,0 +1,63 @@
+import type { SporkTable } from '../../access/index.js';
+import type { NamedBlock, RootParent } from '../../finality/index.js';
+import { parseIdentifier } from '../../flow/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
+import { isCorruption } from '../../storage/index.js';
+import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
+
+/** The blocks whose ids the configuration knows, best first. */
+export function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
+  const named = (kind: NamedBlock['kind'], height: number, text: string | undefined): NamedBlock[] => {
+    const id = text === undefined ? undefined : parseIdentifier(text);
+    return id === undefined ? [] : [{ kind, height, id }];
+  };
+  const [height = '', id = ''] = checkpoint?.split(':') ?? [];
+  return [
+    ...named('checkpoint', Number(height), id),
+    ...sporks.flatMap(({ rootHeight, rootId }) => named('spork_root', rootHeight, rootId)),
+    ...sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) =>
+      rootParentIsBelow ? named('spork_table', rootHeight - 1, rootParentId) : [],
+    ),
+  ];
+}
+
+/** The parents of root blocks in the table: a spork may have discarded the blocks that we hold there. */
+export function rootParentsOf(sporks: SporkTable): RootParent[] {
+  return sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) => {
+    const parsed = parseIdentifier(rootParentId ?? '');
+    return parsed === undefined ? [] : [{ rootHeight, rootParentId: parsed, rootParentIsBelow }];
+  });
+}
+
+/** A stored block; `undefined` also for a damaged one, which is healed (`Healing`). Expected errors: `StorageError`. */
+export async function soundBlock(
+  store: Pick<RangeStore, 'blockByHeight'>,
+  height: number,
+): Promise<FinalizedBlock | undefined> {
+  try {
+    return (await store.blockByHeight(height))?.block;
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return undefined;
+  }
+}
+
+/**
+ * Records with a range the parent of the spork root just above it, as the spork table has it, if that root was indexed when the
+ * table did not have it yet. Without that, the last block of the range would not link to the root, which may name a discarded
+ * parent. Expected errors: `StorageError`.
+ */
+export async function confirmRootAbove(
+  { to }: HeightRange,
+  run: RangeStore,
+  { sporks, store }: { readonly sporks: SporkTable; readonly store: Pick<IndexStore, 'blockByHeight'> },
+): Promise<void> {
+  const rootHeight = to + 1;
+  const inTable = rootParentsOf(sporks).find((root) => root.rootHeight === rootHeight)?.rootParentId;
+  const known = run.meta()?.sporks.find((record) => record.rootHeight === rootHeight);
+  if (inTable === undefined || known?.rootParentId !== undefined) return;
+  const above = await store.blockByHeight(rootHeight);
+  if (above?.block.parentId !== inTable) return;
+  const spork: SporkRecord = { rootHeight, sporkId: known?.sporkId ?? '', rootParentId: inTable };
+  await run.commit({ blocks: [], latestIndexedHeight: run.latestIndexedHeight(), spork });
+}

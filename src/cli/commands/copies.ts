@@ -1,0 +1,100 @@
+import { resolve } from 'node:path';
+import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '../../app/index.js';
+import type { RestoreProgress } from '../../app/index.js';
+import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
+import { OperatorError, systemClock } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import { rangesInWords } from '../../storage/index.js';
+import { backupFlags, migrateFlags, ownValuesOf, restoreFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import type { Invocation, Terminal } from '../command.js';
+import { counted } from '../output/counted.js';
+import { atMostEvery } from '../output/interval.js';
+
+const MIB = 1024 * 1024;
+/** Pause between progress lines on standard error. */
+const PROGRESS_INTERVAL_MS = 2_000;
+
+/** `backup`: copies the store, which a daemon may be using. */
+export async function backup(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const { to } = ownValuesOf(backupFlags, invocation);
+  if (to === null) throw new OperatorError('usage', 'Say where the copy is to be: backup --to DIR.');
+  const { config } = await configOf(invocation, terminal);
+  const { coverage, copiedBytes, linkedBytes, tables } = await backupStoreOf(config, resolve(to));
+  const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
+  const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
+  terminal.out(
+    `Copied to ${to}. ${what}; ${formatCount(tables)} tables${linked}, ${inMib(copiedBytes)} MiB copied.\n` +
+      `"verify --data-dir ${to}" checks every block of it.\n`,
+  );
+  return 'done';
+}
+
+function inMib(bytes: number): string {
+  return formatCount(Math.ceil(bytes / MIB));
+}
+
+/** `restore`: makes a store of a backup, once all of it has been verified. */
+export async function restore(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const { from, quiet } = ownValuesOf(restoreFlags, invocation);
+  if (from === null)
+    throw new OperatorError('usage', 'Say what to restore: restore --from DIR, or --from https://….');
+  const { config } = await configOf(invocation, terminal);
+  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
+  const onProgress = (progress: RestoreProgress): void => {
+    if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);
+  };
+  const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
+  const heights = report.ranges.map(({ from: first, to }) => ({ from: first, to }));
+  terminal.out(
+    `Restored and verified: ${heights.length === 0 ? 'no height' : `heights ${rangesInWords(heights)}`}, ` +
+      `${formatCount(report.collections)} collections, ${formatCount(report.transactions)} transactions; ` +
+      `${formatCount(report.proven)} blocks proven, ${formatCount(report.heights - report.proven)} on the word of nodes.\n`,
+  );
+  return 'done';
+}
+
+/** `migrate`: copies the index to another store. No daemon may run on the target. */
+export async function migrate(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const { from, to, quiet } = ownValuesOf(migrateFlags, invocation);
+  if (from === null || to === null)
+    throw new OperatorError(
+      'usage',
+      'Say what to copy and where to: migrate --from DIR --to postgres://HOST/DATABASE.',
+    );
+  const { config } = await configOf(invocation, terminal);
+  const notAStore = [from, to].find((place) => /^https?:/.test(place));
+  if (notAStore !== undefined)
+    throw new OperatorError(
+      'usage',
+      `${notAStore} is an address of a running daemon, and migrate copies stores: name a data directory that no daemon uses, or ` +
+        'postgres://HOST/DATABASE. "start --peer HOST:PORT" fills an index from a daemon.',
+    );
+  const report = await migrateStores(
+    config,
+    { from, to },
+    { signal: terminal.signal, onProgress: progressPrinter(terminal, quiet) },
+  );
+  const skipped = report.skipped === 0 ? '' : `; ${counted(report.skipped, 'height')} were there already`;
+  const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
+  terminal.out(
+    `Copied ${counted(report.copied, 'height')}${plans}${skipped}. The target holds heights ${rangesInWords(report.coverage)}.\n`,
+  );
+  return 'done';
+}
+
+function progressPrinter(
+  terminal: Terminal,
+  isQuiet: boolean,
+): Parameters<typeof migrateStores>[2]['onProgress'] {
+  const startedAtMs = systemClock.monotonic();
+  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
+  return ({ copied, missing, height }) => {
+    if (isQuiet || !isDue()) return;
+    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
+    terminal.err(
+      `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
+        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left\n`,
+    );
+  };
+}

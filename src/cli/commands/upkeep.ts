@@ -1,0 +1,87 @@
+import { forgetAccountsOf, repairStoreOf, rewindStore } from '../../app/index.js';
+import { MAX_HEIGHT } from '../../config/index.js';
+import { formatCount } from '../../observability/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import { rangesInWords } from '../../storage/index.js';
+import type { RepairReport } from '../../storage/index.js';
+import { forgetFlags, ownValuesOf, repairFlags, rewindFlags } from '../arguments/flags.js';
+import { configOf } from '../arguments/settings.js';
+import type { Invocation, Terminal } from '../command.js';
+
+/** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
+export async function repair(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(repairFlags, invocation);
+  const { config } = await configOf(invocation, terminal);
+  const report = await repairStoreOf(config, { apply: values.yes, signal: terminal.signal });
+  if (report.damageCount === 0) {
+    terminal.out('No damage: nothing to repair.\n');
+    return 'done';
+  }
+  for (const what of report.files) terminal.out(`damaged: ${what}\n`);
+  const { keptThrough = 0, latestIndexedHeight = keptThrough, holes } = report;
+  const kept = report.kept.length === 0 ? 'no height' : `heights ${rangesInWords(report.kept)}`;
+  const above = latestIndexedHeight > keptThrough ? ` (of ${latestIndexedHeight})` : '';
+  const lost = holes.length === 0 ? '' : ` Lost below that: ${lostHeights(holes)}.`;
+  if (!report.applied) {
+    terminal.out(
+      `Can be kept: ${kept}${above}.${lost} Add --yes to do it; the daemon then fetches what is lost.\n`,
+    );
+    return 'damage';
+  }
+  const filled = holes.length === 0 ? '' : ', and fills those in again';
+  terminal.out(
+    `Repaired. Kept: ${kept}${above}.${lost} The daemon goes on at ${keptThrough + 1}${filled}.\n`,
+  );
+  return 'done';
+}
+
+function lostHeights(holes: RepairReport['holes']): string {
+  const count = holes.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  return `${count === 1 ? 'height' : `${formatCount(count)} heights,`} ${rangesInWords(holes)}`;
+}
+
+/** `rewind`: deletes everything above a height. No daemon may be running on the store. */
+export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const values = ownValuesOf(rewindFlags, invocation);
+  const height = values.to;
+  if (height === null || height > MAX_HEIGHT) {
+    throw new OperatorError(
+      'usage',
+      'Say which height to keep: flow-collection-indexer rewind --to H --yes.',
+    );
+  }
+  const { config } = await configOf(invocation, terminal);
+  const { from, through, forgotten } = await rewindStore(config, height, { apply: values.yes });
+  if (!values.yes) {
+    const what =
+      forgotten === undefined
+        ? 'there is nothing'
+        : `${formatCount(forgotten.heights)} heights, ${forgotten.from} to ${forgotten.to}`;
+    throw new OperatorError(
+      'usage',
+      `This forgets everything above height ${through}: ${what}. Add --yes to do it.`,
+    );
+  }
+  terminal.out(`Rewound from height ${from} to ${through}. The daemon goes on at ${through + 1}.\n`);
+  return 'done';
+}
+
+/** `forget`: deletes the account index of a store. No daemon may be running on it. */
+export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+  const { yes } = ownValuesOf(forgetFlags, invocation);
+  if (invocation.positionals[0] !== 'accounts') {
+    throw new OperatorError('usage', 'Say what to forget: flow-collection-indexer forget accounts --yes.');
+  }
+  if (!yes) {
+    throw new OperatorError('usage', 'This forgets the account index of the store. Add --yes to do it.');
+  }
+  const { config } = await configOf(invocation, terminal);
+  const entries = await forgetAccountsOf(config);
+  terminal.out(
+    entries === undefined
+      ? 'The store has no account index: nothing to forget.\n'
+      : `Forgot the account index: ${formatCount(entries)} entries.\n`,
+  );
+  return 'done';
+}
