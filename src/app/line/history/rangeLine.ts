@@ -1,4 +1,3 @@
-import type { AccessNetwork } from '../../../access/index.js';
 import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
