@@ -33,12 +33,12 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
 };
 
 function row(code: ReadinessCode): string {
-  const { cause, mend } = readinessCodes[code];
+  const { cause, fix } = readinessCodes[code];
   const test = tests[code];
   if (!readFileSync(join(root, test), 'utf8').includes(`'${code}'`)) {
     throw new Error(`${test} has no test of ${code}`);
   }
-  return `| \`${code}\` | ${cause} | ${mend} | [${test.replace('test/', '')}](../${test}) |`;
+  return `| \`${code}\` | ${cause} | ${fix} | [${test.replace('test/', '')}](../${test}) |`;
 }
 
 function exclusions(code: ReadinessCode): string[] {

@@ -9,7 +9,7 @@ export type {
   Admission,
   AdmissionEnd,
   AdmittedCall,
-  ForwardingDesk,
+  ForwardingAdmission,
   NotAdmitted,
 } from './forwarding/NodeGate.js';
 export { Forwarder } from './forwarding/Forwarder.js';
@@ -42,7 +42,7 @@ export type {
   AccessNode,
   AccessNodes,
   BlockHeader,
-  Giver,
+  BlockSource,
   NodeFault,
   NodeHealth,
   NodeVersionInfo,

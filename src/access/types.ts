@@ -91,7 +91,7 @@ export interface ReceivedEvidence {
 export type NodeHealth = (typeof endpointStates)[number];
 
 /** Who gave a block, and by which call. */
-export interface Giver {
+export interface BlockSource {
   readonly name: string;
   readonly method: AccessMethod;
 }

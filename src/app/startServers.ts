@@ -130,6 +130,6 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
     momentAt: (height) => inspector.momentAt(height),
     naming: (id) => inspector.naming(id),
     damaged: (damage) => parts.healing.found(damage),
-    desk: network.forwardingDesk,
+    admission: network.forwardingAdmission,
   };
 }

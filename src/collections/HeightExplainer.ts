@@ -109,8 +109,8 @@ export class HeightExplainer {
       missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
       ...(executionData === undefined ? {} : { executionData }),
       ...(peer === undefined ? {} : { peer }),
-      ...(queued.block.proof === undefined && queued.giver !== undefined
-        ? { reportedBy: queued.giver.name }
+      ...(queued.block.proof === undefined && queued.blockSource !== undefined
+        ? { reportedBy: queued.blockSource.name }
         : {}),
     };
   }

@@ -1,4 +1,4 @@
-import type { Giver } from '../access/index.js';
+import type { BlockSource } from '../access/index.js';
 import { isSameBlock } from '../flow/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
 import type { BlockJob, Worker } from '../jobqueue/index.js';
@@ -97,10 +97,10 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
    * a block. The job and its `done` stay the same. False when there is nothing to replace: same block, unknown height, or
    * complete.
    */
-  replace(block: FinalizedBlock, giver?: Giver): boolean {
+  replace(block: FinalizedBlock, blockSource?: BlockSource): boolean {
     const held = this.#mcq.known(block.height)?.block;
     if (held === undefined || isSameBlock(held, block)) return false;
-    const record = this.#mcq.replaceBlock(block, giver);
+    const record = this.#mcq.replaceBlock(block, blockSource);
     if (record === undefined) return false;
     this.#logger.info({ height: record.height }, 'block of a height was replaced');
     if (record.status === 'linked') return true;
@@ -113,9 +113,9 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
    * The chain has this block where another one was handed out. A complete one can no longer be replaced: the false block
    * is being written, or is already durable above the watermark.
    */
-  onForked(block: FinalizedBlock, giver: Giver): void {
+  onForked(block: FinalizedBlock, blockSource: BlockSource): void {
     const held = this.#mcq.known(block.height)?.block;
-    if (held === undefined || this.replace(block, giver)) return;
+    if (held === undefined || this.replace(block, blockSource)) return;
     this.#fail(new OffChainBlockError(block, held.id));
   }
 

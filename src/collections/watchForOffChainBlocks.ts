@@ -1,4 +1,4 @@
-import type { AccessNode, Giver } from '../access/index.js';
+import type { AccessNode, BlockSource } from '../access/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
 import { doublingMs, sleep, wasAborted } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
@@ -13,7 +13,7 @@ const DOUBT_AFTER_MS = 5_000;
 const NOT_FOUND_BEFORE_DOUBT = 3;
 /** Pause before the nodes are asked again about a block. */
 const AGAIN = { minMs: 2_000, maxMs: 30_000 };
-/** How many other nodes it takes to refute a block whose giver does not answer. */
+/** How many other nodes it takes to refute a block whose source does not answer. */
 const WITNESSES_AGAINST = 2;
 
 /** A node's block of a height. */
@@ -52,8 +52,8 @@ export async function watchForOffChainBlocks(
       await sleep(clock, LOOK_MS, signal);
       const lowest = mcq.lowest();
       const held = lowest === undefined ? undefined : mcq.get(lowest);
-      if (held?.giver === undefined || clock.monotonic() - held.queuedAtMs < DOUBT_AFTER_MS) continue;
-      const { block, giver, height } = held;
+      if (held?.blockSource === undefined || clock.monotonic() - held.queuedAtMs < DOUBT_AFTER_MS) continue;
+      const { block, blockSource, height } = held;
       const isKnown = asked.height === height;
       if (isKnown && clock.monotonic() < asked.nextAtMs) continue;
       const isMissing = mcq
@@ -63,7 +63,7 @@ export async function watchForOffChainBlocks(
       const times = isKnown ? asked.times + 1 : 0;
       const answers = await ask(height, signal);
       asked = { height, times, nextAtMs: clock.monotonic() + doublingMs(AGAIN, times) };
-      if (mcq.get(height) === held && held.block === block && isRefuted(block, giver, answers))
+      if (mcq.get(height) === held && held.block === block && isRefuted(block, blockSource, answers))
         onOffChain(new OffChainBlockError(answers[0].block, block.id));
     }
   } catch (error) {
@@ -72,12 +72,12 @@ export async function watchForOffChainBlocks(
 }
 
 /**
- * True when all answers name one other block, and they include the giver's or are at least two. One that is not proven is
+ * True when all answers name one other block, and they include the source's or are at least two. One that is not proven is
  * another with other guarantees as well; a single proof of those is enough.
  */
 function isRefuted(
   held: FinalizedBlock,
-  giver: Giver,
+  blockSource: BlockSource,
   answers: readonly BlockAnswer[],
 ): answers is readonly [BlockAnswer, ...BlockAnswer[]] {
   const nameOf = ({ id, collectionIds }: FinalizedBlock): string =>
@@ -88,5 +88,5 @@ function isRefuted(
     return true;
   const names = new Set(answers.map(({ block }) => nameOf(block)));
   if (names.size !== 1 || !answers.every(isAnother)) return false;
-  return answers.length >= WITNESSES_AGAINST || answers.some(({ node }) => node.name === giver.name);
+  return answers.length >= WITNESSES_AGAINST || answers.some(({ node }) => node.name === blockSource.name);
 }

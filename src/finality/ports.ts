@@ -1,4 +1,4 @@
-import type { Giver } from '../access/index.js';
+import type { BlockSource } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob } from '../jobqueue/index.js';
 
@@ -14,7 +14,7 @@ export interface FinalityMetrics {
 }
 
 /** The head as a node reported it. */
-export interface ToldHead {
+export interface ReportedHead {
   readonly height: number;
   readonly id: Identifier;
   readonly node: string;
@@ -23,7 +23,7 @@ export interface ToldHead {
 /** Finality's part of the record of a linked height. */
 export interface LinkedHeight extends BlockJob<FinalizedBlock> {
   /** `undefined`: nobody is held responsible for it. */
-  readonly giver: Giver | undefined;
+  readonly blockSource: BlockSource | undefined;
 }
 
 /** The records of the window, as far as finality uses them. */
@@ -33,7 +33,7 @@ export interface LinkedHeights {
    * Adds a block that links. Returns the record of its height. If that holds another block, which was handed out, the
    * caller must replace it.
    */
-  link(block: FinalizedBlock, giver: Giver): LinkedHeight;
+  link(block: FinalizedBlock, blockSource: BlockSource): LinkedHeight;
   /** Forgets a block that was not handed out. A block that was is worked on until another one replaces it. */
   unlink(height: number): void;
 }

@@ -117,7 +117,7 @@ export class RangeRunner<L extends RangeLine> {
     const running = { job, line };
     this.#running.add(running);
     const over = childOf(signal, job.signal);
-    // Once the range is given back, a fault that an operator would mend is met again by whoever takes it next.
+    // Once the range is given back, a fault that an operator would fix is met again by whoever takes it next.
     let bug: { readonly error: unknown } | undefined;
     line.outcome.catch((error: unknown) => {
       if (!(error instanceof OperatorError) && !isAbort(error)) bug = { error };

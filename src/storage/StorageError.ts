@@ -25,7 +25,7 @@ export type StorageErrorKind =
 
 /**
  * The store cannot continue. Nothing is retried, unless it is a `DatabaseFault`: the process ends with the exit code for
- * storage, and the message names the fault and the remedy (full, locked and damaged disks need different ones).
+ * storage, and the message names the fault and the fix (full, locked and damaged disks need different ones).
  */
 export class StorageError extends OperatorError {
   override readonly name = 'StorageError';
@@ -49,7 +49,7 @@ export class StorageError extends OperatorError {
 
 /**
  * The database, a pooler before it or the network between refuses, or does not answer. It is waited for, whatever the code:
- * somebody can mend it while the program runs.
+ * somebody can fix it while the program runs.
  */
 export class DatabaseFault extends StorageError {
   /** The SQLSTATE; `undefined` where no server has given one. */

@@ -11,9 +11,9 @@ export interface Provocation {
   readonly alerts: readonly string[];
   /** In words, for the table. */
   readonly fault: string;
-  readonly mended: string;
+  readonly repaired: string;
   readonly strike: () => unknown;
-  readonly mend: () => unknown;
+  readonly fix: () => unknown;
   /** Longer than this it does not take. Default: two minutes. */
   readonly limitMs?: number;
 }
@@ -22,7 +22,7 @@ export interface Provocation {
 export interface Outcome {
   readonly alert: string;
   readonly fault: string;
-  readonly mended: string;
+  readonly repaired: string;
   /** From the fault, and from its end. */
   readonly firedSeconds: number;
   readonly clearedSeconds: number;
@@ -92,7 +92,7 @@ export class Stage {
   }
 
   /** Has it fire and clear, and takes the time of both. Expected errors: one that says what did not come. */
-  async provoke({ alerts, fault, mended, mend, strike, limitMs = LIMIT_MS }: Provocation): Promise<void> {
+  async provoke({ alerts, fault, repaired, fix, strike, limitMs = LIMIT_MS }: Provocation): Promise<void> {
     const beside = new Set<string>();
     const look = async (): Promise<ReadonlySet<string>> => {
       const firing = await this.prometheus.firing([...this.#daemons.keys()]);
@@ -109,12 +109,12 @@ export class Stage {
       async (name) => (await look()).has(name),
     );
     const cleared = await this.#take(
-      { alerts, act: mend, what: `clears although ${mended}`, limitMs },
+      { alerts, act: fix, what: `clears although ${repaired}`, limitMs },
       async (name) => !(await look()).has(name),
     );
     for (const alert of alerts) {
       this.outcomes.push({
-        ...{ alert, fault, mended, beside: [...beside].toSorted() },
+        ...{ alert, fault, repaired, beside: [...beside].toSorted() },
         firedSeconds: fired.get(alert) ?? NaN,
         clearedSeconds: cleared.get(alert) ?? NaN,
       });

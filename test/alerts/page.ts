@@ -19,9 +19,9 @@ export async function writePage(outcomes: readonly Outcome[]): Promise<void> {
   const rows = new Map(
     [...table.matchAll(/^\| \[(\w+)\].*$/gm)].map(([row, alert = '']): [string, string] => [alert, row]),
   );
-  for (const { alert, clearedSeconds, fault, firedSeconds, mended } of outcomes) {
+  for (const { alert, clearedSeconds, fault, firedSeconds, repaired } of outcomes) {
     const link = `[${alert}](runbook.md#${alert.toLowerCase()})`;
-    const cells = [link, fault, firedSeconds.toFixed(1), mended, clearedSeconds.toFixed(1), today];
+    const cells = [link, fault, firedSeconds.toFixed(1), repaired, clearedSeconds.toFixed(1), today];
     rows.set(alert, `| ${cells.join(' | ')} |`);
   }
   const lines = [

@@ -13,8 +13,8 @@ export const prefix: Scene = async (browser, options) => {
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
   await until(daemon, ({ ready, lag }) => ready && (lag ?? 9) < 3);
   const { port } = new URL(daemon.apiUrl);
-  for (const isTold of [false, true]) {
-    const url = await servedBelow('/flow/mainnet', { port: Number(port) }, { isTold });
+  for (const isReported of [false, true]) {
+    const url = await servedBelow('/flow/mainnet', { port: Number(port) }, { isReported });
     const page = await StatusPage.open(browser, `${url}/`, options);
     await page.says('Ready', '1 of 1 healthy', /Latest indexed\s+\d{3}\s+5 collections, 50 transactions/);
     await page.page.run("location.hash = '#find=123';");

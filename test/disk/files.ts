@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { runProgram } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
-import { mend } from './mending.js';
+import { fix } from './mending.js';
 import type { Outcome, Result, Scenario } from './scenario.js';
 import { KILLED, SETTLED } from './stage.js';
 import type { Stage } from './stage.js';
@@ -83,7 +83,7 @@ function changed(
       else writeFileSync(file, contents);
       const names =
         kind === CURRENT ? /CURRENT|No such file/ : /Corruption: |No such file|\.ldb: Invalid argument/;
-      return expectResult(await mend(stage, dataDir, names), expected);
+      return expectResult(await fix(stage, dataDir, names), expected);
     },
   };
 }
@@ -146,7 +146,7 @@ const table: readonly Scenario[] = [
         .filter((name) => TABLE.test(name))
         .sort();
       rmSync(join(storePath(dataDir), first));
-      const result = await mend(stage, dataDir, /missing files.*\d+\.ldb/);
+      const result = await fix(stage, dataDir, /missing files.*\d+\.ldb/);
       return expectResult(result, { outcome: 'refused, begun anew', from: -1, to: 0 });
     },
   },
@@ -200,14 +200,14 @@ const others: readonly Scenario[] = [
     run: async (stage) => {
       const dataDir = stage.killedStore();
       rmSync(join(storePath(dataDir), 'LOCK'));
-      return expectResult(await mend(stage, dataDir, /never/), unharmed);
+      return expectResult(await fix(stage, dataDir, /never/), unharmed);
     },
   },
   changed('LOG of the database garbage', /^LOG$/, unharmed, () => Buffer.from('dropping 100 bytes\0')),
   changed('LOG of the database removed', /^LOG$/, unharmed, () => undefined),
   {
     name: 'nothing: only killed',
-    run: async (stage) => expectResult(await mend(stage, stage.killedStore(), /never/), unharmed),
+    run: async (stage) => expectResult(await fix(stage, stage.killedStore(), /never/), unharmed),
   },
   {
     name: 'repair cut short between its two renamings',

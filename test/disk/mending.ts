@@ -19,7 +19,7 @@ export function expectRefusal(stderr: string, ...says: readonly RegExp[]): void 
  * What an operator does with a data directory after damage: starts the daemon, and where it refuses, does what it says.
  * The end is a store equal to one that nothing happened to. `names`: what a refusal must name.
  */
-export async function mend(stage: Stage, dataDir: string, names: RegExp): Promise<Result> {
+export async function fix(stage: Stage, dataDir: string, names: RegExp): Promise<Result> {
   const started = await stage.startAlone(dataDir);
   if (started instanceof RunningDaemon) {
     // By then it has looked at everything by itself.

@@ -1,5 +1,5 @@
 // Damages the store of a real daemon in every way, and lets every fault befall its disk (`npm run test:disk`). Prints what
-// became of each, and exits 1 when anything was served wrong, ended without a name or could not be mended as the message says.
+// became of each, and exits 1 when anything was served wrong, ended without a name or could not be repaired as the message says.
 //
 //   npm run test:disk -- --only "log torn"       (scenarios whose name contains it)
 //   npm run test:disk -- --report disk.json

@@ -10,7 +10,7 @@ export type Outcome =
   | 'healed'
   /** Stopped with a name for the fault; with the fault gone a start was all it took. */
   | 'stopped, went on'
-  /** Refused with a name for the damage; `repair` mended it. */
+  /** Refused with a name for the damage; `repair` repaired it. */
   | 'refused, repaired'
   /** Refused, as nothing could be kept; begun anew as the message says. */
   | 'refused, begun anew';
@@ -26,6 +26,6 @@ export interface Result {
 
 export interface Scenario {
   readonly name: string;
-  /** Throws where anything is served wrong, ends without a name, or cannot be mended as the message says. */
+  /** Throws where anything is served wrong, ends without a name, or cannot be repaired as the message says. */
   readonly run: (stage: Stage) => Promise<Result>;
 }

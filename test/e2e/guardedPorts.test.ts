@@ -141,7 +141,7 @@ describe('an API with a certificate and tokens', () => {
     expect(await daemon.program.stop()).toBe(0);
   });
 
-  it('keeps what it has where a file cannot be used, says so once, and goes on once it is mended', async () => {
+  it('keeps what it has where a file cannot be used, says so once, and goes on once it is repaired', async () => {
     const { daemon, port, secrets } = await guarded((files) => files.flags());
     writeFileSync(secrets.keyFile, readFileSync(secrets.certificateFile));
     secrets.writeTokens('short\n');

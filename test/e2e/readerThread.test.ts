@@ -60,7 +60,7 @@ describe('the reader thread', () => {
     expect(await program.stop()).toBe(0);
   });
 
-  it('may break, and run out of memory: each is told in the log, counted, and mended', async () => {
+  it('may break, and run out of memory: each is told in the log, counted, and repaired', async () => {
     const { daemon, program, readers } = await inspected();
     await readers('setImmediate(() => { throw new Error("planted") })');
     await program.sees(/"msg":"readers are served again"/);

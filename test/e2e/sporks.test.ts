@@ -166,7 +166,7 @@ describe('finalized blocks that a spork discarded', () => {
       expect.objectContaining({
         level: 'error',
         msg: 'no access node confirms the latest stored block',
-        mend: expect.stringContaining(command ?? '') as string,
+        fix: expect.stringContaining(command ?? '') as string,
       }),
     );
     return command?.split(' ') ?? [];

@@ -47,7 +47,7 @@ it('starts the program as it stands there, which tells the service manager', asy
   expect(await daemon.program.stop()).toBe(0);
 });
 
-it('is started again after whatever a new start may mend, and nothing else', async () => {
+it('is started again after whatever a new start may fix, and nothing else', async () => {
   const { foreign, configuration, usage } = exitCodes;
   const codes = [usage, foreign, configuration].map(({ code }) => code);
   expect(valuesOf('RestartPreventExitStatus')).toEqual([codes.join(' ')]);

@@ -6,7 +6,7 @@ import { devnetForTest, startArguments } from '../support/runningDaemon.js';
 const LAST = 40;
 
 describe('a node behind TLS', () => {
-  it('is indexed from when its certificate is vouched for', async () => {
+  it('is indexed from when its certificate is confirmed', async () => {
     const node = await devnetForTest({ startHead: LAST, paused: true });
     const address = `grpcs://localhost:${await encrypted(node)}`;
     const daemon = startProgram(

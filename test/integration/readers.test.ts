@@ -72,7 +72,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
     momentAt: () => ({ range: range(), durableId: undefined, daemon: undefined }),
     naming: () => undefined,
     damaged: () => undefined,
-    desk: { admit: () => Promise.resolve('busy') },
+    admission: { admit: () => Promise.resolve('busy') },
     ...change,
   };
   const addresses = await readers.serve(sources);
@@ -124,10 +124,10 @@ describe.each([
       startReader,
       {
         surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: network.forwardingNodes() }),
-        desk: {
+        admission: {
           admit: (name, call, signal) => {
             asked.push(call.method);
-            return network.forwardingDesk.admit(name, call, signal);
+            return network.forwardingAdmission.admit(name, call, signal);
           },
         },
       },

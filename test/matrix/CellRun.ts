@@ -153,7 +153,7 @@ export class CellRun {
     this.#set([...this.#normal, ...struck.flatMap((method) => this.cell.fault.rulesFor(method))], watermark);
   }
 
-  mend(watermark: number): void {
+  fix(watermark: number): void {
     this.#set(this.#normal, watermark);
   }
 

@@ -296,7 +296,7 @@ function noteWrongCauses(run: CellRun, look: Look, notes: Notes): void {
 
 /** From the end of the fault on. A daemon that has ended is started again, as a service manager does. */
 async function recover(run: CellRun, notes: Notes, patience: number): Promise<void> {
-  run.mend(notes.lastLook?.watermark ?? -1);
+  run.fix(notes.lastLook?.watermark ?? -1);
   if (run.daemon.ending !== undefined) run.restart();
   await run.daemon.listens();
   const mendedAtMs = performance.now();

@@ -112,7 +112,7 @@ export const proofs: readonly Proof[] = [
   {
     name: 'disk',
     promise:
-      'Files that are torn, cut, lost or changed, and disks that are full, read-only or refuse: named, mended by the command ' +
+      'Files that are torn, cut, lost or changed, and disks that are full, read-only or refuse: named, repaired by the command ' +
       'that the message tells, never served wrong; nothing that was durable is lost without a word.',
     command: 'npm run test:disk',
     reportTo: asFile,

@@ -27,7 +27,7 @@ const MAX_DISCARDED = 5;
 /** In the report of a block that its id refutes. */
 const FORGED_WORDS = 'does not fit its id';
 
-/** The store wants to be mended before it can be read. */
+/** The store wants to be repaired before it can be read. */
 class NotToBeWritten extends Error {
   override readonly name = 'NotToBeWritten';
 }
@@ -518,7 +518,7 @@ export class Oracle implements CallObserver {
 
   /**
    * Where history is filled in, a spork may be recorded before its root is there, and with its id where one that was grown from
-   * below does not know it. But every root that is covered is recorded, with its parent where that is vouched for.
+   * below does not know it. But every root that is covered is recorded, with its parent where that is confirmed.
    */
   #checkSporksOfHistory(sporks: StoreMeta['sporks'], coverage: readonly HeightRange[]): void {
     const told = (what: string): void =>

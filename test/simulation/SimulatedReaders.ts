@@ -112,7 +112,7 @@ export class SimulatedReaders {
     void this.#thread.serve({
       moment: () => ({ shown: this.#shown(), head: null, sealed: null }),
       surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: [] }),
-      ...{ status: never, momentAt: never, naming: never, damaged: never, desk: { admit: never } },
+      ...{ status: never, momentAt: never, naming: never, damaged: never, admission: { admit: never } },
     });
   }
 

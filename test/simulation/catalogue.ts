@@ -18,7 +18,7 @@ export interface Stretch {
   /** Ascending, at least one. Nodes serve one of them each; the last is the live one. */
   readonly sporks: readonly StretchSpork[];
   /**
-   * How the nodes of earlier sporks are found: the spork table lists them, and vouches for the parents of the roots; or the
+   * How the nodes of earlier sporks are found: the spork table lists them, and confirms the parents of the roots; or the
    * operator names them among his access nodes, and there is no table.
    */
   readonly served: 'table' | 'named';

@@ -1,4 +1,4 @@
-/** Seeds that fail, each with the cause. One that is mended stays: it is the shortest test of its cause. */
+/** Seeds that fail, each with the cause. One that is repaired stays: it is the shortest test of its cause. */
 export const knownBadSeeds: readonly {
   readonly seed: number;
   readonly cause: string;

@@ -134,8 +134,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the last block of a spork is taken from whoever gives one',
     file: 'finality/forks/LinkedBlocks.ts',
-    of: '    return vouched === undefined || vouched === id;',
-    instead: '    return vouched === undefined || id !== undefined;',
+    of: '    return confirmed === undefined || confirmed === id;',
+    instead: '    return confirmed === undefined || id !== undefined;',
   },
   {
     name: 'the end of a spork is taken for the tip',
@@ -623,7 +623,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a border of a range of history is not checked',
     file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'if (!isVouchedRoot(upper, meta)) throw new BorderError(upper, lower);',
+    of: 'if (!isConfirmedRoot(upper, meta)) throw new BorderError(upper, lower);',
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     heldBy: {

@@ -52,7 +52,7 @@ interface Tally {
 interface Report {
   readonly from: number;
   readonly seeds: number;
-  /** Seeds that failed, and what was said first; known ones are in knownBadSeeds.ts and not mended yet. */
+  /** Seeds that failed, and what was said first; known ones are in knownBadSeeds.ts and not repaired yet. */
   readonly failures: readonly {
     readonly seed: number;
     readonly message: string;

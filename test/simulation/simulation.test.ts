@@ -55,7 +55,7 @@ describe('the whole line in a simulated world', () => {
     }
   });
 
-  it('passes every seed that failed once and is mended', async () => {
+  it('passes every seed that failed once and is repaired', async () => {
     for (const { cause, isFixed, seed } of knownBadSeeds) {
       if (isFixed) await expect(simulation.run(seed), cause).resolves.toBeDefined();
     }

@@ -10,7 +10,7 @@ import { SOUND_LINK } from './SimulatedEndpoint.js';
 export const HISTORIC_CALLS_PER_SECOND = 80;
 
 /**
- * How far below the end of a spork nobody lies of blocks where the spork table does not vouch for the last one: to a process that
+ * How far below the end of a spork nobody lies of blocks where the spork table does not confirm the last one: to a process that
  * has heard of no other nodes yet, the end of a spork is the tip. Where it does, there are lies of these heights in particular.
  */
 const LAST_HEIGHTS = 4;
@@ -49,7 +49,7 @@ export function drawEarlierSporks({ config, quietAtMs, seed }: Scenario, stretch
         : [];
       events.push(...interruptionsOf(dice, temper, { endpoint: endpoints.length, quietAtMs }));
       const ofTheEnd =
-        isVouched(stretch, spork) && endDice.chance(END_LIE_SHARE)
+        isConfirmed(stretch, spork) && endDice.chance(END_LIE_SHARE)
           ? [lieOfTheEnd(endDice, stretch, { spork, window: config.window, quietAtMs })]
           : [];
       endpoints.push({ spork, backends, link, faults: [...faults, ...ofTheEnd].filter(hasHeights) });
@@ -62,7 +62,7 @@ export function drawEarlierSporks({ config, quietAtMs, seed }: Scenario, stretch
 const END_LIE_SHARE = 0.5;
 
 /** The spork table tells which block is the last one of this spork. */
-function isVouched({ served, sporks }: Stretch, spork: number): boolean {
+function isConfirmed({ served, sporks }: Stretch, spork: number): boolean {
   const next = sporks[spork + 1]?.chain.generator;
   const last = sporks[spork];
   return (
@@ -130,7 +130,7 @@ function tableOf(stretch: Stretch, endpoints: readonly EndpointPlan[]) {
     rootHeight: generator.rootHeight,
     endHeightExclusive: sporks[spork + 1]?.chain.generator.rootHeight ?? null,
     rootParentId: generator.parentId(generator.rootHeight),
-    rootParentIsBelow: spork === 0 || isVouched(stretch, spork - 1),
+    rootParentIsBelow: spork === 0 || isConfirmed(stretch, spork - 1),
     accessNodes: endpoints.filter((endpoint) => endpoint.spork === spork).map(({ name }) => name),
   }));
   return parseSporkTable({ devnet: entries }, 'devnet', 'of the simulation');

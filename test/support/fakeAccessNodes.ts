@@ -269,7 +269,7 @@ export class FakeAccessNode implements AccessNode {
   }
 }
 
-/** Nodes in the order given; a reported one goes last until it is praised again. */
+/** Nodes in the order given; a reported one goes last until it is confirmed again. */
 export class FakeAccessNodes implements AccessNodes {
   readonly all: readonly FakeAccessNode[];
   /** Which nodes serve a height; by default all of them. */

@@ -123,7 +123,7 @@ export function forwarderTo(network: AccessNetwork): Forwarder {
     {
       ...{ clock: systemClock, metrics: createReaderMetrics() },
       nodes: () => network.forwardingNodes(),
-      desk: network.forwardingDesk,
+      admission: network.forwardingAdmission,
     },
   );
   atEnd(() => forwarder.close());

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Admission, ForwardingDesk, NotAdmitted } from './NodeGate.js';
+import type { Admission, ForwardingAdmission, NotAdmitted } from './NodeGate.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type {
   ForwardedCall,
@@ -22,7 +22,7 @@ export type ForwardOutcome =
   | 'unreachable'
   /** Every reachable node is held back by a rate limit, or has no free stream. */
   | 'busy'
-  /** The admission desk did not answer in time. */
+  /** Whoever admits calls did not answer in time. */
   | 'silent'
   /** The connection broke, and the node may have received the call. Only for calls that must not be sent twice. */
   | 'lost';
@@ -40,13 +40,13 @@ interface Options {
 interface Dependencies extends ForwardingDependencies {
   /** The nodes that may be asked, in the order of asking. */
   readonly nodes: () => readonly Endpoint[];
-  readonly desk: ForwardingDesk;
+  readonly admission: ForwardingAdmission;
 }
 
 /**
  * Forwards calls to the best reachable node, and to the next one if a connection breaks before any response. A call that
  * must not be sent twice is sent once: only connecting is tried at several nodes. Forwarding takes nothing from the
- * indexer: it has connections of its own, and the admission desk decides when a call may be sent.
+ * indexer: it has connections of its own, and `ForwardingAdmission` decides when a call may be sent.
  */
 export class Forwarder {
   readonly #options: Options;
@@ -104,7 +104,7 @@ export class Forwarder {
     signal: AbortSignal,
   ): Promise<Admission | NotAdmitted | 'aborted'> {
     try {
-      const admission = await this.#dependencies.desk.admit(
+      const admission = await this.#dependencies.admission.admit(
         name,
         { method: methodOf(path), isStream },
         signal,

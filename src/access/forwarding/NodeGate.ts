@@ -27,14 +27,14 @@ export type NotAdmitted =
   | 'busy'
   /** The node may not be called now. */
   | 'gone'
-  /** The desk did not answer in time. */
+  /** Whoever admits calls did not answer in time. */
   | 'silent';
 
 /**
  * Admits forwarded calls behind the indexer's own: they get the part of a method's rate that the indexer leaves, and
  * their streams end when streams are scarce.
  */
-export interface ForwardingDesk {
+export interface ForwardingAdmission {
   /** Waits until the call may be sent. Expected errors: the signal's abort reason. */
   admit(node: string, call: AdmittedCall, signal: AbortSignal): Promise<Admission | NotAdmitted>;
 }
@@ -63,7 +63,7 @@ export class NodeGate {
     this.#caller = dependencies.caller;
   }
 
-  /** Like `ForwardingDesk.admit`. */
+  /** Like `ForwardingAdmission.admit`. */
   async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
     if (isStream) return this.#admitStream();
     const limiter = this.#limiterOf(method);

@@ -111,7 +111,7 @@ class NodeCalls implements AccessNode {
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
     const decode: Decode<BlockHeader> = (message, stub) => {
       const header = decodeBlockHeader(message, stub);
-      if (!sealed) this.#client.toldHead(header.height);
+      if (!sealed) this.#client.reportedHead(header.height);
       return header;
     };
     return this.#ask('GetLatestBlockHeader', { is_sealed: sealed }, decode, options);
@@ -168,7 +168,7 @@ class NodeCalls implements AccessNode {
     const request = { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' };
     const decode: Decode<BlockDigest> = (message, stub) => {
       const digest = decodeBlockDigest(message, stub);
-      if (!options.sealed) this.#client.toldHead(digest.height);
+      if (!options.sealed) this.#client.reportedHead(digest.height);
       return digest;
     };
     return this.#follow({ method: 'SubscribeBlockDigestsFromLatest', request, decode }, options);

@@ -5,7 +5,7 @@ import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { OpenChannel } from '../transport/channel/RpcChannel.js';
 import { ChainCheck } from './handshake/ChainCheck.js';
-import type { ForwardingDesk } from '../forwarding/NodeGate.js';
+import type { ForwardingAdmission } from '../forwarding/NodeGate.js';
 import { NodeHandshake } from './handshake/NodeHandshake.js';
 import type { Expectation } from './identity/nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
@@ -69,7 +69,7 @@ export interface AccessNetworkDependencies {
  */
 export class AccessNetwork implements AccessNodes {
   /** Admits forwarded calls to the live nodes, and never to a foreign one. */
-  readonly forwardingDesk: ForwardingDesk = {
+  readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {
       const member = this.#pool.live().find(({ node }) => node.name === name);
       return (await member?.node.gate?.admit(call, signal)) ?? 'gone';

@@ -10,7 +10,7 @@ import type { SporkTable } from './sporks/sporkTable.js';
 /** Which heights the nodes have, and the spork of each, as far as usable nodes and the spork table know. */
 export class ServedHeights {
   /** Who gives the chain, for messages: of a mirror, its peers. */
-  readonly giver: 'access node' | 'peer';
+  readonly source: 'access node' | 'peer';
   readonly #sporks: SporkTable;
   readonly #pool: NodePool;
 
@@ -18,7 +18,7 @@ export class ServedHeights {
     options: { readonly sporks: SporkTable; readonly accessNodes: readonly string[] },
     dependencies: { readonly pool: NodePool },
   ) {
-    this.giver = options.accessNodes.length === 0 ? 'peer' : 'access node';
+    this.source = options.accessNodes.length === 0 ? 'peer' : 'access node';
     this.#sporks = options.sporks;
     this.#pool = dependencies.pool;
   }

@@ -147,7 +147,7 @@ export class RpcClient {
   }
 
   /** The node reported its latest finalized block. */
-  toldHead(height: number): void {
+  reportedHead(height: number): void {
     this.#events.onHead?.(height);
   }
 
@@ -307,7 +307,7 @@ export class RpcClient {
     const { credentials } = this.#dependencies;
     const { endpoint } = this.#options;
     const proxy = proxyFor(endpoint);
-    const causes = { mend: credentials?.mend(), proxy: proxy && wordsOf(proxy, endpoint) };
+    const causes = { fix: credentials?.fix(), proxy: proxy && wordsOf(proxy, endpoint) };
     return upstreamError(callStatus, { node: this.name, method }, causes);
   }
 

@@ -8,7 +8,7 @@ export interface CallCredentials {
   /** Read for each call. Sent to this node alone; its values are never shown. */
   readonly metadata: () => NodeMetadata;
   /** What the operator can do when the node refuses a call for its credentials, or for the lack of them. */
-  readonly mend: () => string;
+  readonly fix: () => string;
 }
 
 /** The metrics of this room. */

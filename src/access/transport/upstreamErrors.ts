@@ -160,7 +160,7 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
 /** What is known about a node besides its answer. */
 export interface KnownCauses {
   /** What to do if the node refuses our credentials, or requires some. */
-  readonly mend?: string | undefined;
+  readonly fix?: string | undefined;
   /** What to say if the node is not reached. */
   readonly proxy?: string | undefined;
 }
@@ -169,7 +169,7 @@ export interface KnownCauses {
 export function upstreamError(
   callStatus: CallStatus,
   where: { readonly node: string; readonly method: AccessMethod },
-  { mend, proxy }: KnownCauses = {},
+  { fix, proxy }: KnownCauses = {},
 ): UpstreamError {
   const { code } = callStatus;
   const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);
@@ -179,7 +179,7 @@ export function upstreamError(
   const words = [
     details.replace(EMPTY_NOTE, ''),
     adviceOn(details, where.node),
-    kind === 'unauthenticated' ? mend : undefined,
+    kind === 'unauthenticated' ? fix : undefined,
     isUnreached ? proxy : undefined,
   ].filter((each) => each !== undefined);
   const name = code in status ? status[code] : `status ${code}`;

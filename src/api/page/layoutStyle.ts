@@ -58,7 +58,7 @@ main { margin-top: 1rem; }
   font-size: .84rem; font-weight: 600; padding: .1rem .45rem; border-radius: 4px; color: var(--text);
   background: var(--track); margin-right: .25rem;
 }
-.mend { color: var(--dim); font-size: .92rem; }
+.fix { color: var(--dim); font-size: .92rem; }
 
 .figures { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: .75rem; }
 .figures > div { padding: .75rem .9rem; display: flex; flex-direction: column; }

@@ -82,7 +82,7 @@ export class ApiError extends Error {
     this.reason = reason;
     this.range = range;
     this.height = height;
-    this.coverage = range === undefined ? [] : toldRanges(range, height);
+    this.coverage = range === undefined ? [] : reportedRanges(range, height);
   }
 
   body(): ApiErrorBody {
@@ -152,7 +152,7 @@ function healing(message: string): ApiError {
 }
 
 /** All ranges, or of very many those next to the height, else the highest. */
-function toldRanges(range: IndexedRange, height = Infinity): readonly HeightRange[] {
+function reportedRanges(range: IndexedRange, height = Infinity): readonly HeightRange[] {
   const all = coverageOf(range);
   if (all.length <= MAX_RANGES_TOLD) return all;
   const above = all.findIndex(({ from }) => from > height);
@@ -198,7 +198,7 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
     return healing(
       `no such ${what} in the heights that can be read, but some are damaged and fetched again; retry`,
     );
-  const told = toldRanges(range);
+  const told = reportedRanges(range);
   if (told.length === 0) return nothingIndexed(range);
   const heights = told.map(({ from, to }) => `${from}..${to}`).join(', ');
   const message = `no such ${what} in heights ${heights}`;

@@ -136,7 +136,7 @@ export function credentialsFor(
       const bearer = token();
       return bearer === undefined ? (own() ?? NOTHING) : { authorization: `Bearer ${bearer}`, ...own() };
     },
-    mend: () => {
+    fix: () => {
       if (own() !== undefined && metadataFile !== undefined)
         return `it does not accept what ${metadataFile} (${SETTING}) has for it: put there what it accepts`;
       if (token() !== undefined)

@@ -112,7 +112,7 @@ export class Diagnosis {
     const head = this.#symptoms.headHeight();
     if (head === undefined) return [];
     const mismatch = this.#symptoms.parentMismatch();
-    const unvouched = this.#symptoms.missingSporkEnd() ?? this.#symptoms.undecidedSpork();
+    const unconfirmed = this.#symptoms.missingSporkEnd() ?? this.#symptoms.undecidedSpork();
     const unresolvable = this.#symptoms.unresolvable();
     const proofFailed = this.#symptoms.proofFailed();
     return [
@@ -120,11 +120,11 @@ export class Diagnosis {
       this.#behind(),
       mismatch && { code: 'parent_mismatch', ...mismatch },
       proofFailed && { code: 'proof_failed', ...proofFailed },
-      unvouched && { code: 'not_vouched', ...unvouched },
+      unconfirmed && { code: 'not_vouched', ...unconfirmed },
       this.#headStale(head),
       this.#storeStalled(),
       // Those have their own codes.
-      (mismatch ?? unvouched ?? this.#symptoms.chainReplaced()) === undefined ? this.#heldUp() : undefined,
+      (mismatch ?? unconfirmed ?? this.#symptoms.chainReplaced()) === undefined ? this.#heldUp() : undefined,
       unresolvable && { code: 'unresolvable', ...unresolvable },
     ];
   }

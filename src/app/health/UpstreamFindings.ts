@@ -41,7 +41,7 @@ export class UpstreamFindings {
     if (!isStarting && this.#symptoms.headHeight() !== undefined) return undefined;
     const what = isStarting
       ? 'the daemon is starting'
-      : `no ${this.#symptoms.giver()} has reported its finalized head yet`;
+      : `no ${this.#symptoms.source()} has reported its finalized head yet`;
     const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
     return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
   }
@@ -59,10 +59,10 @@ export class UpstreamFindings {
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
     const words = describeTroubles(troubles, this.#clock);
-    const giver = this.#symptoms.giver();
-    const what = `no ${giver} has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
-    const key = giver === 'peer' ? 'peers' : 'accessNodes';
-    const advice = `; check that ${key} names ${giver}s that run and can be reached from here`;
+    const source = this.#symptoms.source();
+    const what = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
+    const key = source === 'peer' ? 'peers' : 'accessNodes';
+    const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
     return { code, message: code === 'upstream_unreachable' ? what + advice : what };
   }
 

@@ -45,7 +45,7 @@ export interface HeldUpFacts {
     readonly troubles: readonly NodeTrouble[];
   };
   /** Who gives the chain. */
-  readonly giver: string;
+  readonly source: string;
   /** Why no peer sends it, in one sentence; `undefined` without peers, and while nothing is wrong. */
   readonly peerTrouble: string | undefined;
   readonly sealedHeight: number | undefined;
@@ -68,7 +68,7 @@ export function lineHeldUp(
     clock,
   }: {
     readonly ediOnly: boolean;
-    readonly network: { readonly heights: Pick<ServedHeights, 'giver' | 'whyUnserved'> };
+    readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
     readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
     readonly store: Pick<IndexStore, 'trouble'>;
     readonly diskWatch: { pause(): { readonly message: string } | undefined };
@@ -96,7 +96,7 @@ export function lineHeldUp(
         trouble: line.edi?.trouble(),
         troubles: line.edi?.troubles() ?? [],
       },
-      giver: network.heights.giver,
+      source: network.heights.source,
       peerTrouble: line.peer?.trouble(),
       sealedHeight: listener.sealedHeight(),
       sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
@@ -116,11 +116,11 @@ export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
   if (stage === 'collecting') {
     return facts.executionData.isOnlySource ? heldUpByFeed(facts, clock) : heldUpByCollections(facts, clock);
   }
-  const { block, giver } = facts;
+  const { block, source } = facts;
   if (block === undefined) return { height, message: `waiting for block ${height}`, code: undefined };
   const what = `waiting for block ${block.height}`;
   if (block.isUnserved) {
-    const none = `${what}: no ${giver} serves that height`;
+    const none = `${what}: no ${source} serves that height`;
     const { message, code = 'upstream_refusing' } = because(none, block.troubles, clock);
     return { height, message, code, because: 'unserved' };
   }

@@ -27,9 +27,9 @@ export function symptomsOf(state: DaemonState) {
   /** What does not fit, which nodes sent it, and how to fix it. */
   const chainTrouble = (trouble: ChainTrouble | undefined): AtHeight | undefined => {
     if (trouble === undefined) return undefined;
-    const { height, what, mend } = trouble;
+    const { height, what, fix } = trouble;
     const words = describeTroubles(state.line?.blocks.heldUpBy()?.troubles ?? [], clock);
-    return { height, message: words === '' ? `${what}: ${mend}` : `${what}: ${words}; ${mend}` };
+    return { height, message: words === '' ? `${what}: ${fix}` : `${what}: ${words}; ${fix}` };
   };
 
   /** What a height that is not durable waits for. */
@@ -53,7 +53,7 @@ export function symptomsOf(state: DaemonState) {
     /** Since the sealed head moved. */
     sealedAgeMs: () => listener.sealedAdvanceAgeMs(),
     /** Who gives the chain, in one word or two. */
-    giver: (): string => network.heights.giver,
+    source: (): string => network.heights.source,
     /** Why nodes are not identified. */
     identityTroubles: (): readonly NodeTrouble[] => network.identityTroubles(),
     /** Why no finalized head is reported. */

@@ -47,7 +47,7 @@ const MIRROR_HOLD_BACK_MS = 10_000;
 /** The head of the chain for a line: a FinalizationListener, or the end of a range. */
 export type ChainHead = Pick<
   FinalizationListener,
-  'finalizedHeight' | 'sealedHeight' | 'toldHead' | 'onTold' | 'onAnswerAgain'
+  'finalizedHeight' | 'sealedHeight' | 'reportedHead' | 'onTold' | 'onAnswerAgain'
 >;
 
 /** What all lines of a daemon share. */
@@ -185,7 +185,7 @@ export function buildLine(
           mcq,
           window,
           sink: processor,
-          outlook: {
+          forecast: {
             expects: (height, withinMs) =>
               edi?.expects(height, withinMs) === true ||
               peer?.expects(height, isMirror ? Infinity : withinMs) === true,
@@ -214,9 +214,9 @@ export function buildLine(
       watermark: store,
       // The chain's head, which may be above the stop height.
       head: () => listener.finalizedHeight() ?? 0,
-      toldHead: (height, besides) => listener.toldHead(height, besides),
+      reportedHead: (height, besides) => listener.reportedHead(height, besides),
       upperBound: () => window.upperBound(),
-      onReplaced: (block, giver) => processor.onForked(block, giver),
+      onReplaced: (block, source) => processor.onForked(block, source),
       storedBlock: (height) => soundBlock(store, height),
     },
   );

@@ -59,17 +59,17 @@ async function wantedFirstHeight(
     if (root !== undefined) return root;
     throw new OperatorError(
       'configuration',
-      `No configured ${network.heights.giver} reports the root height of its spork, so startHeight root cannot be resolved. ` +
+      `No configured ${network.heights.source} reports the root height of its spork, so startHeight root cannot be resolved. ` +
         'Give a number with --start-height.',
     );
   }
-  const { giver } = network.heights;
-  const another = giver === 'peer' ? 'a --peer' : 'an --access-node';
+  const { source } = network.heights;
+  const another = source === 'peer' ? 'a --peer' : 'an --access-node';
   const lowest = network.heights.lowestHeight();
   if (lowest !== undefined && config.startHeight < lowest) {
     throw new OperatorError(
       'configuration',
-      `startHeight ${config.startHeight} is below ${lowest}, the lowest height that any configured ${giver} has` +
+      `startHeight ${config.startHeight} is below ${lowest}, the lowest height that any configured ${source} has` +
         `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add ${another} that goes further back.`,
     );
   }
@@ -77,7 +77,7 @@ async function wantedFirstHeight(
   if (served !== undefined && served > config.startHeight) {
     throw new OperatorError(
       'configuration',
-      `startHeight ${config.startHeight} lies between two sporks that are served: no configured ${giver} has it, and ` +
+      `startHeight ${config.startHeight} lies between two sporks that are served: no configured ${source} has it, and ` +
         `the spork table names none${exceptFor(network)}. Use --start-height ${served} or higher, or add ${another} that has it.`,
     );
   }

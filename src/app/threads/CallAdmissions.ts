@@ -1,4 +1,4 @@
-import type { Admission, ForwardingDesk } from '../../access/index.js';
+import type { Admission, ForwardingAdmission } from '../../access/index.js';
 import { AbortError, isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { FromReader, ToReader } from './messages.js';
@@ -24,11 +24,11 @@ export class CallAdmissions {
     this.#post = dependencies.post;
   }
 
-  /** Asks the desk whether a call may be sent, and tells the thread. Without a desk, no call may be sent. */
-  async admit({ id, node, call }: AdmitMessage, desk: ForwardingDesk | undefined): Promise<void> {
+  /** Asks whether a call may be sent, and tells the thread. Without one, no call may be sent. */
+  async admit({ id, node, call }: AdmitMessage, admission: ForwardingAdmission | undefined): Promise<void> {
     const asked: AskedAdmission = { withdraw: new AbortController(), admission: undefined };
     this.#asked.set(id, asked);
-    const admitting = desk?.admit(node, call, asked.withdraw.signal);
+    const admitting = admission?.admit(node, call, asked.withdraw.signal);
     const waits = this.#clock.setTimer(0, () => this.#post({ kind: 'admission', id, outcome: 'waits' }));
     try {
       const admission = (await admitting) ?? 'gone';

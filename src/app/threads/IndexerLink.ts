@@ -1,4 +1,10 @@
-import type { Admission, AdmittedCall, Endpoint, ForwardingDesk, NotAdmitted } from '../../access/index.js';
+import type {
+  Admission,
+  AdmittedCall,
+  Endpoint,
+  ForwardingAdmission,
+  NotAdmitted,
+} from '../../access/index.js';
 import { ApiError, indexerSilent } from '../../api/index.js';
 import type { IndexedRange, StatusSource, HeightWorkSource } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
@@ -49,7 +55,7 @@ interface AskedAdmission {
  * The reader thread's link to the indexing thread: its latest state, questions with a deadline, and the admission of
  * forwarded calls.
  */
-export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingDesk {
+export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingAdmission {
   readonly #clock: Clock;
   readonly #post: (message: FromReader) => void;
   readonly #asked = new Map<number, Asked>();

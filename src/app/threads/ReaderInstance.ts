@@ -1,4 +1,4 @@
-import type { ForwardingDesk } from '../../access/index.js';
+import type { ForwardingAdmission } from '../../access/index.js';
 import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -35,7 +35,7 @@ export interface ReaderSources {
   naming(id: Identifier): NamedHeight | undefined;
   /** A read has met damage. Does not throw. */
   damaged(damage: FoundDamage): void;
-  readonly desk: ForwardingDesk;
+  readonly admission: ForwardingAdmission;
 }
 
 /** Messages of a thread that `ReaderInstance` does not handle itself. */
@@ -208,7 +208,7 @@ export class ReaderInstance {
         this.#handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
       case 'admit':
-        void this.#admissions.admit(message, this.#sources?.desk);
+        void this.#admissions.admit(message, this.#sources?.admission);
         break;
       case 'over':
         this.#admissions.over(message);

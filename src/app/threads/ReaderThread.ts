@@ -280,7 +280,7 @@ export class ReaderThread {
 
 /** The metrics of all reader threads so far, and the scrapes that wait for the current thread. */
 class ReaderScrapes {
-  readonly #told = new MirroredMetrics();
+  readonly #reported = new MirroredMetrics();
   readonly #answer: Pause;
   #asked: Promise<void> | undefined;
 
@@ -298,18 +298,18 @@ class ReaderScrapes {
   }
 
   told(snapshot: MetricsSnapshot): void {
-    this.#told.update(snapshot);
+    this.#reported.update(snapshot);
     this.#answer.wake();
   }
 
   /** The thread has ended: the next one counts from zero. */
   ended(): void {
-    this.#told.ended();
+    this.#reported.ended();
     this.#answer.wake();
   }
 
   /** The totals, as sent last. */
   all(): readonly MetricsSnapshot[] {
-    return this.#told.all();
+    return this.#reported.all();
   }
 }

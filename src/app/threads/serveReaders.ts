@@ -163,7 +163,7 @@ async function openServers(
   const forwarder = config.forward
     ? new Forwarder(
         { maxMessageBytes, userAgent },
-        { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), desk: link },
+        { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
       )
     : undefined;
   const { grpcPort, host, maxConnections, ratePerSecondPerAddress } = config;

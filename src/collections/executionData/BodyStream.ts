@@ -3,19 +3,19 @@ import type { BlockExecutionData } from '../../flow/index.js';
 import type { Source } from '../ports.js';
 
 /** The nodes of both streams. */
-export type StreamGivers = Pick<AccessNodes, 'forExecutionData' | 'peers' | 'whyNoPeer'>;
+export type StreamSources = Pick<AccessNodes, 'forExecutionData' | 'peers' | 'whyNoPeer'>;
 
 /** The words for a stream in messages: its name, who gives it, what it delivers, and which heights are due. */
 export interface StreamWords {
   readonly stream: string;
-  readonly giver: string;
+  readonly source: string;
   readonly data: string;
   /** The state of a height that is due. */
   readonly due: 'sealed' | 'finalized';
-  /** Why a giver may not have a height that is due. */
+  /** Why a source may not have a height that is due. */
   readonly missing: string;
-  /** What to do about givers that do not support the call. */
-  readonly mend: string;
+  /** What to do about sources that do not support the call. */
+  readonly fix: string;
 }
 
 /** A stream of whole blocks of collections, height by height. */
@@ -28,9 +28,9 @@ export interface BodyStream {
   readonly method: AccessMethod;
   readonly fallback?: AccessMethod;
   /** The nodes or peers that give the stream at a height, best first. */
-  readonly givers: (nodes: StreamGivers, height: number) => readonly AccessNode[];
-  /** Why there is no giver, if known. */
-  readonly whyNone?: (nodes: StreamGivers) => string | undefined;
+  readonly sources: (nodes: StreamSources, height: number) => readonly AccessNode[];
+  /** Why there is no source, if known. */
+  readonly whyNone?: (nodes: StreamSources) => string | undefined;
   readonly open: (
     node: AccessNode,
     height: number,
@@ -44,15 +44,15 @@ export const EXECUTION_DATA: BodyStream = {
   label: 'execution_data',
   words: {
     stream: 'execution-data stream',
-    giver: 'access node',
+    source: 'access node',
     data: 'execution data',
     due: 'sealed',
     missing: 'it may have pruned it',
-    mend: '',
+    fix: '',
   },
   method: 'SubscribeExecutionDataFromStartBlockHeight',
   fallback: 'SubscribeExecutionData',
-  givers: (nodes, height) => nodes.forExecutionData(height),
+  sources: (nodes, height) => nodes.forExecutionData(height),
   open: (node, height, options) => node.subscribeExecutionData(height, options),
 };
 
@@ -62,14 +62,14 @@ export const PEER: BodyStream = {
   label: 'peer',
   words: {
     stream: 'stream of the peer',
-    giver: 'peer',
+    source: 'peer',
     data: 'blocks',
     due: 'finalized',
     missing: 'it may not have indexed it yet',
-    mend: ': upgrade those that do not know the call, or leave them out of peers',
+    fix: ': upgrade those that do not know the call, or leave them out of peers',
   },
   method: 'SubscribeIndexedBlocks',
-  givers: (nodes) => nodes.peers(),
+  sources: (nodes) => nodes.peers(),
   whyNone: (nodes) => nodes.whyNoPeer(),
   open: (node, height, options) => node.subscribeIndexedBlocks(height, options),
 };

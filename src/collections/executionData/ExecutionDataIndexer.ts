@@ -7,7 +7,7 @@ import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
-import type { BodyStream, StreamGivers } from './BodyStream.js';
+import type { BodyStream, StreamSources } from './BodyStream.js';
 import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
@@ -35,7 +35,7 @@ export interface ExecutionDataIndexerOptions {
 }
 
 export interface ExecutionDataIndexerDependencies {
-  readonly nodes: StreamGivers & Pick<AccessNodes, 'succeeded' | 'report'>;
+  readonly nodes: StreamSources & Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
   /** The highest height that the stream should have: for execution data the sealed head. `undefined` while unknown. */
@@ -67,7 +67,7 @@ const NO_NODE_RETRY = { minMs: 25, maxMs: 1_000 };
 /** Longest pause after a node refused a stream for lack of capacity: other clients would take the next free one. */
 const REFUSED_MAX_MS = 2_000;
 /** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
-const HEIGHTS_BEFORE_PRAISE = 3;
+const HEIGHTS_BEFORE_CONFIRMED = 3;
 /** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
 const FRUITLESS_STREAMS = 2;
 
@@ -153,10 +153,10 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Why nothing arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
-    const { data, giver, mend, stream } = this.#options.stream.words;
+    const { data, source, fix, stream } = this.#options.stream.words;
     if (this.#state.now === 'off') return `the ${stream} is not followed`;
     const sentence = this.#troubles.sentence(this.#position());
-    return sentence ?? (this.#state.now === 'unavailable' ? `no ${giver} offers ${data}${mend}` : undefined);
+    return sentence ?? (this.#state.now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined);
   }
 
   expects(height: number, withinMs: number): boolean {
@@ -188,9 +188,9 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /** The node or peer whose stream to follow next; `undefined` after a pause when none could be asked. */
   async #choose(height: number, signal: AbortSignal): Promise<AccessNode | undefined> {
     const { clock, logger, nodes } = this.#dependencies;
-    const { givers, whyNone, words } = this.#options.stream;
+    const { sources, whyNone, words } = this.#options.stream;
     const nowMs = clock.monotonic();
-    const all = givers(nodes, height);
+    const all = sources(nodes, height);
     const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
     // Streams need neither a slot nor a rate-limit token: there is only one at a time.
     const choice = this.#rotation.choose(offering, {
@@ -206,12 +206,12 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#state.node = undefined;
     if (all.length === 0) {
       const why = whyNone?.(nodes);
-      this.#state.lastError = why ?? `no ${words.giver} serves the next height`;
+      this.#state.lastError = why ?? `no ${words.source} serves the next height`;
       this.#troubles.noNode(why);
       await sleep(clock, retryMs, signal);
       return undefined;
     }
-    if (this.#state.now !== 'unavailable') logger.info({ height }, `no ${words.giver} offers ${words.data}`);
+    if (this.#state.now !== 'unavailable') logger.info({ height }, `no ${words.source} offers ${words.data}`);
     this.#state.enter('unavailable');
     // Another node may become available before one of these may be asked again.
     const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
@@ -264,7 +264,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     if (!isVerified) return;
     this.#rotation.succeeded();
     this.#verified += 1;
-    if (this.#verified >= HEIGHTS_BEFORE_PRAISE)
+    if (this.#verified >= HEIGHTS_BEFORE_CONFIRMED)
       this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, this.#method));
   }
 
@@ -296,10 +296,10 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Once, until a message arrives or a stream ends for another reason. */
   #warnOfRefusal(node: AccessNode, { reason, said }: StreamEnd): void {
-    const { giver, stream } = this.#options.stream.words;
+    const { source, stream } = this.#options.stream.words;
     const isRefused = reason === 'rate_limited' || reason === 'unauthenticated';
     if (isRefused && !this.#isRefused)
-      this.#dependencies.logger.warn({ node: node.name, error: said }, `${giver} refused the ${stream}`);
+      this.#dependencies.logger.warn({ node: node.name, error: said }, `${source} refused the ${stream}`);
     this.#isRefused = isRefused;
   }
 

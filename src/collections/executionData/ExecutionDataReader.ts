@@ -5,7 +5,7 @@ import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Metrics } from '../../observability/index.js';
 import { RunningAverage, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { BodyStream, StreamGivers } from './BodyStream.js';
+import type { BodyStream, StreamSources } from './BodyStream.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
@@ -21,7 +21,7 @@ interface Limits {
 }
 
 interface Parts {
-  readonly nodes: StreamGivers;
+  readonly nodes: StreamSources;
   readonly window: BlockWindow;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
   dueHeight(): number | undefined;
@@ -252,7 +252,7 @@ export class ExecutionDataReader {
   }
 
   #moved(node: AccessNode): StreamFault | undefined {
-    const serving = this.#limits.stream.givers(this.#parts.nodes, this.#next);
+    const serving = this.#limits.stream.sources(this.#parts.nodes, this.#next);
     if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
     return new StreamFault('moved', 'other nodes serve the heights that follow');
   }

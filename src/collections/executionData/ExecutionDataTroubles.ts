@@ -77,8 +77,8 @@ export class ExecutionDataTroubles {
   }
 
   noNode(why: string | undefined): void {
-    if (why !== undefined) this.#sentence = `no ${this.#words.giver} can be asked: ${why}`;
-    this.#sentence ??= `no ${this.#words.giver} serves the next height`;
+    if (why !== undefined) this.#sentence = `no ${this.#words.source} can be asked: ${why}`;
+    this.#sentence ??= `no ${this.#words.source} serves the next height`;
   }
 
   /** A message arrived. */

@@ -1,4 +1,4 @@
-import type { Giver } from '../../access/index.js';
+import type { BlockSource } from '../../access/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { BlockJob } from '../../jobqueue/index.js';
 import type { ReceivedCollection, Source } from '../ports.js';
@@ -71,7 +71,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   #status: HeightStatus = 'linked';
   #block: FinalizedBlock;
   /** Who gave the block; `undefined` if nobody is held responsible. */
-  giver: Giver | undefined;
+  blockSource: BlockSource | undefined;
   /** Monotonic milliseconds at which the height was handed out; unchanged when the block is replaced. */
   queuedAtMs = 0;
   /** The job's completion callback, to be called when the height is durable. */
@@ -94,8 +94,8 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   /** Set when it is handed to the indexer. */
   commit: Commit | undefined;
 
-  constructor(block: FinalizedBlock, giver?: Giver) {
-    this.giver = giver;
+  constructor(block: FinalizedBlock, blockSource?: BlockSource) {
+    this.blockSource = blockSource;
     this.height = block.height;
     this.#block = block;
   }
@@ -133,11 +133,11 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   }
 
   /** Replaces the block. */
-  replaceBlock(block: FinalizedBlock, giver: Giver | undefined): void {
+  replaceBlock(block: FinalizedBlock, blockSource: BlockSource | undefined): void {
     if (!this.mayBeReplaced || block.height !== this.height)
       throw new Error(`height ${this.height} is ${this.#status}: its block stays`);
     this.#block = block;
-    this.giver = giver;
+    this.blockSource = blockSource;
   }
 
   /** All collections in guarantee order, repeated ids repeated. Throws while one is missing. */

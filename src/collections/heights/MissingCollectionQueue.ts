@@ -1,4 +1,4 @@
-import type { Giver } from '../../access/index.js';
+import type { BlockSource } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { ReceivedCollection } from '../ports.js';
 import type { HeightRecord } from './HeightRecord.js';
@@ -144,17 +144,17 @@ export class MissingCollectionQueue {
    * Replaces the block of an incomplete height; keeps received collections that are still wanted. Returns `undefined`,
    * and changes nothing, when the height is unknown or complete.
    */
-  replaceBlock(block: FinalizedBlock, giver?: Giver): HeightRecord | undefined {
+  replaceBlock(block: FinalizedBlock, blockSource?: BlockSource): HeightRecord | undefined {
     const record = this.#window.at(block.height);
     if (record?.mayBeReplaced !== true) return undefined;
     if (record.status === 'linked') {
-      record.replaceBlock(block, giver);
+      record.replaceBlock(block, blockSource);
       return record;
     }
     for (const id of record.block.collectionIds) this.#remove(id, record);
     const carried = record.receivedById();
     this.#window.count(record, -record.bytes);
-    record.replaceBlock(block, giver);
+    record.replaceBlock(block, blockSource);
     this.#register(record, carried);
     if (record.missingCount === 0) this.#window.move(record, 'complete');
     return record;

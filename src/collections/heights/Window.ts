@@ -1,4 +1,4 @@
-import type { Giver } from '../../access/index.js';
+import type { BlockSource } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { Listeners, unlessAborted } from '../../runtime/index.js';
@@ -198,12 +198,12 @@ export class Window {
    * Adds a record for a block that links, or returns the existing one. If that holds another block, it was already handed
    * out, and the caller must replace it.
    */
-  link(block: FinalizedBlock, giver?: Giver): HeightRecord {
+  link(block: FinalizedBlock, blockSource?: BlockSource): HeightRecord {
     let record = this.#records.get(block.height);
     if (record === undefined) {
-      record = new HeightRecord(block, giver);
+      record = new HeightRecord(block, blockSource);
       this.#records.set(block.height, record);
-    } else if (isSameBlock(record.block, block)) record.giver = giver;
+    } else if (isSameBlock(record.block, block)) record.blockSource = blockSource;
     return record;
   }
 

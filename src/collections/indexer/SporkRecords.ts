@@ -24,11 +24,11 @@ export class SporkRecords {
   newAt({ height, parentId }: BlockHead): SporkRecord | undefined {
     const { rootParentAt, sporkFor, store } = this.#deps;
     const known = store.meta()?.sporks.find((record) => record.rootHeight === height);
-    const isVouched = rootParentAt(height) === parentId;
-    if (known !== undefined && (!isVouched || known.rootParentId !== undefined)) return undefined;
+    const isConfirmed = rootParentAt(height) === parentId;
+    if (known !== undefined && (!isConfirmed || known.rootParentId !== undefined)) return undefined;
     const spork = sporkFor(height);
     const root = known ?? (spork?.rootHeight === height ? spork : undefined);
-    if (!isVouched) return root;
+    if (!isConfirmed) return root;
     return { rootHeight: height, sporkId: root?.sporkId ?? '', rootParentId: parentId };
   }
 

@@ -50,7 +50,7 @@ export interface CollectionRequesterDependencies {
   readonly sink: Pick<CollectionSink, 'onCollection'>;
   readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
   /** Absent when execution data is not followed. */
-  readonly outlook?: ExecutionDataForecast | undefined;
+  readonly forecast?: ExecutionDataForecast | undefined;
   /** Shared by the requesters of all ranges: history uses the slots that the live range leaves. Default: its own. */
   readonly slots?: EndpointSlots | undefined;
   readonly clock: Clock;
@@ -233,12 +233,12 @@ export class CollectionRequester implements CollectionRequests {
    * requested.
    */
   #holdBackMs(record: HeightRecord): number | undefined {
-    const { clock, metrics, outlook } = this.#dependencies;
+    const { clock, metrics, forecast } = this.#dependencies;
     const { holdBackMs } = this.#options;
     const { height } = record;
-    if (holdBackMs <= 0 || outlook === undefined) return undefined;
+    if (holdBackMs <= 0 || forecast === undefined) return undefined;
     const fetchMs = this.#calls.durationMs(this.#order.countThrough(height)) ?? UNTRIED_FETCH_MS;
-    if (!outlook.expects(height, Math.min(fetchMs, holdBackMs))) return undefined;
+    if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return undefined;
     const nowMs = clock.monotonic();
     const known = record.requests?.holdEndsAtMs;
     if (known !== undefined && known <= nowMs) return undefined;

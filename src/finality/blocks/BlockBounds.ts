@@ -37,7 +37,7 @@ export interface BlockBoundsDependencies {
  * A block that links may still be off the finalized chain, which shows only when its child names another parent. If it
  * were complete and durable by then, only a `rewind` would help. So the last linked block waits for its child.
  * Exceptions: near the tip, where no child may be known for long, and at the stop height, where no child may be requested
- * or no node has it (there `TipCheck` confirms the block); a window of one; a block that the spork table vouches for.
+ * or no node has it (there `TipCheck` confirms the block); a window of one; a block that the spork table confirms.
  */
 export class BlockBounds {
   readonly #deps: BlockBoundsDependencies;
@@ -73,7 +73,7 @@ export class BlockBounds {
   toHandOut(): number {
     const linked = this.#linked.next - 1;
     const isTip = this.isTip(linked) && !this.#deps.tipCheck.holds();
-    if (isTip || this.#window === 1 || this.#linked.vouchedAt(linked) !== undefined)
+    if (isTip || this.#window === 1 || this.#linked.confirmedAt(linked) !== undefined)
       return Math.min(linked, this.#stopHeight);
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }

@@ -29,7 +29,7 @@ import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 
 /** Consecutive blocks after which a stream counts as working: one that breaks after each block does not. */
-const BLOCKS_BEFORE_PRAISE = 3;
+const BLOCKS_BEFORE_CONFIRMED = 3;
 
 /** Delay before NotFound at the tip is retried. */
 const NOT_FOUND_RETRY_MS = 200;
@@ -191,7 +191,7 @@ export class BlockReader {
         if (!this.#linked.links(block)) return { kind: 'mismatch', block };
         delivered += 1;
         this.#append({ node, method, block });
-        this.#praise(way, delivered);
+        this.#confirm(way, delivered);
 
         pausedMs = 0;
         if (!this.#hasRoom()) {
@@ -237,9 +237,9 @@ export class BlockReader {
   }
 
   /** A single answer shows that the call works, and so does a stream that continues. */
-  #praise(way: Way, delivered: number): void {
+  #confirm(way: Way, delivered: number): void {
     const streams = this.#chooser.isStream(way);
-    if (delivered !== (streams ? BLOCKS_BEFORE_PRAISE : 1)) return;
+    if (delivered !== (streams ? BLOCKS_BEFORE_CONFIRMED : 1)) return;
     this.#deps.nodes.succeeded(way.node, way.method);
     if (streams) this.#chooser.streams(way);
   }

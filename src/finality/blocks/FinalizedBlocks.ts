@@ -1,5 +1,5 @@
 import { NodeChooser } from '../../access/index.js';
-import type { AccessNodes, Giver, NodeTrouble } from '../../access/index.js';
+import type { AccessNodes, BlockSource, NodeTrouble } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { EdgeLog } from '../../observability/index.js';
@@ -14,7 +14,7 @@ import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { Watermark } from '../forks/LinkedBlocks.js';
 import { Refusals } from '../forks/Refusals.js';
 import { TipCheck } from '../forks/TipCheck.js';
-import type { FinalityMetrics, LinkedHeights, ToldHead } from '../ports.js';
+import type { FinalityMetrics, LinkedHeights, ReportedHead } from '../ports.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../upstream/pollBlocks.js';
 import { BlockBelow } from './BlockBelow.js';
 import { BlockBounds } from './BlockBounds.js';
@@ -39,7 +39,7 @@ export interface FinalizedBlocksDependencies {
   /** The finalized head. */
   readonly head: () => number;
   /** The last report of a head at this height (see `TipCheck`). Default: none. */
-  readonly toldHead?: (height: number, besides?: string) => ToldHead | undefined;
+  readonly reportedHead?: (height: number, besides?: string) => ReportedHead | undefined;
   /** The highest height that may be worked on now. */
   readonly upperBound: () => number;
   /** Notified whenever a height became available: wakes the consumer. */
@@ -51,7 +51,7 @@ export interface FinalizedBlocksDependencies {
   /** For the `rewind` advice; without it the advice is one height below the watermark. */
   readonly storedBlock?: StoredBlockReader;
   /** Another block was handed out at this height, from a node that lied; this is the right one. */
-  readonly onReplaced: (block: FinalizedBlock, giver: Giver) => void;
+  readonly onReplaced: (block: FinalizedBlock, blockSource: BlockSource) => void;
 }
 
 /** How long a node that lied in its stream is asked for single blocks instead. */
@@ -150,7 +150,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       nodes,
       clock,
       poll: this.#poll,
-      toldHead: dependencies.toldHead ?? (() => undefined),
+      reportedHead: dependencies.reportedHead ?? (() => undefined),
       isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
       onTrue: () => dependencies.signal.notify(),
       onFalse: (lie) => this.#takeBack(lie),
@@ -240,19 +240,19 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#resolver.parentMismatch();
   }
 
-  /** Set while every node that answers gives another last block of a spork than the spork table vouches for. */
+  /** Set while every node that answers gives another last block of a spork than the spork table confirms. */
   missingSporkEnd(): ChainTrouble | undefined {
     return this.#resolver.missingEnd();
   }
 
   #append({ node, method, block }: Answer): void {
-    const giver = { name: node.name, method };
-    const isInHand = this.#linked.append(block, giver);
+    const blockSource = { name: node.name, method };
+    const isInHand = this.#linked.append(block, blockSource);
     if (method === BLOCK_STREAM && this.#bounds.isTip(block.height))
       this.#tipCheck.begin({ node, method, block });
     if (!isInHand) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
-      this.#deps.onReplaced(block, giver);
+      this.#deps.onReplaced(block, blockSource);
     }
     this.#resolver.linkedAgain();
     this.#deps.signal.notify();

@@ -23,7 +23,7 @@ export interface ChainTrouble {
   /** What does not match. */
   readonly what: string;
   /** The cause, if known, and what to do: the rest of the sentence. */
-  readonly mend: string;
+  readonly fix: string;
 }
 
 /** The nodes' block above the watermark does not link to the latest stored block, and no node has one that does. */
@@ -90,7 +90,7 @@ export class ForkResolver {
     return this.#mismatch;
   }
 
-  /** Set while every node that answers has another last block of a spork than the spork table vouches for. */
+  /** Set while every node that answers has another last block of a spork than the spork table confirms. */
   missingEnd(): ChainTrouble | undefined {
     return this.#missingEnd;
   }
@@ -149,19 +149,19 @@ export class ForkResolver {
     // The agreed block cannot be ours: none of these answers links to ours.
     const agreed = await this.#poll.agreedParent(answers, signal);
     const held = this.#linked.at(below);
-    const giver = held?.giver;
-    if (giver === undefined || held === undefined || this.#linked.next !== below + 1)
+    const blockSource = held?.blockSource;
+    if (blockSource === undefined || held === undefined || this.#linked.next !== below + 1)
       return { kind: 'retry', avoid: [], pauseMs: 0 };
     if (agreed === undefined) {
-      // Between two sporks no node has both blocks: either giver may have lied.
+      // Between two sporks no node has both blocks: either source may have lied.
       return this.#serves(refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
     }
 
     const { block } = held;
     this.#linked.takeBack(below);
-    const liar = this.#nodes.forHeight(below).find(({ name }) => name === giver.name);
+    const liar = this.#nodes.forHeight(below).find(({ name }) => name === blockSource.name);
     if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
-    const lie = { node: liar, method: giver.method, block };
+    const lie = { node: liar, method: blockSource.method, block };
     this.#report(lie);
     return { kind: 'retry', avoid: [lie], pauseMs: 0 };
   }
@@ -183,7 +183,7 @@ export class ForkResolver {
     this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
-  /** No node that answers has the block that the spork table vouches for: waits for it, and accepts no other. */
+  /** No node that answers has the block that the spork table confirms: waits for it, and accepts no other. */
   #awaitEnd(refused: Answer, complete: boolean): Resolution {
     const { height } = refused.block;
     this.#rounds += 1;
@@ -194,16 +194,16 @@ export class ForkResolver {
         height,
         sinceMs: this.#clock.monotonic(),
         what:
-          `No access node has block ${this.#linked.vouchedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+          `No access node has block ${this.#linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
           `the parent of the root block at height ${root}`,
-        mend:
+        fix:
           `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
           `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
           `config/sporks.json.`,
       };
-      const { what, mend } = this.#missingEnd;
+      const { what, fix } = this.#missingEnd;
       this.#logger.error(
-        { height, mend: `${what}: ${mend}` },
+        { height, fix: `${what}: ${fix}` },
         'no access node has the last block of the spork',
       );
     }
@@ -227,17 +227,14 @@ export class ForkResolver {
       what:
         `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
         `stored at height ${latest.height}`,
-      mend: this.#causeAndMend(target),
+      fix: this.#causeAndFix(target),
     };
-    const { height, what, mend } = this.#mismatch;
+    const { height, what, fix } = this.#mismatch;
     // The one message with ids above the debug level: the operator must see which blocks a rewind would delete.
-    this.#logger.error(
-      { height, mend: `${what}: ${mend}` },
-      'no access node confirms the latest stored block',
-    );
+    this.#logger.error({ height, fix: `${what}: ${fix}` }, 'no access node confirms the latest stored block');
   }
 
-  #causeAndMend(target: number): string {
+  #causeAndFix(target: number): string {
     const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again`;
     if (this.#hasSporks)
       return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;

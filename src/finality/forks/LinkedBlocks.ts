@@ -1,4 +1,4 @@
-import type { Giver } from '../../access/index.js';
+import type { BlockSource } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { LinkedHeight, LinkedHeights } from '../ports.js';
@@ -34,7 +34,7 @@ export class LinkedBlocks {
   readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
   /** By height: the only block that is accepted there. */
-  readonly #vouched: ReadonlyMap<number, Identifier>;
+  readonly #confirmed: ReadonlyMap<number, Identifier>;
   readonly #heights: LinkedHeights;
   #base: number;
   #next: number;
@@ -46,7 +46,7 @@ export class LinkedBlocks {
     this.#heights = dependencies.heights;
     this.#watermark = dependencies.watermark;
     this.#rootParents = new Map(options.sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));
-    this.#vouched = new Map(
+    this.#confirmed = new Map(
       options.sporkRoots
         .filter(({ rootParentIsBelow = true }) => rootParentIsBelow)
         .map(({ rootHeight, rootParentId }) => [rootHeight - 1, rootParentId]),
@@ -81,14 +81,14 @@ export class LinkedBlocks {
   }
 
   /** The id of the last block of a spork, if the root of the next spork names it. */
-  vouchedAt(height: number): Identifier | undefined {
-    return this.#vouched.get(height);
+  confirmedAt(height: number): Identifier | undefined {
+    return this.#confirmed.get(height);
   }
 
-  /** False when the spork table vouches for another block at this height. */
+  /** False when the spork table confirms another block at this height. */
   isAcceptable({ height, id }: BlockLink): boolean {
-    const vouched = this.#vouched.get(height);
-    return vouched === undefined || vouched === id;
+    const confirmed = this.#confirmed.get(height);
+    return confirmed === undefined || confirmed === id;
   }
 
   /** True when the block links at `next`. */
@@ -104,10 +104,10 @@ export class LinkedBlocks {
   }
 
   /** Appends a block that links. False when another block was handed out at its height: this one must replace it. */
-  append(block: FinalizedBlock, giver: Giver): boolean {
+  append(block: FinalizedBlock, blockSource: BlockSource): boolean {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
     this.#next = block.height + 1;
-    return isSameBlock(this.#heights.link(block, giver).block, block);
+    return isSameBlock(this.#heights.link(block, blockSource).block, block);
   }
 
   /** Removes every block from `height` on. */

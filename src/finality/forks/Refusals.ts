@@ -62,6 +62,6 @@ function saidOf(height: number, reason: RefusalReason, awaited: number): string 
     case 'parent_mismatch':
       return `sent block ${height}, which does not follow block ${height - 1}`;
     case 'not_vouched':
-      return `sent another block ${height} than the spork table vouches for`;
+      return `sent another block ${height} than the spork table confirms`;
   }
 }

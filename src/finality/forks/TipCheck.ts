@@ -7,7 +7,7 @@ import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 import { reportFailure } from '../../access/index.js';
 import type { Answer, BlockPoll } from './BlockPoll.js';
-import type { ToldHead } from '../ports.js';
+import type { ReportedHead } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
@@ -15,7 +15,7 @@ const PATIENCE_MS = 1_000;
 const NOT_YET_MS = 200;
 /** How long a node that reports its heads may take to report this one before it is asked. */
 const REPORTED_WITHIN_MS = 100;
-/** How many other nodes it takes to refute a block whose giver does not answer. */
+/** How many other nodes it takes to refute a block whose source does not answer. */
 const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
@@ -25,7 +25,7 @@ export interface TipCheckDependencies {
   readonly poll: BlockPoll;
   readonly clock: Clock;
   /** The last report of a head at this height, from any node, or from any but this one. */
-  readonly toldHead: (height: number, besides?: string) => ToldHead | undefined;
+  readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
   /** True while no block has followed or replaced this one. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
@@ -48,7 +48,7 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
  * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. A
  * head that another node reported confirms the block at no cost, as soon as it is reported; a node that does not report its
  * heads, or not in time, is asked. If there is
- * no other node, the giver is believed unless the head that it reports contradicts the block. A node that does not answer
+ * no other node, the source is believed unless the head that it reports contradicts the block. A node that does not answer
  * delays the block by at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block;
  * one call at a time, and one to each node when they disagree.
  */
@@ -149,7 +149,7 @@ export class TipCheck {
 
   /** True at first, if another node that reports its heads has reported the one below. */
   #isReported({ answer: { block, node }, sinceMs }: Check): boolean {
-    const told = this.#deps.toldHead(block.height - 1, node.name);
+    const told = this.#deps.reportedHead(block.height - 1, node.name);
     const isReporting = told !== undefined && told.node !== node.name && !this.#late.has(told.node);
     return isReporting && this.#deps.clock.monotonic() - sinceMs < REPORTED_WITHIN_MS;
   }
@@ -177,7 +177,7 @@ export class TipCheck {
     if (ids.size !== 1) return 'doubtful';
     if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
     if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
-    // One node against another: either may be the liar, unless the giver's own call withdraws the block.
+    // One node against another: either may be the liar, unless the source's own call withdraws the block.
     const own = await this.#ask(check.answer.node, block.height, signal);
     const isWithdrawn = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
     return isWithdrawn ? 'false' : 'doubtful';
@@ -185,17 +185,17 @@ export class TipCheck {
 
   /** The node to ask; `undefined` when the block is not in doubt, or no other node can answer. */
   #witnessFor({ node, block }: Answer): AccessNode | undefined {
-    const { nodes, toldHead } = this.#deps;
+    const { nodes, reportedHead } = this.#deps;
     const able = nodes
       .forHeight(block.height, BLOCK_CALL)
       .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
     const others = able.filter((each) => each.name !== node.name && each.healthOf(BLOCK_CALL) === 'healthy');
     const other = others.find(({ name }) => !this.#late.has(name)) ?? others[0];
-    const reported = toldHead(block.height, node.name);
+    const reported = reportedHead(block.height, node.name);
     if (reported?.id === block.id && reported.node !== node.name) return undefined;
-    const told = toldHead(block.height);
+    const told = reportedHead(block.height);
     if (other !== undefined || told === undefined || told.id === block.id) return other;
-    // Ask the giver itself: its single call has a status.
+    // Ask the source itself: its single call has a status.
     return able.find(({ name }) => name === node.name);
   }
 

@@ -3,7 +3,7 @@ import type { Logger } from '../../observability/index.js';
 import { Listeners, runTogether, unlessAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { HeadSubscription } from './HeadSubscription.js';
-import type { FinalityMetrics, ToldHead } from '../ports.js';
+import type { FinalityMetrics, ReportedHead } from '../ports.js';
 
 /** Heads remembered with their ids: more than there are blocks at the tip. */
 const TOLD_HEADS = 16;
@@ -21,7 +21,7 @@ export class FinalizationListener {
   readonly #answerListeners = new Listeners();
   readonly #toldListeners = new Listeners();
   /** By height, then by node, the latest report last. */
-  readonly #told = new Map<number, Map<string, ToldHead>>();
+  readonly #reported = new Map<number, Map<string, ReportedHead>>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
   #answeredAtMs: number | undefined;
@@ -83,8 +83,8 @@ export class FinalizationListener {
   }
 
   /** The last report of a finalized head at this height, among the most recent ones; `besides`: not by this node. */
-  toldHead(height: number, besides?: string): ToldHead | undefined {
-    return [...(this.#told.get(height)?.values() ?? [])].findLast(({ node }) => node !== besides);
+  reportedHead(height: number, besides?: string): ReportedHead | undefined {
+    return [...(this.#reported.get(height)?.values() ?? [])].findLast(({ node }) => node !== besides);
   }
 
   /** The node whose finalized head is followed now. */
@@ -93,7 +93,7 @@ export class FinalizationListener {
   }
 
   /** A node reported a finalized head. */
-  tell(head: ToldHead): void {
+  tell(head: ReportedHead): void {
     this.#remember(head);
     this.#onFinalized(head.height);
     this.#toldListeners.tell();
@@ -160,14 +160,14 @@ export class FinalizationListener {
     return atMs === undefined ? undefined : this.#clock.monotonic() - atMs;
   }
 
-  #remember(head: ToldHead): void {
-    const told = this.#told.get(head.height) ?? new Map<string, ToldHead>();
+  #remember(head: ReportedHead): void {
+    const told = this.#reported.get(head.height) ?? new Map<string, ReportedHead>();
     told.delete(head.node);
     told.set(head.node, head);
-    this.#told.delete(head.height);
-    this.#told.set(head.height, told);
-    const [oldest = head.height] = this.#told.keys();
-    if (this.#told.size > TOLD_HEADS) this.#told.delete(oldest);
+    this.#reported.delete(head.height);
+    this.#reported.set(head.height, told);
+    const [oldest = head.height] = this.#reported.keys();
+    if (this.#reported.size > TOLD_HEADS) this.#reported.delete(oldest);
   }
 
   #onSealed(height: number): void {

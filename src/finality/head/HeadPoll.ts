@@ -2,7 +2,7 @@ import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessNodes, NodeTroubles } from '../../access/index.js';
 import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { ToldHead } from '../ports.js';
+import type { ReportedHead } from '../ports.js';
 
 export const HEAD_CALL = 'GetLatestBlockHeader';
 
@@ -23,7 +23,7 @@ export interface HeadPollDependencies {
   readonly troubles: NodeTroubles;
   /** A node reported the head. */
   readonly onAnswer: () => void;
-  readonly onHead: (head: ToldHead) => void;
+  readonly onHead: (head: ReportedHead) => void;
 }
 
 /** Asks the nodes in turn, slowly, for their head, and knows the highest reported one. */

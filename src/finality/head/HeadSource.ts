@@ -1,5 +1,5 @@
 import type { AccessMethod, AccessNode, StreamReader, Way } from '../../access/index.js';
-import type { ToldHead } from '../ports.js';
+import type { ReportedHead } from '../ports.js';
 import { STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 
 /** After this time, a stream that has not delivered a height that a poll has seen counts as silent. */
@@ -16,7 +16,7 @@ interface Lag {
 export class HeadSource implements Way {
   readonly node: AccessNode;
   readonly method: AccessMethod;
-  readonly reader: StreamReader<ToldHead>;
+  readonly reader: StreamReader<ReportedHead>;
   /** It was abandoned because it did not keep up. */
   isStale = false;
   #deliveredAtMs: number;
@@ -24,7 +24,7 @@ export class HeadSource implements Way {
   /** The first height above this source that a poll has seen, until the source reaches it. */
   #owed: { readonly height: number; readonly sinceMs: number } | undefined;
 
-  constructor({ node, method }: Way, reader: StreamReader<ToldHead>, openedAtMs: number) {
+  constructor({ node, method }: Way, reader: StreamReader<ReportedHead>, openedAtMs: number) {
     this.node = node;
     this.method = method;
     this.reader = reader;

@@ -12,7 +12,7 @@ import type { Logger } from '../../observability/index.js';
 import { Pause, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
-import type { FinalityMetrics, ToldHead } from '../ports.js';
+import type { FinalityMetrics, ReportedHead } from '../ports.js';
 import { HEAD_CALL, HeadPoll } from './HeadPoll.js';
 import type { HeadPollOptions } from './HeadPoll.js';
 import { HeadSource } from './HeadSource.js';
@@ -35,7 +35,7 @@ export interface HeadSubscriptionDependencies {
   /** A node reported the head; `wasSilent`: after none had for a while. */
   readonly onAnswer: (how: { readonly wasSilent: boolean }) => void;
   /** A block that is at least finalized; not necessarily higher than the last. */
-  readonly onHead: (head: ToldHead) => void;
+  readonly onHead: (head: ReportedHead) => void;
 }
 
 /**
@@ -127,7 +127,7 @@ export class HeadSubscription {
     const { node } = way;
     const streams = this.#chooser.isStream(way);
     const { clock } = this.#deps;
-    const open = (ended: AbortSignal): AsyncIterable<ToldHead> =>
+    const open = (ended: AbortSignal): AsyncIterable<ReportedHead> =>
       streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
     const reader = new StreamReader({}, { open, signal, clock });
     const source = new HeadSource(way, reader, clock.monotonic());
@@ -161,14 +161,14 @@ export class HeadSubscription {
     }
   }
 
-  async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ToldHead, void> {
+  async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
     const sealed = this.#options.stream === 'sealed';
     for await (const { height, id } of node.subscribeBlockDigests({ signal, sealed }))
       yield { height, id, node: node.name };
   }
 
   /** Ends when the node may have a stream for us again. */
-  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ToldHead, void> {
+  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
     while (!this.#chooser.mayStream(node)) {
       const timeoutMs = patienceMs(this.#silences);
       const isSealed = this.#options.stream === 'sealed';
@@ -178,7 +178,7 @@ export class HeadSubscription {
     }
   }
 
-  #delivered(source: HeadSource, head: ToldHead): void {
+  #delivered(source: HeadSource, head: ReportedHead): void {
     const { height } = head;
     this.#answered();
     this.#silences = 0;

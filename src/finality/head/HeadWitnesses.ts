@@ -2,7 +2,7 @@ import { isExpectedEnd, StreamReader } from '../../access/index.js';
 import type { AccessNode, AccessNodes } from '../../access/index.js';
 import { childOf, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { ToldHead } from '../ports.js';
+import type { ReportedHead } from '../ports.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
 
@@ -21,7 +21,7 @@ export interface HeadWitnessesDependencies {
   /** The node that the head is taken from. */
   readonly source: () => string | undefined;
   /** A node reported a head. */
-  readonly onHead: (head: ToldHead) => void;
+  readonly onHead: (head: ReportedHead) => void;
 }
 
 /**

@@ -289,10 +289,10 @@ async function readVerified(reader: IndexReader, height: number): Promise<BlockE
 /** Expected errors: OperatorError `damage`. */
 function checkLinked(below: BlockHead | undefined, block: BlockHead, sporks: readonly SporkRecord[]): void {
   if (below === undefined || below.height !== block.height - 1 || below.id === block.parentId) return;
-  const isVouched = sporks.some(
+  const isConfirmed = sporks.some(
     ({ rootHeight, rootParentId }) => rootHeight === block.height && rootParentId === block.parentId,
   );
-  if (!isVouched) throw damaged(block.height, `its parent is not the block of height ${below.height}`);
+  if (!isConfirmed) throw damaged(block.height, `its parent is not the block of height ${below.height}`);
 }
 
 function damaged(height: number, what: string, cause?: Error): OperatorError {

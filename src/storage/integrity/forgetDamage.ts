@@ -12,7 +12,7 @@ import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { disorderOf } from '../records/book/checkStore.js';
-import { keeps, mendedBook } from '../records/book/mendedBook.js';
+import { keeps, repairedBook } from '../records/book/repairedBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import {
   coverageOf,
@@ -58,7 +58,7 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     const accounts = await coverageOf(database, meta);
     const before = await bookOf(database, meta, found.latestIndexedHeight);
     const lost = await lostHeights(database, found);
-    const { book, holes } = mendedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
+    const { book, holes } = repairedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
     const { latestIndexedHeight } = book.live;
     using batch = database.batch();
     for (const keys of [

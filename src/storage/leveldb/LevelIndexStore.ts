@@ -14,7 +14,7 @@ import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
-import { healedBook, healingIn } from '../records/book/mendedBook.js';
+import { healedBook, healingIn } from '../records/book/repairedBook.js';
 import { putChanges } from '../records/book/putChanges.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';

@@ -6,7 +6,7 @@ export interface SporkRecord {
   /** Spork id as reported by the node, hex; empty when the node reports none (old nodes). */
   readonly sporkId: string;
   /**
-   * The parent that the root block names, if the network's spork table vouches for it. Only then may the root's parent
+   * The parent that the root block names, if the network's spork table confirms it. Only then may the root's parent
    * differ from the block stored below it.
    */
   readonly rootParentId?: Identifier;

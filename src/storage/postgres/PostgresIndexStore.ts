@@ -7,7 +7,7 @@ import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
-import { healingIn } from '../records/book/mendedBook.js';
+import { healingIn } from '../records/book/repairedBook.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import { within } from '../records/heightRanges.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
@@ -26,7 +26,7 @@ import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
-import { healRows } from './writing/mendRows.js';
+import { healRows } from './writing/repairRows.js';
 import { addProofs, parseHeights } from './writing/unprovenRows.js';
 
 /** How often to look for changes of other processes, each time with one small query. */

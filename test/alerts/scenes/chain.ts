@@ -42,8 +42,8 @@ export const chainScenes: readonly Scene[] = [
         alerts: ['FlowIndexerHeadStale', 'FlowIndexerHeadOld'],
         fault: 'the chain stands still, with `--ready-max-head-age-seconds 5`',
         strike: stop,
-        mended: 'it goes on',
-        mend: () => {
+        repaired: 'it goes on',
+        fix: () => {
           growing(devnet, 250);
         },
       });
@@ -64,8 +64,8 @@ export const chainScenes: readonly Scene[] = [
           await devnet.close();
           devnet = await devnetForTest({ ...options, startHead: FAR - 2_900 });
         },
-        mended: 'its head is where it was',
-        mend: () => devnet.node.head.set(FAR + 1),
+        repaired: 'its head is where it was',
+        fix: () => devnet.node.head.set(FAR + 1),
       });
     },
   },
@@ -78,8 +78,8 @@ export const chainScenes: readonly Scene[] = [
         alerts: ['FlowIndexerStartHeightAhead'],
         fault: 'a daemon is started with `--start-height 500`, and the head is 60',
         strike: () => stage.start(devnet, scratchDirectory(), flags),
-        mended: 'the chain gets there',
-        mend: () => devnet.node.head.set(510),
+        repaired: 'the chain gets there',
+        fix: () => devnet.node.head.set(510),
       });
     },
   },
@@ -98,8 +98,8 @@ export const chainScenes: readonly Scene[] = [
         alerts: ['FlowIndexerChainReplaced'],
         fault: 'the network begins anew: at the address of the node is one of another chain',
         strike: () => replace(99),
-        mended: 'the old one is there again',
-        mend: () => replace(chain.seed),
+        repaired: 'the old one is there again',
+        fix: () => replace(chain.seed),
       });
     },
   },
@@ -118,8 +118,8 @@ export const chainScenes: readonly Scene[] = [
         alerts: ['FlowIndexerNotVouched', 'FlowIndexerParentMismatch'],
         fault: `a spork that the table lacks begins at height ${LAST + 1}, and discards ${DISCARDED} indexed blocks`,
         strike: () => devnetForTest({ ...after, port }),
-        mended: `\`rewind --to ${LAST} --yes\`, and a start with \`--access-spork-root ${LAST + 1}\``,
-        mend: async () => {
+        repaired: `\`rewind --to ${LAST} --yes\`, and a start with \`--access-spork-root ${LAST + 1}\``,
+        fix: async () => {
           await stage.daemon(instance).program.stop();
           const where = ['--network', 'devnet', '--data-dir', dataDir];
           const { code, stderr } = await runProgram(['rewind', '--to', String(LAST), '--yes', ...where]);

@@ -33,8 +33,8 @@ export const diskScenes: readonly Scene[] = [
         alerts: ['FlowIndexerStoreStalled'],
         fault: 'the disk hangs (`fsfreeze`)',
         strike: () => disk.freeze(),
-        mended: 'it goes on',
-        mend: () => disk.thaw(),
+        repaired: 'it goes on',
+        fix: () => disk.thaw(),
       });
       await stage.provoke({
         alerts: ['FlowIndexerStopping'],
@@ -44,8 +44,8 @@ export const diskScenes: readonly Scene[] = [
           await pause(500);
           stage.daemon(instance).program.child.kill('SIGTERM');
         },
-        mended: 'the disk goes on: the process ends',
-        mend: async () => {
+        repaired: 'the disk goes on: the process ends',
+        fix: async () => {
           disk.thaw();
           await stage.daemon(instance).program.exited;
         },
@@ -68,8 +68,8 @@ export const diskScenes: readonly Scene[] = [
             await pause(100);
           }
         },
-        mended: 'it is quick',
-        mend: () => undefined,
+        repaired: 'it is quick',
+        fix: () => undefined,
       });
     },
   },
@@ -90,8 +90,8 @@ export const diskScenes: readonly Scene[] = [
             }
           })();
         },
-        mended: 'it ends, and is deleted',
-        mend: () => {
+        repaired: 'it ends, and is deleted',
+        fix: () => {
           isFilling = false;
           disk.empty();
         },
@@ -100,8 +100,8 @@ export const diskScenes: readonly Scene[] = [
         alerts: ['FlowIndexerDiskLow'],
         fault: '300 MiB of 4 GiB are left on the disk of the store',
         strike: () => disk.fillUpTo(300 * MIB),
-        mended: 'there is room again',
-        mend: () => disk.empty(),
+        repaired: 'there is room again',
+        fix: () => disk.empty(),
       });
     },
   },
@@ -119,8 +119,8 @@ export const diskScenes: readonly Scene[] = [
         strike: async () => {
           await stage.start(devnet, dataDir, ['--scrub-bytes-per-second', '1000000000']);
         },
-        mended: 'it comes to its end',
-        mend: () => undefined,
+        repaired: 'it comes to its end',
+        fix: () => undefined,
       });
     },
   },

@@ -31,8 +31,8 @@ export const nodeScenes: readonly Scene[] = [
         alerts: ['FlowIndexerUpstreamUnreachable', 'FlowIndexerNodeDown'],
         fault: 'the only access node refuses connections',
         strike: () => proxy.become({ kind: 'refused' }),
-        mended: 'it takes them again',
-        mend: () => proxy.become({ kind: 'fair' }),
+        repaired: 'it takes them again',
+        fix: () => proxy.become({ kind: 'fair' }),
       });
     },
   },
@@ -45,8 +45,8 @@ export const nodeScenes: readonly Scene[] = [
         alerts: ['FlowIndexerStarting'],
         fault: 'a daemon is started, and nobody listens where its node should be',
         strike: () => stage.start(node, scratchDirectory(), ['--start-height', '0']),
-        mended: 'the node is started',
-        mend: () => devnetForTest({ ...chain, port }),
+        repaired: 'the node is started',
+        fix: () => devnetForTest({ ...chain, port }),
       });
     },
   },
@@ -62,8 +62,8 @@ export const nodeScenes: readonly Scene[] = [
         alerts: ['FlowIndexerUpstreamRefusing', 'FlowIndexerStalled', 'FlowIndexerNodeErrors'],
         fault: 'the node answers every call for a collection with INTERNAL, and the chain goes on',
         strike: () => devnet.node.setFaults(faults),
-        mended: 'it answers them',
-        mend: () => devnet.node.setFaults([]),
+        repaired: 'it answers them',
+        fix: () => devnet.node.setFaults([]),
       });
     },
   },
@@ -79,8 +79,8 @@ export const nodeScenes: readonly Scene[] = [
         fault: 'the node answers every call for a collection with bytes that do not hash to its id',
         strike: () =>
           devnet.node.setFaults(bodies.map((method): FaultRule => ({ method, fault: 'wrong_body' }))),
-        mended: 'it answers the truth',
-        mend: () => devnet.node.setFaults([]),
+        repaired: 'it answers the truth',
+        fix: () => devnet.node.setFaults([]),
       });
     },
   },
@@ -94,8 +94,8 @@ export const nodeScenes: readonly Scene[] = [
         fault: 'with `--proof-mode required`, the node sends blocks whose ids are made up',
         strike: () =>
           stage.start(madeUp, scratchDirectory(), ['--start-height', '0', '--proof-mode', 'required']),
-        mended: 'a node with real ones takes its place',
-        mend: async () => {
+        repaired: 'a node with real ones takes its place',
+        fix: async () => {
           await madeUp.close();
           await devnetForTest({ ...chain, hashedIds: true, port });
         },
@@ -116,8 +116,8 @@ export const nodeScenes: readonly Scene[] = [
         strike: async () => {
           instance = await stage.start(forged, dataDir, ['--start-height', '0']);
         },
-        mended: `\`rewind --to ${LAST_SIGNED} --yes\`, and a node of the right chain`,
-        mend: async () => {
+        repaired: `\`rewind --to ${LAST_SIGNED} --yes\`, and a node of the right chain`,
+        fix: async () => {
           await stage.daemon(instance).program.stop();
           const where = ['--network', 'devnet', '--data-dir', dataDir];
           const { code, stderr } = await runProgram([
@@ -146,8 +146,8 @@ export const nodeScenes: readonly Scene[] = [
         alerts: ['FlowIndexerEdiUnavailable'],
         fault: 'with `--edi-only`, the node refuses execution data',
         strike: () => devnet.node.setFaults([fault, { ...fault, on: 'open' }]),
-        mended: 'it gives them',
-        mend: () => devnet.node.setFaults([]),
+        repaired: 'it gives them',
+        fix: () => devnet.node.setFaults([]),
       });
     },
   },
@@ -167,8 +167,8 @@ export const nodeScenes: readonly Scene[] = [
           await stranger.close();
           stranger = await devnetForTest({ ...chain, port, chainId: 'flow-testnet' });
         },
-        mended: 'the right one is there again',
-        mend: async () => {
+        repaired: 'the right one is there again',
+        fix: async () => {
           await stranger.close();
           await devnetForTest({ ...chain, port });
         },

@@ -17,8 +17,8 @@ export const processScenes: readonly Scene[] = [
         alerts: ['FlowIndexerNotScraped'],
         fault: 'the daemon is killed (SIGKILL)',
         strike: () => stage.daemon(instance).program.stop('SIGKILL'),
-        mended: 'it is started again',
-        mend: () => stage.restart(instance),
+        repaired: 'it is started again',
+        fix: () => stage.restart(instance),
       });
       await stage.provoke({
         alerts: ['FlowIndexerRestarting'],
@@ -31,8 +31,8 @@ export const processScenes: readonly Scene[] = [
             await stage.isScraped(instance);
           }
         },
-        mended: 'it runs',
-        mend: () => undefined,
+        repaired: 'it runs',
+        fix: () => undefined,
       });
     },
   },
@@ -47,8 +47,8 @@ export const processScenes: readonly Scene[] = [
         alerts: ['FlowIndexerLogLinesLost'],
         fault: 'whoever reads its log, at level debug, ends',
         strike: () => stage.daemon(instance).program.child.stdout?.destroy(),
-        mended: 'it is started again, and its log is read',
-        mend: async () => {
+        repaired: 'it is started again, and its log is read',
+        fix: async () => {
           await stage.daemon(instance).program.stop();
           await stage.restart(instance);
         },
@@ -72,8 +72,8 @@ export const processScenes: readonly Scene[] = [
         alerts: ['FlowIndexerDescriptorsLow'],
         fault: 'its limit of open files is lowered to 20 (`prlimit`)',
         strike: () => allow('20'),
-        mended: 'the limit is raised again',
-        mend: () => allow('4096'),
+        repaired: 'the limit is raised again',
+        fix: () => allow('4096'),
       });
     },
   },
@@ -90,8 +90,8 @@ export const processScenes: readonly Scene[] = [
         alerts: ['FlowIndexerReaderDown', 'FlowIndexerReaderReplaced'],
         fault: 'the thread that serves readers loops for ever',
         strike: () => inspectReaders(Number(port), 'for (;;);'),
-        mended: 'the daemon replaces it by itself',
-        mend: () => undefined,
+        repaired: 'the daemon replaces it by itself',
+        fix: () => undefined,
       });
     },
   },

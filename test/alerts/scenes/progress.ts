@@ -21,8 +21,8 @@ export const progressScenes: readonly Scene[] = [
           devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 500 }]);
           stop = growing(devnet, 100, 2);
         },
-        mended: 'the node is quick, and the chain rests',
-        mend: () => {
+        repaired: 'the node is quick, and the chain rests',
+        fix: () => {
           stop();
           devnet.node.setFaults([]);
         },
@@ -52,8 +52,8 @@ export const progressScenes: readonly Scene[] = [
           );
           devnet.node.head.advance(10);
         },
-        mended: 'the node has them',
-        mend: () => devnet.node.setFaults([]),
+        repaired: 'the node has them',
+        fix: () => devnet.node.setFaults([]),
       });
     },
   },

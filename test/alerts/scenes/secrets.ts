@@ -23,15 +23,15 @@ export const secretScenes: readonly Scene[] = [
         alerts: ['FlowIndexerCertificateExpires'],
         fault: 'a certificate that has expired stands in the file of `--api-tls-certificate-file`',
         strike: () => copyFileSync(EXPIRED, secrets.certificateFile),
-        mended: 'one that has not stands there',
-        mend: () => secrets.use('localhost'),
+        repaired: 'one that has not stands there',
+        fix: () => secrets.use('localhost'),
       });
       await stage.provoke({
         alerts: ['FlowIndexerSecretRefused'],
         fault: 'the file of the certificate holds something else',
         strike: () => writeFileSync(secrets.certificateFile, 'no certificate\n'),
-        mended: 'it holds one again',
-        mend: () => secrets.use('localhost'),
+        repaired: 'it holds one again',
+        fix: () => secrets.use('localhost'),
       });
     },
   },

@@ -44,8 +44,8 @@ export const sharedScenes: readonly Scene[] = [
         strike: () => backfill(dataDir, 'plan', '--from', String(LOST_HEIGHT)),
         // It fails five times, with pauses that double.
         limitMs: 240_000,
-        mended: 'it gives the right one; `backfill redrive`',
-        mend: async () => {
+        repaired: 'it gives the right one; `backfill redrive`',
+        fix: async () => {
           devnet.node.setFaults([]);
           await backfill(dataDir, 'redrive');
         },
@@ -67,8 +67,8 @@ export const sharedScenes: readonly Scene[] = [
         alerts: ['FlowIndexerHistoryHeldUp'],
         fault: 'history is planned whose collections the node refuses',
         strike: () => backfill(dataDir, 'plan', '--from', '0'),
-        mended: 'it gives them',
-        mend: () => devnet.node.setFaults([]),
+        repaired: 'it gives them',
+        fix: () => devnet.node.setFaults([]),
       });
     },
   },
@@ -91,22 +91,22 @@ export const sharedScenes: readonly Scene[] = [
         alerts: ['FlowIndexerWorkersDead'],
         fault: 'one of three processes on a database is killed (SIGKILL)',
         strike: () => stage.daemon(worker).program.stop('SIGKILL'),
-        mended: 'it is started again',
-        mend: () => stage.restart(worker),
+        repaired: 'it is started again',
+        fix: () => stage.restart(worker),
       });
       await stage.provoke({
         alerts: ['FlowIndexerLeaderLost'],
         fault: 'the only one with the role `live` is stopped',
         strike: () => stage.daemon(leader).program.stop(),
-        mended: 'it is started again',
-        mend: () => stage.restart(leader),
+        repaired: 'it is started again',
+        fix: () => stage.restart(leader),
       });
       await stage.provoke({
         alerts: ['FlowIndexerDatabaseUnreachable'],
         fault: 'PostgreSQL is stopped (immediate)',
         strike: () => server.kill(),
-        mended: 'it is started again',
-        mend: () => server.start(),
+        repaired: 'it is started again',
+        fix: () => server.start(),
       });
     },
   },

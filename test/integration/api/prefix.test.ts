@@ -12,9 +12,9 @@ const [block] = chain;
 const collection = block!.collections[0]!.id;
 const [transaction = ''] = transactionIds(block!, 0);
 
-async function below({ isTold }: { readonly isTold: boolean }) {
+async function below({ isReported }: { readonly isReported: boolean }) {
   const served = await ServedChain.start(chain, { sealed: 102 });
-  return { served, url: await servedBelow(PREFIX, served, { isTold }) };
+  return { served, url: await servedBelow(PREFIX, served, { isReported }) };
 }
 
 /** Every string among the links of a document. */
@@ -36,9 +36,9 @@ const documents = [
   '/v1/blocks/100/collections',
 ];
 
-describe.each([false, true])('behind a proxy that serves it below a path (told: %s)', (isTold) => {
+describe.each([false, true])('behind a proxy that serves it below a path (told: %s)', (isReported) => {
   it.each(['/', '/docs', '/docs/'])('the page at %s finds what it loads and links', async (path) => {
-    const { url } = await below({ isTold });
+    const { url } = await below({ isReported });
     const page = await fetch(url + path);
     expect(page.status).toBe(200);
     const wanted = [...(await page.text()).matchAll(/(?:src|href)="([^"#]+)"/g)].map(([, link = '']) => link);
@@ -52,7 +52,7 @@ describe.each([false, true])('behind a proxy that serves it below a path (told: 
   });
 
   it('the script of the page asks for nothing outside of it', async () => {
-    const { url } = await below({ isTold });
+    const { url } = await below({ isReported });
     const script = await (await fetch(`${url}/page/page.js`)).text();
     // It is built from the paths of the daemon; an address from the root of the host would leave the prefix.
     expect(script).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
@@ -60,7 +60,7 @@ describe.each([false, true])('behind a proxy that serves it below a path (told: 
   });
 
   it('the OpenAPI document names a server at which its paths are', async () => {
-    const { url } = await below({ isTold });
+    const { url } = await below({ isReported });
     const { servers, paths } = (await getJson(`${url}/openapi.json`)).body as {
       readonly servers: readonly { readonly url: string }[];
       readonly paths: object;
@@ -73,7 +73,7 @@ describe.each([false, true])('behind a proxy that serves it below a path (told: 
   });
 
   it('streams of events and of WebSocket move', async () => {
-    const { url } = await below({ isTold });
+    const { url } = await below({ isReported });
     const reader = await EventReader.open(`${url}/events?from=100`);
     expect((await reader.first(3)).map(({ event }) => event)).toEqual(['height', 'height', 'height']);
     const client = await WsClient.open(url);
@@ -81,25 +81,25 @@ describe.each([false, true])('behind a proxy that serves it below a path (told: 
     const [, first] = await client.first(2);
     expect(first).toMatchObject({ payload: { header: { height: '100' } } });
     const link = `/v1/blocks/${block!.block.id}`;
-    expect(first).toMatchObject({ payload: { _links: { _self: isTold ? PREFIX + link : link } } });
+    expect(first).toMatchObject({ payload: { _links: { _self: isReported ? PREFIX + link : link } } });
   });
 
   it('an answer is what it is without the proxy, but for links that lead back', async () => {
-    const { served, url } = await below({ isTold });
+    const { served, url } = await below({ isReported });
     for (const path of documents) {
       const [own, through] = [await served.get(path), await getJson(url + path)];
       const links = linksOf(through.body);
       expect(links.length).toBeGreaterThan(0);
-      const expected = linksOf(own.body).map((link) => (isTold ? PREFIX + link : link));
+      const expected = linksOf(own.body).map((link) => (isReported ? PREFIX + link : link));
       expect(links).toEqual(expected);
-      for (const link of links.filter((each) => isTold && !each.includes('/transaction_results/'))) {
+      for (const link of links.filter((each) => isReported && !each.includes('/transaction_results/'))) {
         expect([link, (await fetch(new URL(link, url))).status]).toEqual([link, 200]);
       }
       const bare = JSON.stringify(through.body).replaceAll(`"${PREFIX}/v1/`, '"/v1/');
       expect(JSON.parse(bare)).toEqual(own.body);
       // Other bytes, another tag; and a cache must not mix them up.
-      expect(through.headers.get('etag') === own.headers.get('etag')).toBe(!isTold);
-      expect(/x-forwarded-prefix/.test(through.headers.get('vary') ?? '')).toBe(isTold);
+      expect(through.headers.get('etag') === own.headers.get('etag')).toBe(!isReported);
+      expect(/x-forwarded-prefix/.test(through.headers.get('vary') ?? '')).toBe(isReported);
       const held = { headers: { 'if-none-match': through.headers.get('etag') ?? '' } };
       expect((await getJson(url + path, held)).status).toBe(304);
     }

@@ -200,7 +200,7 @@ describe.each(storeKinds)('the store on $name', ({ use }) => {
       expect(await again.collectionsByHeight(102)).toHaveLength(1);
     });
 
-    it('records a spork with the block that begins it, once, and takes its vouched parent', async () => {
+    it('records a spork with the block that begins it, once, and takes its confirmed parent', async () => {
       const home = await newHome();
       const store = await begun(home);
       const other = makeBlock(101, toIdentifier(Buffer.alloc(32, 7)), []);

@@ -68,7 +68,7 @@ describe('a database', () => {
       return { named: named.href, byAddress: through };
     };
 
-    it('is used where its certificate is vouched for', async () => {
+    it('is used where its certificate is confirmed', async () => {
       const { named } = await encrypted();
       const store = await opening(`${named}?sslmode=verify-full&sslrootcert=${certificate}`);
       expect(store.trouble()).toBeUndefined();

@@ -166,10 +166,10 @@ describe('ranges of a store on PostgreSQL', () => {
     const mending = await postgres.open(url, { forRewind: true });
     await mending.rewind(32);
     await mending.close();
-    const mended = await postgres.open(url);
-    expect(mended.latestBlock()?.id).toBe(blocks(32, 32)[0]?.block.id);
-    await mended.commit({ blocks: blocks(33, 33), latestIndexedHeight: 33 });
-    expect(mended.latestIndexedHeight()).toBe(33);
+    const repaired = await postgres.open(url);
+    expect(repaired.latestBlock()?.id).toBe(blocks(32, 32)[0]?.block.id);
+    await repaired.commit({ blocks: blocks(33, 33), latestIndexedHeight: 33 });
+    expect(repaired.latestIndexedHeight()).toBe(33);
   });
 
   describe('verify', () => {

@@ -38,14 +38,14 @@ const table = (rootParentId: string) =>
   );
 
 describe.each(storeKinds)(
-  'a range below a root that was not vouched for when it was indexed, on $name',
+  'a range below a root that was not confirmed when it was indexed, on $name',
   ({ use }) => {
     const newHome = use();
 
     it.each([
       ['with the spork on record', [{ rootHeight: ROOT, sporkId: '02' }]],
       ['without', []],
-    ])('is published once the table vouches for it, %s', async (_, sporks) => {
+    ])('is published once the table confirms it, %s', async (_, sporks) => {
       const home = await newHome();
       const store = await home.open();
       await store.initialise({ ...metaFrom(ROOT), sporks });

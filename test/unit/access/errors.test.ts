@@ -138,7 +138,7 @@ describe('upstream errors', () => {
   });
 
   it('names the proxy of a node that is not reached, and what mends refused credentials', () => {
-    const causes = { mend: 'put a valid one there', proxy: 'it is reached through a proxy' };
+    const causes = { fix: 'put a valid one there', proxy: 'it is reached through a proxy' };
     const of = (code: status): string => upstreamError({ code, details: 'why' }, where, causes).message;
     for (const code of [status.UNAVAILABLE, status.DEADLINE_EXCEEDED])
       expect(of(code)).toMatch(/why; it is reached through a proxy$/);

@@ -100,7 +100,7 @@ describe('a peer', () => {
         },
         credentialsFor: ({ name }, isPeer) => ({
           metadata: () => ({ 'x-token': `of ${name}${isPeer ? ', a peer' : ''}` }),
-          mend: () => '',
+          fix: () => '',
         }),
         openChannel: (options, dependencies) => {
           brought.set(options.endpoint.name, dependencies.metadata?.());

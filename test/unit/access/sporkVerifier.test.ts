@@ -139,7 +139,7 @@ describe('a spork that the table does not have', () => {
       message.includes('a spork that does not exist'),
     );
     expect(warnings.map(({ fields }) => fields)).toEqual([
-      { rootHeight: 200, endpoints: ['a:1'], mend: 'if it is one: --access-spork-root 200' },
+      { rootHeight: 200, endpoints: ['a:1'], fix: 'if it is one: --access-spork-root 200' },
     ]);
   });
 

@@ -32,7 +32,7 @@ class World {
           heldBack: () => this.heldBack,
         },
         store: { coverage: () => this.coverage },
-        network: { heights: { giver: 'access node', whyUnserved: () => [] } },
+        network: { heights: { source: 'access node', whyUnserved: () => [] } },
         descriptors: { trouble: () => undefined },
         diskWatch: { pause: () => undefined },
         listener: {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Admission, ForwardingDesk } from '../../../src/access/index.js';
+import type { Admission, ForwardingAdmission } from '../../../src/access/index.js';
 import { DOWN_AFTER_MS } from '../../../src/app/threads/ReaderInstance.js';
 import { HUNG_AFTER_MS, ReaderThread } from '../../../src/app/threads/ReaderThread.js';
 import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/serveReaders.js';
@@ -64,7 +64,7 @@ class FakeThread implements ReaderHandle {
   }
 }
 
-function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) {
+function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('busy') }) {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
   const metrics = createMetrics({ version: '', node: '' });
@@ -111,7 +111,7 @@ function owner(desk: ForwardingDesk = { admit: () => Promise.resolve('busy') }) 
     momentAt: (height) => ({ height }) as never,
     naming: () => ({ kind: 'block', height: 7 }),
     damaged: () => undefined,
-    desk,
+    admission,
   };
   const last = (): FakeThread => threads[threads.length - 1]!;
   const scrape = async (): Promise<ScrapedMetrics> =>
@@ -381,7 +381,7 @@ describe('what the thread asks', () => {
 });
 
 describe('the first thread', () => {
-  it('that cannot listen is refused as the operator has to mend it', async () => {
+  it('that cannot listen is refused as the operator has to fix it', async () => {
     const { last, sources, thread } = owner();
     const served = thread.serve(sources);
     last().say({ kind: 'refused', exit: 'configuration', message: 'Port 1 is in use.' });

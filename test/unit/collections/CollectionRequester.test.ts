@@ -61,7 +61,7 @@ function requester(
       nodes: more.nodes ?? new FakeNodes(a),
       sink,
       window,
-      outlook: more.expects === undefined ? undefined : { expects: more.expects },
+      forecast: more.expects === undefined ? undefined : { expects: more.expects },
       clock,
       random: more.random ?? { next: () => 0 },
       slots: more.slots,
@@ -321,7 +321,7 @@ describe('retrying', () => {
     expect(nodes.reported.map(({ fault }) => fault)).toEqual(['stale', 'failing', 'failing']);
     a.pending[0]!.answer(one.transactions);
     await clock.settle();
-    expect(nodes.praised).toEqual(['a:9000']);
+    expect(nodes.confirmed).toEqual(['a:9000']);
   });
 
   it('asks a node of lesser health now and then, in case it alone has the collection', async () => {

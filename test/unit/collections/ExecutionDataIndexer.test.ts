@@ -20,7 +20,7 @@ import {
 import type { FakeStream, MadeBlock } from './sourceHarness.js';
 
 const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
-/** How far the outlook is asked to look. */
+/** How far the forecast is asked to look. */
 const WITHIN_MS = 500;
 const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
 const DEPRECATED = 'SubscribeExecutionData';
@@ -154,7 +154,7 @@ describe('following the stream', () => {
       lastError: undefined,
     });
     expect(indexer.trouble()).toBeUndefined();
-    expect(nodes.praised).toContain('a:9000');
+    expect(nodes.confirmed).toContain('a:9000');
   });
 
   it('stamps what it delivers with its source and the time it came', async () => {
@@ -1000,7 +1000,7 @@ describe('the other call', () => {
     expect(methods(a).slice(0, 2)).toContain(METHOD);
     expect(methods(a).at(-1)).toBe(DEPRECATED);
     expect(new Set(nodes.reportedMethods)).toEqual(new Set([METHOD]));
-    expect(new Set(nodes.praisedMethods)).toEqual(new Set([DEPRECATED]));
+    expect(new Set(nodes.confirmedMethods)).toEqual(new Set([DEPRECATED]));
   });
 
   it.each([

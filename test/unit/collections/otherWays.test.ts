@@ -165,7 +165,7 @@ describe('another way', () => {
       'GetTransaction',
     ]);
     expect(nodes.reportedMethods).toEqual([FULL, FULL]);
-    expect(nodes.praisedMethods).toEqual([LIGHT]);
+    expect(nodes.confirmedMethods).toEqual([LIGHT]);
     await clock.advance(10_000);
     const before = calls().length;
     for (const [place, { id }] of made.slice(1, 5).entries()) requests.request(2 + place, [id]);

@@ -301,8 +301,8 @@ export class FakeNodes implements Pick<
   readonly reported: { readonly node: string; readonly fault: NodeFault }[] = [];
   /** The methods of `reported`, in the same order. */
   readonly reportedMethods: AccessMethod[] = [];
-  readonly praised: string[] = [];
-  readonly praisedMethods: AccessMethod[] = [];
+  readonly confirmed: string[] = [];
+  readonly confirmedMethods: AccessMethod[] = [];
 
   constructor(...list: readonly FakeNode[]) {
     this.list = list;
@@ -325,8 +325,8 @@ export class FakeNodes implements Pick<
   }
 
   succeeded(node: AccessNode, method: AccessMethod): void {
-    this.praised.push(node.name);
-    this.praisedMethods.push(method);
+    this.confirmed.push(node.name);
+    this.confirmedMethods.push(method);
   }
 
   report(node: AccessNode, fault: NodeFault, _detail: string, method: AccessMethod): void {

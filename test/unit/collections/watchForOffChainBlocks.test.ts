@@ -81,8 +81,8 @@ describe('watchForOffChainBlocks', () => {
   });
 
   it.each<[string, Readonly<Record<string, (held: FinalizedBlock) => FinalizedBlock>>, boolean]>([
-    ['its giver has another one now', { 'a:9000': another }, true],
-    ['its giver has other guarantees in it now', { 'a:9000': regiven }, true],
+    ['its blockSource has another one now', { 'a:9000': another }, true],
+    ['its blockSource has other guarantees in it now', { 'a:9000': regiven }, true],
     ['others have the same other guarantees in it', { 'b:9000': regiven, 'c:9000': regiven }, true],
     ['one other proves other guarantees in it', { 'b:9000': proven, 'c:9000': (held) => held }, true],
     ['one other has other guarantees in it', { 'b:9000': regiven }, false],

@@ -100,11 +100,11 @@ export class Reading {
       readonly empty?: boolean;
       readonly head?: number;
       readonly storedBlock?: FinalizedBlocksDependencies['storedBlock'];
-      readonly toldHead?: FinalizedBlocksDependencies['toldHead'];
+      readonly reportedHead?: FinalizedBlocksDependencies['reportedHead'];
     },
   ) {
     this.world = world;
-    const { watermark = 100, empty = false, head = 0, storedBlock, toldHead, ...others } = options;
+    const { watermark = 100, empty = false, head = 0, storedBlock, reportedHead, ...others } = options;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
@@ -115,12 +115,12 @@ export class Reading {
       ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
       head: () => this.head,
       upperBound: () => Math.min(this.watermark + windowHeights, this.head, stopHeight),
-      onReplaced: (block, giver) => {
+      onReplaced: (block, blockSource) => {
         this.replaced.push({ height: block.height, id: block.id });
-        this.heights.at(block.height)!.replaceBlock(block, giver);
+        this.heights.at(block.height)!.replaceBlock(block, blockSource);
       },
       ...(storedBlock === undefined ? {} : { storedBlock }),
-      ...(toldHead === undefined ? {} : { toldHead }),
+      ...(reportedHead === undefined ? {} : { reportedHead }),
     });
     world.run(this.blocks);
   }

@@ -28,15 +28,15 @@ describe('FinalizationListener', () => {
     const listener = world.listener();
     await world.clock.settle();
     const { chain } = world;
-    expect(listener.toldHead(110)).toEqual({ height: 110, id: chain.idAt(110), node: 'a' });
-    expect(listener.toldHead(111)).toBeUndefined();
+    expect(listener.reportedHead(110)).toEqual({ height: 110, id: chain.idAt(110), node: 'a' });
+    expect(listener.reportedHead(111)).toBeUndefined();
     // The polls beside the stream go round the nodes.
     await world.clock.advance(4_000);
-    expect(listener.toldHead(110)).toMatchObject({ id: world.node('b').chain.idAt(110), node: 'b' });
+    expect(listener.reportedHead(110)).toMatchObject({ id: world.node('b').chain.idAt(110), node: 'b' });
     world.advance(140, 100);
     await world.clock.settle();
-    expect(listener.toldHead(140)).toMatchObject({ id: chain.idAt(140), node: 'a' });
-    expect(listener.toldHead(110)).toBeUndefined();
+    expect(listener.reportedHead(140)).toMatchObject({ id: chain.idAt(140), node: 'a' });
+    expect(listener.reportedHead(110)).toBeUndefined();
     await world.end();
   });
 

@@ -402,7 +402,7 @@ describe('FinalizedBlocks', () => {
       let broken = true;
       return {
         world,
-        mend: () => {
+        fix: () => {
           broken = false;
         },
       };
@@ -413,7 +413,7 @@ describe('FinalizedBlocks', () => {
     it.each(['ended', 'internal', 'silent', 'not_found'] as const)(
       'reads by single calls where streams are %s, and by stream again later',
       async (how) => {
-        const { world, mend } = brokenStreams(how, 'a');
+        const { world, fix } = brokenStreams(how, 'a');
         const reading = new Reading(world, { window: 50 });
         await reading.moveHead(120);
         const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
@@ -424,7 +424,7 @@ describe('FinalizedBlocks', () => {
         expect(world.nodes.faults().filter((fault) => fault !== 'a failing' && fault !== 'a stale')).toEqual(
           [],
         );
-        mend();
+        fix();
         await world.clock.advance(60_000);
         await reading.moveHead(125);
         await world.clock.advance(30_000);
@@ -447,13 +447,13 @@ describe('FinalizedBlocks', () => {
     });
 
     it('reads by stream where single calls fail', async () => {
-      const { world, mend } = brokenStreams('internal', 'a');
+      const { world, fix } = brokenStreams('internal', 'a');
       const reading = new Reading(world, { window: 50 });
       world.node('a').odd.set(101, 'internal');
       await reading.moveHead(120);
       await world.clock.advance(30_000);
       expect(reading.linked()).toEqual([]);
-      mend();
+      fix();
       world.node('a').odd.clear();
       world.node('a').getBlockByHeight = () =>
         Promise.reject(world.node('a').error('internal', 'GetBlockByHeight'));

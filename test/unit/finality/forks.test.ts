@@ -91,7 +91,7 @@ describe('blocks that do not fit', () => {
       world.nodes.all.reduce((sum, node) => sum + node.count('GetBlockByHeight'), 0);
 
     it.each(['finalized', 'unknown'] as const)(
-      'never hands out a block that its giver recants, by a call that says %s of it',
+      'never hands out a block that its blockSource recants, by a call that says %s of it',
       async (says) => {
         const world = new World('liar', 'honest');
         streamLie(world, 'liar');
@@ -117,8 +117,8 @@ describe('blocks that do not fit', () => {
     it('takes the true block from the only node, by its call, when the head that it tells is another one', async () => {
       const world = new World('a');
       streamLie(world, 'a');
-      const toldHead = (height: number) => ({ height, id: world.chain.idAt(height), node: 'a' });
-      const reading = new Reading(world, { window: 10, toldHead });
+      const reportedHead = (height: number) => ({ height, id: world.chain.idAt(height), node: 'a' });
+      const reading = new Reading(world, { window: 10, reportedHead });
       await reading.moveHead(102);
       await world.clock.advance(2_000);
       expect(reading.available()).toEqual([101, 102]);
@@ -129,11 +129,11 @@ describe('blocks that do not fit', () => {
     it('takes a block at once when another node reports it as its head, and asks nobody', async () => {
       const world = new World('a', 'b');
       const reports = new Map([[101, world.chain.idAt(101)]]);
-      const toldHead = (height: number) => {
+      const reportedHead = (height: number) => {
         const id = reports.get(height);
         return id === undefined ? undefined : { height, id, node: 'b' };
       };
-      const reading = new Reading(world, { window: 10, toldHead });
+      const reading = new Reading(world, { window: 10, reportedHead });
       await reading.moveHead(102);
       world.node('b').odd.set(102, 'hang');
       await world.clock.advance(50);
@@ -154,8 +154,12 @@ describe('blocks that do not fit', () => {
 
     it('is not misled by a report of another block, by whomever', async () => {
       const world = new World('a', 'b');
-      const toldHead = (height: number) => ({ height, id: world.chain.fork('x', 1).idAt(height), node: 'b' });
-      const reading = new Reading(world, { window: 10, toldHead });
+      const reportedHead = (height: number) => ({
+        height,
+        id: world.chain.fork('x', 1).idAt(height),
+        node: 'b',
+      });
+      const reading = new Reading(world, { window: 10, reportedHead });
       await reading.moveHead(102);
       reading.blocks.told();
       await world.clock.advance(2_000);
@@ -243,9 +247,9 @@ describe('blocks that do not fit', () => {
       { names: ['a', 'b'], teller: 'a', asked: 5, why: 'no other node told that head' },
     ])('asks for $asked of five blocks: $why', async ({ names, teller, asked }) => {
       const world = new World(...names);
-      const toldHead = (height: number) =>
+      const reportedHead = (height: number) =>
         teller === undefined ? undefined : { height, id: world.chain.idAt(height), node: teller };
-      const reading = new Reading(world, { window: 10, toldHead });
+      const reading = new Reading(world, { window: 10, reportedHead });
       for (const head of range(101, 105)) {
         await reading.moveHead(head);
         expect(reading.available()).toEqual(range(101, head));
@@ -330,7 +334,7 @@ describe('blocks that do not fit', () => {
   });
 
   it('replaces nothing while the nodes disagree on what it should be', async () => {
-    const world = new World('giver', 'b', 'c');
+    const world = new World('blockSource', 'b', 'c');
     const at = (name: string) => {
       const fork = world.chain.fork(name, 102);
       return [{ ...fork.block(102), parentId: world.chain.idAt(101) }, fork.block(103)] as const;
@@ -338,7 +342,7 @@ describe('blocks that do not fit', () => {
     const tell = (name: string, fork: string) => {
       for (const block of at(fork)) world.node(name).odd.set(block.height, { block, status: 'finalized' });
     };
-    tell('giver', 'x');
+    tell('blockSource', 'x');
     tell('b', 'y');
     tell('c', 'z');
     const reading = new Reading(world, { window: 10 });
@@ -346,7 +350,7 @@ describe('blocks that do not fit', () => {
     await reading.moveHead(102);
     const first = reading.blocks.atIndex(102)?.block.id;
     for (const { unknown } of world.nodes.all) unknown.clear();
-    world.node('giver').odd.set(103, 'unavailable');
+    world.node('blockSource').odd.set(103, 'unavailable');
     await reading.moveHead(103);
     await world.clock.advance(60_000);
     expect(reading.available()).toEqual([101, 102]);
@@ -360,7 +364,7 @@ describe('blocks that do not fit', () => {
   });
 
   it('says nothing of a replacement when the same block comes again', async () => {
-    const world = new World('giver', 'liar');
+    const world = new World('blockSource', 'liar');
     const reading = new Reading(world, { window: 10 });
     await reading.moveHead(102);
     expect(reading.available()).toEqual([101, 102]);
@@ -368,19 +372,19 @@ describe('blocks that do not fit', () => {
     const lie = { ...fork.block(102), parentId: world.chain.idAt(101) };
     world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
     world.node('liar').odd.set(103, { block: fork.block(103), status: 'finalized' });
-    world.node('giver').odd.set(103, 'internal');
-    // The moment the giver is called a liar, the liar goes away: the giver is asked again for want of another.
+    world.node('blockSource').odd.set(103, 'internal');
+    // The moment the source is called a liar, the liar goes away: the source is asked again for want of another.
     const report = world.nodes.report.bind(world.nodes);
     world.nodes.report = (node, fault, detail) => {
       report(node, fault, detail);
-      if (node.name === 'giver' && fault === 'lied') {
+      if (node.name === 'blockSource' && fault === 'lied') {
         world.node('liar').down = true;
-        world.node('giver').odd.clear();
+        world.node('blockSource').odd.clear();
       }
     };
     await reading.moveHead(103);
     await world.clock.advance(1_000);
-    expect(world.nodes.faults()).toContain('giver lied');
+    expect(world.nodes.faults()).toContain('blockSource lied');
     expect(reading.available()).toEqual([101, 102, 103]);
     expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
     expect(reading.replaced).toEqual([]);
@@ -438,12 +442,12 @@ describe('blocks that do not fit', () => {
         blockId: world.chain.idAt(501),
         givenParentId: world.chain.idAt(500),
       });
-      expect(mismatch?.mend).toContain('flow-collection-indexer rewind --to 496 --yes');
+      expect(mismatch?.fix).toContain('flow-collection-indexer rewind --to 496 --yes');
       const errors = world.logger.records.filter(({ level }) => level === 'error');
       expect(errors.map(({ message }) => message)).toEqual([
         'no access node confirms the latest stored block',
       ]);
-      expect(errors[0]?.fields['mend']).toBe(`${mismatch?.what}: ${mismatch?.mend}`);
+      expect(errors[0]?.fields['fix']).toBe(`${mismatch?.what}: ${mismatch?.fix}`);
       expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
         { kind: 'invalid', said: 'sent block 501, which does not follow block 500' },
         { kind: 'invalid' },
@@ -458,7 +462,7 @@ describe('blocks that do not fit', () => {
     it.each([500, 499, 433, 100, 12])('finds the fork at %i in few steps', async (firstDiscarded) => {
       const { world, reading, asked } = discarded(firstDiscarded);
       await reading.moveHead(600);
-      expect(reading.blocks.parentMismatch()?.mend).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
+      expect(reading.blocks.parentMismatch()?.fix).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
       expect(asked.length).toBeLessThan(20);
       expect(Math.min(...asked)).toBeGreaterThanOrEqual(10);
       await world.end();
@@ -470,7 +474,7 @@ describe('blocks that do not fit', () => {
         const { world, reading } = discarded(root);
         for (const name of ['a', 'b']) world.node(name).root = root;
         await reading.moveHead(600);
-        expect(reading.blocks.parentMismatch()?.mend).toContain(`rewind --to ${root - 1} --yes`);
+        expect(reading.blocks.parentMismatch()?.fix).toContain(`rewind --to ${root - 1} --yes`);
         await world.end();
       },
     );
@@ -478,7 +482,7 @@ describe('blocks that do not fit', () => {
     it('advises one height below when it cannot look', async () => {
       const { world, reading } = discarded(497, { reader: false });
       await reading.moveHead(600);
-      expect(reading.blocks.parentMismatch()?.mend).toContain('rewind --to 499 --yes');
+      expect(reading.blocks.parentMismatch()?.fix).toContain('rewind --to 499 --yes');
       await world.end();
     });
 
@@ -514,11 +518,11 @@ describe('blocks that do not fit', () => {
     it('reports no spork on a network that has none', async () => {
       const { world, reading } = discarded(497);
       await reading.moveHead(600);
-      const { mend } = reading.blocks.parentMismatch()!;
-      expect(mend).not.toContain('spork');
-      expect(mend).toContain('another chain, or another history of it');
-      expect(mend).toContain('rewind --to 496 --yes');
-      expect(mend).toContain('--data-dir');
+      const { fix } = reading.blocks.parentMismatch()!;
+      expect(fix).not.toContain('spork');
+      expect(fix).toContain('another chain, or another history of it');
+      expect(fix).toContain('rewind --to 496 --yes');
+      expect(fix).toContain('--data-dir');
       await world.end();
     });
 
@@ -626,7 +630,7 @@ describe('blocks that do not fit', () => {
       },
     ];
     /** The root at 103 names the last block of the spork before. */
-    const vouched = (world: World): RootParent[] => [
+    const confirmed = (world: World): RootParent[] => [
       { rootHeight: 103, rootParentId: world.chain.idAt(102) },
     ];
     const lieOf102 = (world: World) => ({
@@ -634,11 +638,11 @@ describe('blocks that do not fit', () => {
       status: 'finalized' as const,
     });
 
-    it('takes the last block that the spork table vouches for, and knows the liar', async () => {
+    it('takes the last block that the spork table confirms, and knows the liar', async () => {
       const world = new World('liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
       world.node('liar').odd.set(102, lieOf102(world));
-      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       // The next spork is not heard of: nothing but the table tells.
       await reading.moveHead(102);
       await world.clock.advance(1_000);
@@ -653,7 +657,7 @@ describe('blocks that do not fit', () => {
       const world = new World('old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
       world.node('old').odd.set(102, lieOf102(world));
-      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       await reading.moveHead(105);
       await world.clock.advance(60_000);
       expect(reading.linked()).toEqual([101]);
@@ -680,7 +684,7 @@ describe('blocks that do not fit', () => {
       const first = { ...fork.block(101), parentId: world.chain.idAt(100) };
       world.node('liar').odd.set(101, { block: first, status: 'finalized' });
       world.node('liar').odd.set(102, { block: fork.block(102), status: 'finalized' });
-      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       await reading.moveHead(102);
       await world.clock.advance(20_000);
       expect(reading.blocks.atIndex(101)?.block.id).toBe(world.chain.idAt(101));
@@ -692,7 +696,7 @@ describe('blocks that do not fit', () => {
 
     it('takes no block below a root that is in the table for one of the tip', async () => {
       const world = new World('a');
-      const reading = new Reading(world, { window: 10, sporkRoots: vouched(world) });
+      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       await reading.moveHead(101);
       expect(reading.linked()).toEqual([101]);
       expect(reading.available()).toEqual([]);

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { HeadWitnesses } from '../../../src/finality/index.js';
-import type { ToldHead } from '../../../src/finality/ports.js';
+import type { ReportedHead } from '../../../src/finality/ports.js';
 import { World } from './bench.js';
 
 /** Whoever is the source, and what the others report. */
 function witnessing(world: World, source: string | undefined) {
-  const told: ToldHead[] = [];
+  const told: ReportedHead[] = [];
   const state = { source };
   world.run(
     new HeadWitnesses({

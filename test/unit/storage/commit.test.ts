@@ -26,7 +26,8 @@ describe('a batch', () => {
       now: () => systemClock.now(),
       monotonic: () => systemClock.monotonic(),
       setTimer: (delayMs, callback) => {
-        turns += 1;
+        // Others are the store's own pauses.
+        if (delayMs === 0) turns += 1;
         return systemClock.setTimer(delayMs, callback);
       },
     };
@@ -205,15 +206,15 @@ describe('the watermark', () => {
     expect((await open(path)).meta()?.sporks).toEqual(sporks);
   });
 
-  it('takes a spork root whose parent the spork table vouches for, and verify agrees', async () => {
+  it('takes a spork root whose parent the spork table confirms, and verify agrees', async () => {
     const path = await freshPath();
     const store = await filled(chain.slice(0, 2), path);
     const rootParentId = makeChain(300, [[]])[0]!.block.id;
     const root = makeBlock(102, rootParentId, []);
-    const unvouched = { blocks: [root], latestIndexedHeight: 102 };
-    await expect(store.commit(unvouched)).rejects.toThrow('not a child of the stored block');
+    const unconfirmed = { blocks: [root], latestIndexedHeight: 102 };
+    await expect(store.commit(unconfirmed)).rejects.toThrow('not a child of the stored block');
     const spork = { rootHeight: 102, sporkId: 'bb', rootParentId };
-    await store.commit({ ...unvouched, spork });
+    await store.commit({ ...unconfirmed, spork });
     await store.close();
     const report = await verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
     expect(report.damages).toEqual([]);

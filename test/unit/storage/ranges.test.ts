@@ -303,20 +303,20 @@ describe('a range', () => {
   it('says more of a spork that the store has, and of no other', async () => {
     const store = await open(await freshPath());
     const [first, second] = [FIRST, LIVE].map((rootHeight) => ({ rootHeight, sporkId: 'aa' }));
-    const vouched = { rootHeight: LIVE, sporkId: 'aa', rootParentId: chain[LIVE - 2]!.block.id };
+    const confirmed = { rootHeight: LIVE, sporkId: 'aa', rootParentId: chain[LIVE - 2]!.block.id };
     await store.initialise(metaFrom(LIVE, { sporks: [first!, second!] }));
-    await store.commit({ blocks: [chain[LIVE - 1]!], latestIndexedHeight: LIVE, spork: vouched });
-    expect(store.meta()?.sporks).toEqual([first, vouched]);
+    await store.commit({ blocks: [chain[LIVE - 1]!], latestIndexedHeight: LIVE, spork: confirmed });
+    expect(store.meta()?.sporks).toEqual([first, confirmed]);
     await store.commit({ blocks: [chain[LIVE]!], latestIndexedHeight: LIVE + 1, spork: second! });
-    expect(store.meta()?.sporks).toEqual([first, vouched]);
+    expect(store.meta()?.sporks).toEqual([first, confirmed]);
     const run = await store.ranges.run({ from: 1, to: 40 });
     const early = { rootHeight: FIRST, sporkId: 'aa', rootParentId: chain[0]!.block.parentId };
     await run.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork: early });
     await commitThrough(run, chain, 40);
-    expect(store.meta()?.sporks).toEqual([early, vouched]);
+    expect(store.meta()?.sporks).toEqual([early, confirmed]);
   });
 
-  it('links to a root whose parent the spork table vouches for', async () => {
+  it('links to a root whose parent the spork table confirms', async () => {
     const root = makeBlock(LIVE, toIdentifier(Buffer.alloc(32, 0xee)), []);
     const store = await open(await freshPath());
     await store.initialise(metaFrom(LIVE, { sporks: [{ rootHeight: LIVE, sporkId: 'aa' }] }));

@@ -80,7 +80,7 @@ async function expectWhole(path: string): Promise<boolean> {
 type Outcome = 'refused' | 'healed' | 'opened';
 
 /**
- * Opens a damaged store: all of it is sound, or what is not heals, or it is refused, and mended by a repair. The end is a store
+ * Opens a damaged store: all of it is sound, or what is not heals, or it is refused, and repaired by a repair. The end is a store
  * that nothing happened to. Gives its watermark.
  */
 async function expectMendable(path: string): Promise<{ outcome: Outcome; watermark: number }> {

@@ -198,7 +198,7 @@ export class NodeHandshake {
     if (isNews) for (const member of members) if (verifier.isWitness(member)) member.pause.wake();
     for (const { rootHeight, tellers } of contradicted) {
       logger.warn(
-        { rootHeight, endpoints: tellers, mend: `if it is one: --access-spork-root ${rootHeight}` },
+        { rootHeight, endpoints: tellers, fix: `if it is one: --access-spork-root ${rootHeight}` },
         'access node claims a spork that does not exist: others continue above its root',
       );
     }

@@ -195,8 +195,8 @@ async function askZero(
       answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
     );
     const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
-    const isTold = await Promise.race([early, settledSoon(call, clock)]);
-    if (isTold !== undefined) return isTold;
+    const isReported = await Promise.race([early, settledSoon(call, clock)]);
+    if (isReported !== undefined) return isReported;
     const streamed = streamZero(node, limit.signal).catch((error: unknown) => {
       if (signal.aborted || !limit.signal.aborted) throw error;
       return undefined;

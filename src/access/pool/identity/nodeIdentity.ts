@@ -84,7 +84,7 @@ export interface Foreignness {
  * A different block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
  * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a finalized
  * block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another node of our
- * chain has our block. Otherwise the node is used; its block does not link to ours, which is reported with the remedy
+ * chain has our block. Otherwise the node is used; its block does not link to ours, which is reported with the fix
  * (parent_mismatch).
  */
 export function foreignness(
@@ -125,11 +125,11 @@ export function foreignMessage(
   { network, firstHeight }: Expectation,
 ): string {
   const found = nodes.map(({ name, foreign }) => `${name} ${describe(foreign, network)}`);
-  const mend = mendOf(
+  const fix = fixOf(
     nodes.map(({ foreign }) => foreign),
     firstHeight,
   );
-  return `${found.join('; ')}. ${mend}`;
+  return `${found.join('; ')}. ${fix}`;
 }
 
 function describe({ reason, expected, found, height = 0 }: Foreignness, network: string): string {
@@ -144,7 +144,7 @@ function describe({ reason, expected, found, height = 0 }: Foreignness, network:
 }
 
 /** What to do when all nodes are foreign. */
-function mendOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
+function fixOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
   if (found.some(({ reason }) => reason === 'chain'))
     return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';
   const other =

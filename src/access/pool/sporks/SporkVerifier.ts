@@ -19,7 +19,7 @@ export type SporkVerdict = 'followed' | 'contradicted' | 'undecided';
 /** A spork that nodes claim and that is neither in the spork table nor configured. */
 interface Claim {
   readonly rootHeight: number;
-  readonly toldAtMs: number;
+  readonly reportedAtMs: number;
   verdict: SporkVerdict;
   /** It has been followed: blocks of its heights may be on their way into the store. */
   wasFollowed: boolean;
@@ -158,9 +158,9 @@ export class SporkVerifier {
     for (const known of this.known) told.delete(known);
     for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
     const made = [...told].filter((root) => !this.#claims.has(root));
-    const toldAtMs = this.#clock.monotonic();
+    const reportedAtMs = this.#clock.monotonic();
     for (const rootHeight of made)
-      this.#claims.set(rootHeight, { rootHeight, toldAtMs, verdict: 'undecided', wasFollowed: false });
+      this.#claims.set(rootHeight, { rootHeight, reportedAtMs, verdict: 'undecided', wasFollowed: false });
     return made.length > 0;
   }
 
@@ -207,16 +207,16 @@ export class SporkVerifier {
     );
     // A store without blocks below the root has nothing to lose.
     const isAboveFirst = (this.#expectation().firstHeight ?? Infinity) < claim.rootHeight;
-    const isWaitedFor = isAboveFirst && this.#isYoung(claim.toldAtMs);
+    const isWaitedFor = isAboveFirst && this.#isYoung(claim.reportedAtMs);
     const witnesses = this.#witnesses(claim).filter((witness) => this.#mayContinue(witness, claim));
     return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
   }
 
   /** The node's head has not been seen to stall since the claim, and was reported recently. */
-  #mayContinue({ head, risesMs }: PoolMember, { toldAtMs }: Claim): boolean {
+  #mayContinue({ head, risesMs }: PoolMember, { reportedAtMs }: Claim): boolean {
     const heardAtMs = head?.atMs ?? -Infinity;
-    if (heardAtMs - Math.max(toldAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
-    return this.#isYoung(Math.max(toldAtMs, heardAtMs));
+    if (heardAtMs - Math.max(reportedAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
+    return this.#isYoung(Math.max(reportedAtMs, heardAtMs));
   }
 
   #isYoung(sinceMs: number): boolean {
@@ -234,9 +234,9 @@ export class SporkVerifier {
 }
 
 /** True when the node's chain has grown since the claim, and is above the root. */
-function hasContinued({ highestHead, risesMs }: PoolMember, { rootHeight, toldAtMs }: Claim): boolean {
+function hasContinued({ highestHead, risesMs }: PoolMember, { rootHeight, reportedAtMs }: Claim): boolean {
   const [first] = risesMs;
   return (
-    risesMs.length === RISES_KEPT && first !== undefined && first >= toldAtMs && highestHead >= rootHeight
+    risesMs.length === RISES_KEPT && first !== undefined && first >= reportedAtMs && highestHead >= rootHeight
   );
 }

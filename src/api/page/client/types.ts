@@ -47,5 +47,5 @@ export interface View {
 export interface CodeInfo {
   readonly severity: 'ordinary' | 'trouble';
   readonly cause: string;
-  readonly mend: string;
+  readonly fix: string;
 }

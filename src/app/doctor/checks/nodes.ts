@@ -69,7 +69,7 @@ function checkNode(
 ): Finding[] {
   const { endpoint, head, latencyMs, sealedHeight, version } = survey;
   if (!survey.isAnswering) {
-    const message = `Node ${endpoint.name} does not answer: ${whyOf(survey)}; ${mendOf(survey)}.`;
+    const message = `Node ${endpoint.name} does not answer: ${whyOf(survey)}; ${fixOf(survey)}.`;
     return [hasOther ? warning(message) : problem('no_daemon', message)];
   }
   const foreign = foreignTo(survey, config, stored);
@@ -112,7 +112,7 @@ function whyOf({ calls }: NodeSurvey): string {
 }
 
 /** What to do about a node that does not answer. `flag`: the flag that names such nodes. */
-function mendOf(survey: NodeSurvey, flag = '--access-node'): string {
+function fixOf(survey: NodeSurvey, flag = '--access-node'): string {
   const { endpoint, speaks } = survey;
   if (speaks === 'tls') return `it speaks TLS: write grpcs://${endpoint.name}`;
   const why = survey.calls.map(({ said = '' }) => said).join(' ');
@@ -217,7 +217,7 @@ function peerFindings(
     const { endpoint } = survey;
     const peer = `Peer ${endpoint.name}`;
     if (!survey.isAnswering)
-      return warning(`${peer} does not answer: ${whyOf(survey)}; ${mendOf(survey, '--peer')}.`);
+      return warning(`${peer} does not answer: ${whyOf(survey)}; ${fixOf(survey, '--peer')}.`);
     const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
     if (refusal !== undefined)
       return warning(`${peer} refuses us: ${brief(refusal.said ?? '', MAX_REFUSAL)}.`);

@@ -31,7 +31,7 @@ interface Watched {
 interface BackfillWatchParts {
   readonly backfill: Pick<Backfill, 'state' | 'running' | 'heldBack'>;
   readonly store: Pick<IndexStore, 'coverage' | 'trouble'>;
-  readonly network: { readonly heights: Pick<ServedHeights, 'giver' | 'whyUnserved'> };
+  readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly descriptors: { trouble(): string | undefined };
   readonly diskWatch: Pick<DiskWatch, 'pause'>;

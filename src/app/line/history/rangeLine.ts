@@ -139,7 +139,7 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   return {
     finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
     sealedHeight: () => listener.sealedHeight(),
-    toldHead: (height, besides) => listener.toldHead(height, besides),
+    reportedHead: (height, besides) => listener.reportedHead(height, besides),
     onTold: () => () => undefined,
     onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
   };

@@ -6,7 +6,7 @@ import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 import { headOf, readBlock } from '../../records/blocks/readBlocks.js';
-import { isVouchedRoot } from '../../records/book/applyCommit.js';
+import { isConfirmedRoot } from '../../records/book/applyCommit.js';
 import type { Database } from '../../records/Database.js';
 import { contains, rangeOf, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
@@ -169,7 +169,7 @@ function checkParent(
   damages: DamageList,
 ): void {
   if (previous?.height !== block.height - 1 || previous.id === block.parentId) return;
-  if (isVouchedRoot(block, extent)) return;
+  if (isConfirmedRoot(block, extent)) return;
   damages.add(
     'parent',
     block.height,

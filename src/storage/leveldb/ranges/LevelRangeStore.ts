@@ -3,7 +3,7 @@ import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
 import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { isVouchedRoot, applyCommit } from '../../records/book/applyCommit.js';
+import { isConfirmedRoot, applyCommit } from '../../records/book/applyCommit.js';
 import {
   openAfter,
   openAt,
@@ -187,7 +187,7 @@ export class LevelRangeStore implements RangeStore {
     ];
     for (const { lower, upper } of borders) {
       if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
-      if (!isVouchedRoot(upper, meta)) throw new BorderError(upper, lower);
+      if (!isConfirmedRoot(upper, meta)) throw new BorderError(upper, lower);
     }
   }
 

@@ -2,7 +2,7 @@ import { abortReason } from '../../../runtime/index.js';
 import { unchanged } from '../../integrity/repair.js';
 import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../integrity/verify/DamageList.js';
-import { mendedBook } from '../../records/book/mendedBook.js';
+import { repairedBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
 import { without } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
@@ -10,7 +10,7 @@ import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { Fence } from '../writing/Fence.js';
-import { bookOf, mendRows, writeMended } from '../writing/mendRows.js';
+import { bookOf, repairRows, writeRepaired } from '../writing/repairRows.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 
@@ -50,13 +50,13 @@ export async function repairPostgres(
     if (found.damageCount === 0) return report;
     if (fence === undefined) {
       const before = await database.snapshot((session) => bookOf(session));
-      return { ...report, ...outcomeOf(mendedBook(before, found.lostHeights)) };
+      return { ...report, ...outcomeOf(repairedBook(before, found.lostHeights)) };
     }
-    await mendAll(fence, without(found.damagedHeights, found.lostHeights), signal);
-    const mended = await fence.write(async (session) => {
+    await repairAll(fence, without(found.damagedHeights, found.lostHeights), signal);
+    const repaired = await fence.write(async (session) => {
       const before = await bookOf(session);
-      const after = mendedBook(before, found.lostHeights, { lastPlan });
-      await writeMended(session, { before, after: after.book, lost: found.lostHeights });
+      const after = repairedBook(before, found.lostHeights, { lastPlan });
+      await writeRepaired(session, { before, after: after.book, lost: found.lostHeights });
       return after;
     });
     const [left] = (await verify()).damages;
@@ -67,7 +67,7 @@ export async function repairPostgres(
           'database, run "verify" again, and restore the database from a copy if damage remains.',
       );
     }
-    return { ...report, ...outcomeOf(mended), applied: true };
+    return { ...report, ...outcomeOf(repaired), applied: true };
   } finally {
     await database.close();
   }
@@ -78,17 +78,21 @@ function takeFence(database: PostgresDatabase): Promise<Fence> {
 }
 
 /** Rebuilds the rows of sound blocks, and damaged scripts. */
-async function mendAll(fence: Fence, damaged: HeightRanges, signal: AbortSignal | undefined): Promise<void> {
-  await fence.write((session) => mendRows(session, undefined));
+async function repairAll(
+  fence: Fence,
+  damaged: HeightRanges,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  await fence.write((session) => repairRows(session, undefined));
   for (const { from, to } of damaged) {
     for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
       if (signal?.aborted === true) throw abortReason(signal);
       const range = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
-      await fence.write((session) => mendRows(session, range));
+      await fence.write((session) => repairRows(session, range));
     }
   }
 }
 
-function outcomeOf({ book, holes }: ReturnType<typeof mendedBook>) {
+function outcomeOf({ book, holes }: ReturnType<typeof repairedBook>) {
   return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
 }

@@ -8,7 +8,7 @@ import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
 import { openEvidence } from '../../records/blocks/committeeEvidence.js';
-import { isVouchedRoot } from '../../records/book/applyCommit.js';
+import { isConfirmedRoot } from '../../records/book/applyCommit.js';
 import { contains, rangesInWords, within } from '../../records/heightRanges.js';
 import { bodyChunks } from '../../records/schema.js';
 import { databasePlace } from '../connection/databasePlace.js';
@@ -191,7 +191,7 @@ async function checkHeights(
       continue;
     }
     const { block, collections } = entry;
-    if (below !== undefined && below.id !== block.parentId && !isVouchedRoot(block, pass)) {
+    if (below !== undefined && below.id !== block.parentId && !isConfirmedRoot(block, pass)) {
       damages.add(
         'parent',
         height,

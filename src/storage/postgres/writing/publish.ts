@@ -1,7 +1,7 @@
 import { BorderError } from '../../port/BorderError.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import { isVouchedRoot } from '../../records/book/applyCommit.js';
+import { isConfirmedRoot } from '../../records/book/applyCommit.js';
 import { contains, without } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
 import {
@@ -70,7 +70,7 @@ export async function checkBorders(
     if (!contains(covered, neighbour)) continue;
     const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
     if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
-    if (!isVouchedRoot(upper, known)) throw new BorderError(upper, lower);
+    if (!isConfirmedRoot(upper, known)) throw new BorderError(upper, lower);
   }
 }
 

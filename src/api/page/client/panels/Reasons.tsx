@@ -64,7 +64,7 @@ export function Reasons({ status: { ready, reasons }, codes, elapsed }: ReasonsP
               <code class="tag">{code}</code> <Message text={sentence(message)} />{' '}
               <span class="nowrap">For {age(sinceSeconds + elapsed)}.</span>
             </p>
-            <p class="mend">{withCode(codes[code]?.mend ?? '')}</p>
+            <p class="fix">{withCode(codes[code]?.fix ?? '')}</p>
           </li>
         ))}
       </ul>

@@ -8,7 +8,7 @@ import { coverageOfBook } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 
 /** What remains of a store without its damaged heights. */
-export interface MendedBook {
+export interface RepairedBook {
   readonly book: StoreBook;
   /** The covered heights that are lost, below the live range. */
   readonly holes: HeightRanges;
@@ -18,11 +18,11 @@ export interface MendedBook {
  * The live range is what remains of the highest range. Heights lost below it become plans, newest first; heights lost
  * above it are indexed again by following the head. `lastPlan`: plan ids up to this one are in use.
  */
-export function mendedBook(
+export function repairedBook(
   before: StoreBook,
   damaged: HeightRanges,
   { lastPlan = 0 }: { readonly lastPlan?: number } = {},
-): MendedBook {
+): RepairedBook {
   const { meta } = before.live;
   const covered = coverageOfBook(before);
   const left = without(covered, damaged);
@@ -30,10 +30,10 @@ export function mendedBook(
   const holes = without(upTo(covered, live.from - 1), left);
   const open = before.open
     .filter(({ record }) => record.to < live.from)
-    .map((each) => mendedOpen(each, damaged));
+    .map((each) => repairedOpen(each, damaged));
   return {
     book: settled({
-      live: mendedLive(before.live, live),
+      live: repairedLive(before.live, live),
       published: left,
       plans: withHoles(before.plans, holes, lastPlan),
       open,
@@ -49,13 +49,13 @@ export function healedBook(
   before: StoreBook,
   damaged: HeightRanges,
   options?: { readonly lastPlan?: number },
-): MendedBook | undefined {
+): RepairedBook | undefined {
   const below = upTo(damaged, before.live.latestIndexedHeight - 1);
   const lost = coverageOfBook(before).flatMap((range) => within(below, range));
-  return lost.length === 0 ? undefined : mendedBook(before, lost, options);
+  return lost.length === 0 ? undefined : repairedBook(before, lost, options);
 }
 
-function mendedLive(before: StoreState, { from, to }: HeightRange): StoreState {
+function repairedLive(before: StoreState, { from, to }: HeightRange): StoreState {
   const { meta } = before;
   if (to === before.latestIndexedHeight) return { ...before, meta: { ...meta, firstHeight: from } };
   const kept = Math.max(to, from);
@@ -63,7 +63,7 @@ function mendedLive(before: StoreState, { from, to }: HeightRange): StoreState {
   return { ...emptyLine(0), latestIndexedHeight: to, meta: { ...meta, firstHeight: from, sporks } };
 }
 
-function mendedOpen(open: OpenState, damaged: HeightRanges): OpenState {
+function repairedOpen(open: OpenState, damaged: HeightRanges): OpenState {
   const { record, line } = open;
   const { from, to, next } = record;
   const lowest = within(damaged, { from, to })[0]?.from;

@@ -5,8 +5,8 @@ import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { emptyLine, newRecord } from '../../records/book/changeBook.js';
-import { healedBook } from '../../records/book/mendedBook.js';
-import type { MendedBook } from '../../records/book/mendedBook.js';
+import { healedBook } from '../../records/book/repairedBook.js';
+import type { RepairedBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { joined, overlap, within } from '../../records/heightRanges.js';
@@ -34,7 +34,7 @@ import type { Published } from './publish.js';
  * damaged evidence, which nodes are asked for again. Expected
  * errors: those of the session; `StorageError` (`corrupt`).
  */
-export async function mendRows(session: WriteSession, range: HeightRange | undefined): Promise<void> {
+export async function repairRows(session: WriteSession, range: HeightRange | undefined): Promise<void> {
   if (range === undefined) await removeDamagedEvidence(session);
   const heights = range === undefined ? await removeDamagedScripts(session) : [range];
   for (const each of heights) {
@@ -67,7 +67,7 @@ async function removeDamagedScripts(session: Session): Promise<HeightRange[]> {
 }
 
 /** Writes the repaired book, and deletes lost heights and blocks outside all ranges. */
-export async function writeMended(
+export async function writeRepaired(
   session: Session,
   {
     before,
@@ -150,7 +150,7 @@ export async function healRows(
   session: Session,
   damaged: HeightRanges,
   lastPlan: number,
-): Promise<(Published & Pick<MendedBook, 'holes'>) | undefined> {
+): Promise<(Published & Pick<RepairedBook, 'holes'>) | undefined> {
   // No publication meanwhile; the leader's commits wait for its row of the coverage.
   await lockStore(session);
   await readCoverage(session, 'FOR UPDATE');
