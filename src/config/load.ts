@@ -10,8 +10,7 @@ import type { Environment } from './sources.js';
 export type Origin = 'default' | 'file' | 'environment' | 'flag';
 
 /** The values of a settings table and their origins, frozen. */
-export interface Loaded<S extends Settings> {
-  readonly values: ValuesOf<S>;
+export interface Origins {
   readonly origins: Readonly<Record<string, Origin>>;
   /** Where each value comes from, for messages: a flag, a variable, or a key of a file. */
   readonly places: Readonly<Record<string, string>>;
@@ -19,6 +18,10 @@ export interface Loaded<S extends Settings> {
   readonly overridden: readonly string[];
   /** Variables that describe a Service or a container and were ignored. */
   readonly links: readonly string[];
+}
+
+export interface Loaded<S extends Settings> extends Origins {
+  readonly values: ValuesOf<S>;
 }
 
 /** Everything that can set a value, weakest first. */

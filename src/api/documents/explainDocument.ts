@@ -10,12 +10,15 @@ import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/status
 import type { IndexedRange } from '../view/statusDocument.js';
 import type { PlannedHeight, WorkMoment, HeightWorkSource } from '../view/heightWork.js';
 
-interface Subject {
-  readonly key: string;
+interface Place {
   readonly kind: ExplainDocument['kind'];
   /** Height and block of the lowest place, as far as known. */
   readonly height: number | null;
   readonly blockId: Identifier | null;
+}
+
+interface Subject extends Place {
+  readonly key: string;
 }
 
 /**
@@ -144,7 +147,7 @@ async function subjectOf(reader: IndexReader, key: string, source: HeightWorkSou
   return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };
 }
 
-async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Omit<Subject, 'key'> | undefined> {
+async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place | undefined> {
   const block = await reader.blockById(id);
   if (block !== undefined) return { kind: 'block', height: block.block.height, blockId: id };
   const [collection] = await reader.collectionPlaces(id, 1);
@@ -156,10 +159,7 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Omit<S
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-async function placeInWork(
-  source: HeightWorkSource,
-  id: Identifier,
-): Promise<Omit<Subject, 'key'> | undefined> {
+async function placeInWork(source: HeightWorkSource, id: Identifier): Promise<Place | undefined> {
   const named = await source.naming(id);
   return named && { ...named, blockId: named.kind === 'block' ? id : null };
 }

@@ -8,7 +8,7 @@ import { isProven, provenOnly, rangeWith } from '../view/statusDocument.js';
 import type { IndexedRange, StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
 import type { Cursor, FeedSink, GivenBlock, ProvenBlock } from './feedEvents.js';
-import type { BodiesFollowing, Follower, Following, Sending } from './following.js';
+import type { BodiesFollowing, Follower, Following, NewFollower, Sending } from './following.js';
 import { RecentBodies } from './RecentBodies.js';
 import { RecentHeights } from './RecentHeights.js';
 import { cursorAt } from './feedStart.js';
@@ -157,7 +157,7 @@ export class ChangeFeed {
     });
   }
 
-  #add(following: Omit<Follower, 'state' | 'sentAtMs' | 'isDoubted'>): () => void {
+  #add(following: NewFollower): () => void {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS) {
       throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);

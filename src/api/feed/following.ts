@@ -24,8 +24,8 @@ export interface Sending {
   readonly send: (taken: () => void) => void;
 }
 
-/** A follower and its position. */
-export interface Follower extends Pick<Following, 'kind' | 'until'> {
+/** A follower as it begins. */
+export interface NewFollower extends Pick<Following, 'kind' | 'until'> {
   readonly waits: boolean;
   /** The last height that is wanted. */
   readonly to: number;
@@ -35,6 +35,10 @@ export interface Follower extends Pick<Following, 'kind' | 'until'> {
   next: number;
   rewind: RewindEvent | undefined;
   last: GivenBlock | undefined;
+}
+
+/** A follower and its position. */
+export interface Follower extends NewFollower {
   /** The store was rewound: `last` is to be compared with what is indexed now. */
   isDoubted: boolean;
   /** `queued`: its next event, or the comparison, waits to be read. */

@@ -34,8 +34,6 @@ export interface HttpServerOptions extends GuardOptions {
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
-  /** Names the flags in messages: `--api-host`, `--api-port`. */
-  readonly settings: 'api' | 'metrics';
   /** Requests per second per address; 0, the default, = unlimited. */
   readonly ratePerSecondPerAddress?: number;
   /** Default: 512. Further ones are closed. */
@@ -81,7 +79,11 @@ export class HttpServer {
   readonly #admission: HttpAdmission;
   readonly #guard: HttpGuard;
 
-  constructor(options: HttpServerOptions, dependencies: HttpServerDependencies & HttpRoutes) {
+  /** `settings` names the flags in messages: `--api-host`, `--api-port`. */
+  constructor(
+    options: HttpServerOptions & { readonly settings: 'api' | 'metrics' },
+    dependencies: HttpServerDependencies & HttpRoutes,
+  ) {
     const { host, port, settings, secrets, ratePerSecondPerAddress: ratePerSecond = 0 } = options;
     const { forwarding, webSocket, routes } = dependencies;
     this.#corsOrigins = options.corsOrigins ?? [];

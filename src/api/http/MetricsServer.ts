@@ -5,8 +5,6 @@ import { HttpServer } from './HttpServer.js';
 import type { HttpServerDependencies, HttpServerOptions } from './HttpServer.js';
 import type { HttpRoute } from './types.js';
 
-export type MetricsServerOptions = Omit<HttpServerOptions, 'settings' | 'ratePerSecondPerAddress'>;
-
 export interface MetricsServerDependencies extends HttpServerDependencies {
   /** All metrics, in Prometheus' format. */
   readonly page: () => Promise<{ readonly contentType: string; readonly text: string }>;
@@ -15,7 +13,7 @@ export interface MetricsServerDependencies extends HttpServerDependencies {
 
 /** For monitoring: `/metrics`, `/livez` (the event loop turns), `/readyz` (200, or 503 with the reasons). */
 export class MetricsServer extends HttpServer {
-  constructor(options: MetricsServerOptions, dependencies: MetricsServerDependencies) {
+  constructor(options: HttpServerOptions, dependencies: MetricsServerDependencies) {
     const { page, health } = dependencies;
     const routes: readonly HttpRoute[] = [
       {

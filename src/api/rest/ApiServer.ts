@@ -25,7 +25,7 @@ import { EventStreams } from './EventStreams.js';
 import { tagged } from './routes/keptResponse.js';
 import { flowRoutes } from './routes/flowRoutes.js';
 
-export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
+export interface ApiServerOptions extends HttpServerOptions {
   /** Base address of a node's REST interface, for requests that the index cannot serve. Default: they are refused. */
   readonly forwardRest?: string | undefined;
   /** Like `RestNode.maxSockets`. */
@@ -36,7 +36,7 @@ export interface ApiServerOptions extends Omit<HttpServerOptions, 'settings'> {
 }
 
 export interface ApiServerDependencies
-  extends HttpServerDependencies, Omit<DaemonRoutesDependencies, 'events'> {
+  extends HttpServerDependencies, Pick<DaemonRoutesDependencies, 'reader' | 'status' | 'work'> {
   /** Its owner ends its streams before the server is closed. */
   readonly feed: ChangeFeed;
   /** Absent: nothing is counted. */

@@ -47,7 +47,7 @@ export class EventStreams {
     };
   }
 
-  #begin(following: Omit<Following, 'kind'>, body: StreamedBody): () => void {
+  #begin(following: Pick<Following, 'from' | 'until' | 'waits'>, body: StreamedBody): () => void {
     const stream: OpenStream = { body, isFull: false };
     const write = (text: string, onTaken: () => void = () => undefined): void => {
       stream.isFull = true;

@@ -25,7 +25,7 @@ export type FinalityVerdict =
   /** Two thirds of the committee did not sign what a header says: at `height` is the block with the certificate. */
   | { readonly kind: 'refused'; readonly height: number; readonly reason: string };
 
-type Accepted = Omit<Extract<CertificateVerdict, { valid: true }>, 'valid'>;
+type Accepted = Pick<Extract<CertificateVerdict, { valid: true }>, 'signers' | 'weight' | 'threshold'>;
 
 /** The certificate for its parent that a header holds. */
 export function certificateIn(header: FinalityHeader): Certificate {

@@ -54,7 +54,9 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
   }
 }
 
-async function readSurvey(database: LevelDatabase): Promise<Omit<StoreSurvey, 'bytes'>> {
+async function readSurvey(
+  database: LevelDatabase,
+): Promise<Pick<StoreSurvey, 'meta' | 'coverage' | 'plans'>> {
   const read = async <T>(key: Buffer, decode: (payload: Buffer) => T | undefined): Promise<T | undefined> => {
     const value = await database.get(key);
     const payload = value && unseal(key, value);

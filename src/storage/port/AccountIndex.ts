@@ -22,13 +22,16 @@ export interface AccountQuery {
 }
 
 /** One place of a transaction in which an account plays a role. */
-export interface AccountTransaction {
+export interface AccountEntry {
   readonly id: Identifier;
-  readonly place: TransactionPlace;
   readonly blockId: Identifier;
   readonly collectionId: Identifier;
   /** The sum of the account's `accountRoles`. */
   readonly roles: number;
+}
+
+export interface AccountTransaction extends AccountEntry {
+  readonly place: TransactionPlace;
 }
 
 /** Newest first. */

@@ -26,7 +26,7 @@ export interface FoundDamage {
  * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
  * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
-export interface IndexReader {
+export interface IndexReader extends StoredReads {
   readonly accounts: AccountReader;
   /**
    * The readable heights: ascending ranges that do not touch. The last one is the live range, which ends at the
@@ -36,6 +36,10 @@ export interface IndexReader {
   latestIndexedHeight(): number;
   /** How often readable blocks were removed, as far as is known here: what was read before need not be indexed any more. */
   rewinds(): number;
+}
+
+/** What leads to stored bytes. */
+export interface StoredReads {
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
   /** All collections of a block in guarantee order; `undefined` when the height is outside the range. */

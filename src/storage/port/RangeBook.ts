@@ -12,9 +12,13 @@ export const MAX_PLANS = 256;
  * A range below the live one that is being filled, upwards from `from`. It and its durable blocks survive a restart.
  * Readers see it once it is published.
  */
-export interface OpenRange extends HeightRange {
+export interface OpenRange extends FailedRange {
   /** Its lowest height that is not durable. */
   readonly next: number;
+}
+
+/** A range, and how often it failed. */
+export interface FailedRange extends HeightRange {
   /** Consecutive failed runs. */
   readonly failures: number;
   /** Why the last one failed. */
@@ -36,7 +40,7 @@ export interface RangeChange {
   /** The new list of plans, in the order of their ids. */
   readonly plans?: readonly BackfillPlan[] | undefined;
   /** Open ranges with new `failures` and `reason`; one that was not open is opened. */
-  readonly failed?: readonly Omit<OpenRange, 'next'>[] | undefined;
+  readonly failed?: readonly FailedRange[] | undefined;
   /**
    * Open ranges whose blocks are deleted. A range that is also in `failed` stays open, to be filled anew; any other is
    * closed. None of them may have a run.

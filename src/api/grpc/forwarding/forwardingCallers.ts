@@ -80,7 +80,7 @@ export function unaryCaller(
   };
 }
 
-function callerOf(call: AnyCall): Omit<ForwardedCaller, 'send' | 'end'> {
+function callerOf(call: AnyCall) {
   const over = new AbortController();
   if (call.cancelled) over.abort(new AbortError());
   else call.once('cancelled', () => over.abort(new AbortError()));
@@ -89,7 +89,7 @@ function callerOf(call: AnyCall): Omit<ForwardedCaller, 'send' | 'end'> {
     metadata: passedOn(call.metadata),
     deadlineMs: Number(call.getDeadline()),
     signal: over.signal,
-    sendMetadata: (metadata) => call.sendMetadata(metadata),
+    sendMetadata: (metadata: Metadata): void => call.sendMetadata(metadata),
   };
 }
 

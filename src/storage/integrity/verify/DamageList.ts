@@ -28,12 +28,19 @@ export interface Damage {
   readonly message: string;
 }
 
-/** A range of a store, as far as it was checked. */
-export interface RangeReport extends HeightRange {
+/** A range of a store. */
+export interface StoredRange extends HeightRange {
   /** `live`: the one that follows the head; `open`: being filled, and not readable yet. */
   readonly kind: 'live' | 'published' | 'open';
+}
+
+/** As far as it was checked. */
+export interface CheckedRange extends StoredRange {
   /** Sound blocks, whether or not their pointers are sound. */
   readonly blocks: number;
+}
+
+export interface RangeReport extends CheckedRange {
   /** Heights with damage. */
   readonly damaged: HeightRanges;
 }
@@ -95,7 +102,7 @@ export class DamageList {
   }
 
   /** The part of a report that describes the damage. */
-  report(ranges: readonly Omit<RangeReport, 'damaged'>[]) {
+  report(ranges: readonly CheckedRange[]) {
     const damagedHeights = this.#damaged.ranges();
     return {
       ranges: ranges.map((range) => ({ ...range, damaged: within(damagedHeights, range) })),

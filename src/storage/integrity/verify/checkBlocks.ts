@@ -13,7 +13,7 @@ import { bodyChunks } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
 import { isCovered } from './checkStoreRecords.js';
 import type { Extent } from './checkStoreRecords.js';
-import type { DamageList, RangeReport, VerifyReport } from './DamageList.js';
+import type { DamageList, StoredRange, VerifyReport } from './DamageList.js';
 import type { PointerBalance } from './PointerBalance.js';
 import { storedHeights } from './storedHeights.js';
 import type { StoredHeight } from './storedHeights.js';
@@ -27,7 +27,7 @@ export interface BlockCounts {
   proven: number;
   /** Blocks above the watermark. */
   waiting: VerifyReport['waiting'];
-  ranges: (Omit<RangeReport, 'damaged' | 'blocks'> & { blocks: number })[];
+  ranges: (StoredRange & { blocks: number })[];
 }
 
 export interface BlockPass {

@@ -5,10 +5,10 @@ import { bothSporks } from '../../records/book/changeBook.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Loaded } from '../reading/loadStore.js';
 import { BlockLine } from '../writing/BlockLine.js';
-import type { BlockLineDependencies } from '../writing/BlockLine.js';
+import type { LineWriting } from '../writing/BlockLine.js';
 import type { Published } from '../writing/publish.js';
 
-export interface KnownStoreDependencies extends Omit<BlockLineDependencies, 'meta'> {
+export interface KnownStoreDependencies extends LineWriting {
   /** Receives the plans and open ranges; those that are left out have not changed. */
   readonly onBook: (facts: Partial<Pick<Loaded, 'open' | 'plans'>>) => void;
 }
@@ -134,7 +134,7 @@ export class KnownStore {
     if (this.#line !== undefined) this.#line = new BlockLine(this.#line.state, this.#lineParts());
   }
 
-  #lineParts(): BlockLineDependencies {
+  #lineParts(): LineWriting & { readonly meta: () => StoreMeta } {
     const { fence, partitions, scripts } = this.#deps;
     return { fence, partitions, scripts, meta: () => this.initialised() };
   }

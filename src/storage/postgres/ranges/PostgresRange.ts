@@ -7,12 +7,12 @@ import type { RecordReader } from '../../records/reading/RecordReader.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
-import type { BlockLineDependencies, LineState } from '../writing/BlockLine.js';
+import type { LineState, LineWriting } from '../writing/BlockLine.js';
 import { checkBorders, publish } from '../writing/publish.js';
 import type { Published } from '../writing/publish.js';
 import type { RunHooks } from './SharedRangeBook.js';
 
-export interface PostgresRangeDependencies extends Omit<BlockLineDependencies, 'meta'> {
+export interface PostgresRangeDependencies extends LineWriting {
   /** Reads the covered heights, and those of the run. */
   readonly reader: RecordReader;
   /** Where the store is, for messages. */

@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
-import type { BackfillPlan, OpenRange, RangeChange } from '../../port/RangeBook.js';
+import type { BackfillPlan, FailedRange, OpenRange, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore } from '../../port/RangeStore.js';
 import { RangeTakenError } from '../../port/RangeTakenError.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
@@ -158,7 +158,7 @@ export class PostgresRangeBook implements SharedRangeBook {
     await run?.end();
   }
 
-  #update(change: Omit<OpenRangeRow, 'to' | 'failures' | 'reason'>): void {
+  #update(change: Pick<OpenRangeRow, 'from' | 'next' | 'epoch' | 'commits'>): void {
     this.#rows = this.#rows.map((row) => (row.from === change.from ? { ...row, ...change } : row));
   }
 }
@@ -236,10 +236,7 @@ async function writeChange(
 }
 
 /** The epoch begins at the current time: a range that is dropped and begun again must differ from the former one. */
-async function addOpenRange(
-  session: Session,
-  { from, to, failures, reason }: Omit<OpenRange, 'next'>,
-): Promise<void> {
+async function addOpenRange(session: Session, { from, to, failures, reason }: FailedRange): Promise<void> {
   await session.query({
     text: `INSERT INTO flow_store.open_range VALUES ($1, $2, $1, $3, $4, '[]',
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0)

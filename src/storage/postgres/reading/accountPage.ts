@@ -1,11 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import { addressBytes } from '../../../flow/index.js';
-import type {
-  AccountCoverage,
-  AccountPage,
-  AccountQuery,
-  AccountTransaction,
-} from '../../port/AccountIndex.js';
+import type { AccountCoverage, AccountPage, AccountQuery, AccountEntry } from '../../port/AccountIndex.js';
 import type { TransactionPlace } from '../../port/stored.js';
 import type { Session } from '../connection/Session.js';
 
@@ -67,4 +62,4 @@ const ACCOUNT_PAGE = `
     JOIN flow_store.block USING (height)
   ORDER BY matches DESC, page.height DESC, page.collection_index DESC, page.transaction_index DESC`;
 
-type AccountRow = Omit<AccountTransaction, 'place'> & TransactionPlace & { readonly matches: boolean };
+type AccountRow = AccountEntry & TransactionPlace & { readonly matches: boolean };

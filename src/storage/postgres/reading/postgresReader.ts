@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import { identifierBytes } from '../../../flow/index.js';
-import type { HeightRange } from '../../port/stored.js';
+import type { HeightRange, TransactionPlace } from '../../port/stored.js';
 import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
 import { RecordReader } from '../../records/reading/RecordReader.js';
@@ -66,7 +66,7 @@ function postgresPointers(session: Session): PointersOf {
   };
 }
 
-type PointerRow = Omit<ReadPlace, 'slice'> & ReadPlace['slice'];
+type PointerRow = TransactionPlace & ReadPlace['slice'];
 
 const POINTERS: Readonly<Record<PointerPrefix, { readonly name: string; readonly text: string }>> = {
   [Prefix.blockId]: pointersOf('block', ['0', '0', '0', '0']),

@@ -10,26 +10,30 @@ import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
 /** What `doctor` learns about a database, in one read-only transaction. */
-export interface DatabaseSurvey {
-  /** Without credentials. */
-  readonly place: string;
+/** What a server says of itself. */
+interface ServerFacts {
   readonly version: string;
   readonly isTooOld: boolean;
   readonly oldestVersion: number;
   readonly user: string;
-  /** The protocol, such as `TLSv1.3`; `undefined` for an unencrypted connection. */
-  readonly tls: string | undefined;
   /** It accepts no writes. */
   readonly isReplica: boolean;
   /** Server settings with which a power loss may lose committed data. */
   readonly unsafe: readonly string[];
   /** The user may create schemas, which is necessary in a database without our tables. */
   readonly mayCreate: boolean;
+  readonly connections: { readonly used: number; readonly max: number };
+}
+
+export interface DatabaseSurvey extends ServerFacts {
+  /** Without credentials. */
+  readonly place: string;
+  /** The protocol, such as `TLSv1.3`; `undefined` for an unencrypted connection. */
+  readonly tls: string | undefined;
   /** `undefined`: it has no tables of ours. */
   readonly store: DatabaseStore | undefined;
   /** The version of pg-boss' tables; `undefined`: there are none, or they may not be read. */
   readonly jobsVersion: number | undefined;
-  readonly connections: { readonly used: number; readonly max: number };
   /** Of one query. */
   readonly roundTripMs: number;
 }
@@ -56,11 +60,11 @@ const SERVER = `SELECT current_setting('server_version') AS version,
   json_build_object('max', current_setting('max_connections')::integer, 'used',
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')) AS connections`;
 
-type ServerRow = Omit<DatabaseSurvey, 'place' | 'store' | 'jobsVersion' | 'roundTripMs' | 'tls'> & {
+interface ServerRow extends ServerFacts {
   readonly tls: string | null;
   readonly hasStore: boolean;
   readonly hasJobs: boolean;
-};
+}
 
 /** Changes nothing. Expected errors: `OperatorError` (the URL, a pooler without sessions), `StorageError` (no answer, or a refusal). */
 export async function surveyDatabase(

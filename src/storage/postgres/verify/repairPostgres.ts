@@ -24,7 +24,7 @@ export interface PostgresRepairOptions extends Pick<RepairOptions, 'chainId' | '
   /** As `PostgresIndexStoreOptions.patienceMs`. */
   readonly patienceMs?: number;
 }
-export type PostgresRepairDependencies = Omit<PostgresVerifyDependencies, 'onProgress'>;
+export type PostgresRepairDependencies = Pick<PostgresVerifyDependencies, 'clock' | 'logger' | 'signal'>;
 
 /**
  * Like `repairStore`, for a database: rows of a sound block are rebuilt from its bytes, heights whose block is damaged or

@@ -1,7 +1,7 @@
 import type { FinalizedBlock } from '../../../flow/index.js';
 import { abortReason, OperatorError } from '../../../runtime/index.js';
 import { DamageList } from '../../integrity/verify/DamageList.js';
-import type { RangeReport, VerifyReport } from '../../integrity/verify/DamageList.js';
+import type { CheckedRange, StoredRange, VerifyReport } from '../../integrity/verify/DamageList.js';
 import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -71,7 +71,7 @@ export async function verifyPostgres(
     const sporks = await readSporks(database);
     const holds = proofChecker(chainId);
     const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo };
-    const ranges: Omit<RangeReport, 'damaged'>[] = [];
+    const ranges: CheckedRange[] = [];
     for (const range of asked) {
       const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
       const onStep = (height: number): void => onProgress?.({ phase: 'blocks', height, ...range });
@@ -148,7 +148,7 @@ export async function checkStored(
 /** Every height below `next` must have a block; heights from there on may. */
 async function checkRange(
   pass: Pass,
-  { from, to, kind }: Omit<RangeReport, 'damaged' | 'blocks'>,
+  { from, to, kind }: StoredRange,
   {
     next,
     onStep,
@@ -158,7 +158,7 @@ async function checkRange(
     readonly below?: BlockHead | undefined;
     readonly onStep?: (height: number) => void;
   },
-): Promise<Omit<RangeReport, 'damaged'>> {
+): Promise<CheckedRange> {
   const { counts, signal } = pass;
   const before = counts.heights;
   let { below } = lower;

@@ -13,14 +13,18 @@ import type { Writer } from './Fence.js';
 import { noteProofs } from './unprovenRows.js';
 
 /** The durable state of a run, without its meta record. */
-export type LineState = Omit<StoreState, 'meta' | 'damaged'>;
+export type LineState = Pick<StoreState, 'latestIndexedHeight' | 'latestBlock' | 'above'>;
 
-export interface BlockLineDependencies {
-  /** The meta record of the run: its first height, and the sporks known so far. */
-  readonly meta: () => StoreMeta;
+/** What the lines of one store share. */
+export interface LineWriting {
   readonly fence: () => Writer;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
+}
+
+export interface BlockLineDependencies extends LineWriting {
+  /** The meta record of the run: its first height, and the sporks known so far. */
+  readonly meta: () => StoreMeta;
 }
 
 /** Rows of the next commit, prepared in advance. */

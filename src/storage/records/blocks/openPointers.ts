@@ -7,7 +7,7 @@ import { parseAccountKey, parsePointerKey, Prefix } from '../schema.js';
 import type { AccountKey, PointerKey, PointerPrefix } from '../schema.js';
 
 /** A place that an id leads to. */
-export type ReadPlace = Omit<ReadPointer, 'prefix' | 'id'>;
+export type ReadPlace = Pick<ReadPointer, 'height' | 'collectionIndex' | 'transactionIndex' | 'slice'>;
 
 export interface ReadPointer extends PointerKey {
   /** Zero and zero for a block id. */

@@ -1,9 +1,6 @@
 import type { Identifier } from '../../../flow/index.js';
-import type { FoundDamage, IndexReader } from '../../port/IndexStore.js';
+import type { FoundDamage, StoredReads } from '../../port/IndexStore.js';
 import { isCorruption } from '../../StorageError.js';
-
-/** The part of the port that leads to stored bytes. */
-export type StoredReads = Omit<IndexReader, 'accounts' | 'coverage' | 'latestIndexedHeight' | 'rewinds'>;
 
 /** A store, or a replica of one, that leaves reading to a part of its own, and tells of the damage that it meets. */
 export abstract class DelegatingReader implements StoredReads {

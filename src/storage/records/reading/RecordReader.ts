@@ -20,7 +20,7 @@ import { contains } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { Prefix } from '../schema.js';
 import type { PointerPrefix } from '../schema.js';
-import type { StoredReads } from './DelegatingReader.js';
+import type { StoredReads } from '../../port/IndexStore.js';
 
 /** The places of an id at covered heights, the lowest first, `limit` at most. Expected errors: `StorageError`. */
 export type PointersOf = (
