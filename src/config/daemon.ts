@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { OperatorError } from '../runtime/index.js';
 import { frozen, loadSettings, nested } from './load.js';
-import type { Origins, Sources } from './load.js';
+import type { Loaded, Sources } from './load.js';
 import { networks, PUBLIC_HEAD_AGE_SECONDS, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
 import { allRoles, daemonSettings } from './settings.js';
 import type { DaemonValues, Role } from './settings.js';
@@ -20,7 +20,7 @@ type Nested<V> = {
 export type DaemonConfig = Nested<ReturnType<typeof resolved>> & { readonly chainId: string };
 
 /** The configuration and the origin of each value, frozen. */
-export interface LoadedConfig extends Origins {
+export interface LoadedConfig extends Omit<Loaded<typeof daemonSettings>, 'values'> {
   readonly config: DaemonConfig;
   /** Effective values by their documented keys; `null`: unset. */
   readonly effective: Readonly<Record<string, unknown>>;

@@ -10,7 +10,8 @@ import type { Environment } from './sources.js';
 export type Origin = 'default' | 'file' | 'environment' | 'flag';
 
 /** The values of a settings table and their origins, frozen. */
-export interface Origins {
+export interface Loaded<S extends Settings> {
+  readonly values: ValuesOf<S>;
   readonly origins: Readonly<Record<string, Origin>>;
   /** Where each value comes from, for messages: a flag, a variable, or a key of a file. */
   readonly places: Readonly<Record<string, string>>;
@@ -18,10 +19,6 @@ export interface Origins {
   readonly overridden: readonly string[];
   /** Variables that describe a Service or a container and were ignored. */
   readonly links: readonly string[];
-}
-
-export interface Loaded<S extends Settings> extends Origins {
-  readonly values: ValuesOf<S>;
 }
 
 /** Everything that can set a value, weakest first. */

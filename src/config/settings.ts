@@ -3,22 +3,18 @@ import { integerOr, list, origins, text } from './formats.js';
 import type { Format } from './formats.js';
 import { networkNames } from './networks.js';
 
-/** What is said of a configuration key. */
-interface About {
+/** One configuration key: the single source of its flag, environment variable, file key and documentation. */
+export interface Setting<T = unknown> {
   readonly doc: string;
+  readonly format: Format<unknown>;
+  /** `null`: unset. */
+  readonly default: T;
   /** The default in words, if it depends on something else. */
   readonly defaultDoc?: string;
   /** It can be changed while the daemon runs, by SIGHUP. */
   readonly isReloadable?: true;
   /** The flag without dashes, if it is not the key in kebab case (repeatable flags are singular). */
   readonly flag?: string;
-}
-
-/** One configuration key: the single source of its flag, environment variable, file key and documentation. */
-export interface Setting<T = unknown> extends About {
-  readonly format: Format<unknown>;
-  /** `null`: unset. */
-  readonly default: T;
 }
 
 /** Settings by key; dots in a key become nesting in a file. */
@@ -28,6 +24,8 @@ export type Settings = Readonly<Record<string, Setting>>;
 export type ValuesOf<S extends Settings> = {
   readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never;
 };
+
+type About = Omit<Setting, 'format' | 'default'>;
 
 export function setting<T>(format: Format<T>, unlessGiven: NoInfer<T>, about: About): Setting<T> {
   return { format, default: unlessGiven, ...about };

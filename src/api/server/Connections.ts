@@ -34,6 +34,7 @@ export interface ConnectionsOptions {
   readonly name: 'api' | 'grpc' | 'metrics';
   /** Default: 512. */
   readonly maxConnections?: number | undefined;
+  readonly lookEveryMs: number;
 }
 
 export interface ConnectionsDependencies {
@@ -49,7 +50,7 @@ export interface ConnectionsDependencies {
  */
 export abstract class Connections<C extends Connection = Connection> {
   readonly clock: Clock;
-  readonly #options: ConnectionsOptions & { readonly lookEveryMs: number };
+  readonly #options: ConnectionsOptions;
   readonly #dependencies: ConnectionsDependencies;
   readonly #byPeer = new Map<string, C>();
   /** Without a request, longest first. */
@@ -59,10 +60,7 @@ export abstract class Connections<C extends Connection = Connection> {
   #fullAtMs: number | undefined;
   #timer: Timer | undefined;
 
-  protected constructor(
-    options: ConnectionsOptions & { readonly lookEveryMs: number },
-    dependencies: ConnectionsDependencies,
-  ) {
+  protected constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
     this.clock = dependencies.clock;
     this.#options = options;
     this.#dependencies = dependencies;

@@ -122,7 +122,7 @@ export class SharedQueue {
 
   /** A work source, which polls the database until the queue is closed. */
   source(
-    options: Omit<BossWorkSourceOptions, 'workVersion'>,
+    options: Pick<BossWorkSourceOptions, 'maxRangeHeights' | 'maxPartRanges'>,
     { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
   ): BossWorkSource {
     const { workVersion = WORK_VERSION } = this.#options;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { collectionBody, restCollection } from '../../../src/api/json/collection.js';
 import { restBlock, restBlockPayload } from '../../../src/api/json/block.js';
 import { restTransaction, transactionBody } from '../../../src/api/json/transaction.js';
-import { selectFields } from '../../../src/api/json/selectFields.js';
+import { selectFields } from '../../../src/api/rest/routes/keptResponse.js';
 import { encodeBlock, encodeTransaction, toIdentifier, transactionId } from '../../../src/flow/index.js';
 import type { Timestamp, Transaction } from '../../../src/flow/index.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';

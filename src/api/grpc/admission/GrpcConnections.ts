@@ -67,7 +67,7 @@ interface GrpcConnection extends Connection {
  * not keep others out.
  */
 export class GrpcConnections extends Connections<GrpcConnection> {
-  constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
+  constructor(options: Omit<ConnectionsOptions, 'lookEveryMs'>, dependencies: ConnectionsDependencies) {
     super({ ...options, lookEveryMs: CHECK_EVERY_MS }, dependencies);
   }
 

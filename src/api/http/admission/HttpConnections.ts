@@ -28,7 +28,7 @@ interface HttpConnection extends Connection {
 export class HttpConnections extends Connections<HttpConnection> {
   #lasting = 0;
 
-  constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
+  constructor(options: Omit<ConnectionsOptions, 'lookEveryMs'>, dependencies: ConnectionsDependencies) {
     super({ ...options, lookEveryMs: LOOK_EVERY_MS }, dependencies);
     options.server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
       // Each response that waits may listen for the end of its connection.

@@ -1,6 +1,5 @@
 import { entityTag } from '../../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../../http/types.js';
-import { selectFields } from '../../json/selectFields.js';
 import { parseSelect } from '../../view/queryParameters.js';
 import type { Query } from '../../view/queryParameters.js';
 
@@ -27,4 +26,38 @@ export function kept(
     validity: { tag: entityTag(what, ids, [...expanded], paths), isForever },
     build: () => (paths.length === 0 ? build() : selectFields(build(), paths)),
   };
+}
+
+/**
+ * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into objects,
+ * arrays are passed through (`header.id`, `transactions.payer`). Objects and arrays of which nothing is left are left out
+ * with their names, and an array of which one item is left without anything is empty as a whole.
+ */
+export function selectFields(value: unknown, paths: readonly string[]): unknown {
+  return Array.isArray(value) ? selectItems(value, paths) : selectIn(value, paths);
+}
+
+function selectItems(items: readonly unknown[], paths: readonly string[]): readonly unknown[] {
+  const selected = items.map((item) => selectFields(item, paths));
+  return selected.some(isNothing) ? [] : selected;
+}
+
+/** `undefined`: not an object. */
+function selectIn(value: unknown, paths: readonly string[]): object | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const kept: [string, unknown][] = [];
+  for (const [key, field] of Object.entries(value)) {
+    if (paths.includes(key)) {
+      kept.push([key, field]);
+      continue;
+    }
+    const below = paths.flatMap((path) => (path.startsWith(`${key}.`) ? [path.slice(key.length + 1)] : []));
+    const selected = selectFields(field, below);
+    if (!isNothing(selected)) kept.push([key, selected]);
+  }
+  return Object.fromEntries(kept);
+}
+
+function isNothing(value: unknown): boolean {
+  return value === undefined || (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
 }

@@ -48,7 +48,9 @@ export interface OpenRangeRow extends OpenRange {
 
 /** Ascending. */
 export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> {
-  const { rows } = await session.query<OpenRangeRow & { reason: never }>({
+  const { rows } = await session.query<
+    Record<'from' | 'to' | 'next' | 'failures' | 'epoch' | 'commits', number> & { reason: string | null }
+  >({
     text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, epoch, commits
       FROM flow_store.open_range ORDER BY from_height`,
   });
