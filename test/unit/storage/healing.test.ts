@@ -1,4 +1,5 @@
-import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -236,6 +237,19 @@ describe('a store whose write-ahead log is lost', () => {
     await writeFile(note, (await readFile(note, 'utf8')).replace('"from"', '"fron"'));
     expect(await goneAt(path)).toEqual([]);
     await rm(note);
+    expect(await goneAt(path)).toEqual([]);
+  });
+
+  it.runIf(existsSync('/dev/full'))('keeps the note before where there is no room for another', async () => {
+    const path = await closedStore(stored.slice(0, LOGGED - FIRST));
+    const note = join(path, 'COVERAGE');
+    const before = await readFile(note, 'utf8');
+    await symlink('/dev/full', `${note}.new`);
+    const store = await open(path);
+    await store.commit({ blocks: stored.slice(LOGGED - FIRST), latestIndexedHeight: LAST });
+    await store.close();
+    expect((await lstat(note)).isFile()).toBe(true);
+    expect(await readFile(note, 'utf8')).toBe(before);
     expect(await goneAt(path)).toEqual([]);
   });
 });

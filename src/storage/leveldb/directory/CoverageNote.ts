@@ -1,8 +1,9 @@
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Pause } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
+import { syncDirectory } from '../../files/syncDirectory.js';
 import type { HeightRange } from '../../port/stored.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 
@@ -58,7 +59,11 @@ export class CoverageNote {
     this.#pause.wake();
     try {
       await this.#writing;
-      await attempt(() => rm(this.#path, { force: true }));
+      await attempt(async () => {
+        await rm(this.#path, { force: true });
+        // A power loss must not bring it back.
+        await syncDirectory(dirname(this.#path));
+      });
       return await action();
     } finally {
       this.#withdrawals -= 1;
@@ -89,8 +94,10 @@ export class CoverageNote {
     this.#isStale = false;
     const ranges = JSON.stringify(this.#coverage().map(({ from, to }) => ({ from, to })));
     const next = `${this.#path}.new`;
-    await attempt(() => writeFile(next, `${ranges}\n${checksumOf(ranges)}\n`, { mode: 0o600 }));
-    await attempt(() => rename(next, this.#path));
+    await attempt(async () => {
+      await writeFile(next, `${ranges}\n${checksumOf(ranges)}\n`, { mode: 0o600 });
+      await rename(next, this.#path);
+    });
   }
 }
 
