@@ -72,7 +72,7 @@ export class StatusPage {
   /** A state is there: pictures of it, and what axe says. */
   async isFine(state: string): Promise<void> {
     await lookAt(this.page, state, this.#screenshots);
-    holds(`the page, ${state}: axe finds nothing, in light and dark, on a admission and on a phone`);
+    holds(`the page, ${state}: axe finds nothing, in light and dark, on a desk and on a phone`);
   }
 
   /**

@@ -10,7 +10,7 @@ export type Outcome =
   | 'healed'
   /** Stopped with a name for the fault; with the fault gone a start was all it took. */
   | 'stopped, went on'
-  /** Refused with a name for the damage; `repair` repaired it. */
+  /** Refused with a name for the damage; `repair` put it right. */
   | 'refused, repaired'
   /** Refused, as nothing could be kept; begun anew as the message says. */
   | 'refused, begun anew';
