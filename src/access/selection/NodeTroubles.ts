@@ -30,8 +30,10 @@ export interface NodeTrouble {
   readonly sinceMs: number;
 }
 
-/** After this many silences in a row, whichever call, a node is silent, whatever another call said before. */
+/** After this many silences in a row, whichever call, a node is silent, whatever another call said some time before. */
 const SILENCES_IN_A_ROW = 2;
+/** Longer than the pauses between two tries of one call, so that the cause stays while two calls take turns. */
+const SAID_BEFORE_MS = 15_000;
 
 /** How a node failed, by call: the latest of each. */
 interface Failures {
@@ -39,7 +41,7 @@ interface Failures {
   /** How often in a row it did not answer at all. */
   silences: number;
   readonly sinceMs: number;
-  readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'>>;
+  readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'> & { readonly atMs: number }>;
 }
 
 /** Wrong data is worse than a refusal, a refusal is worse than silence, and silence is worse than a denial. */
@@ -87,9 +89,12 @@ export class NodeTroubles {
     }
     failures.count += 1;
     failures.silences = kind === 'unreachable' ? failures.silences + 1 : 0;
-    if (failures.silences >= SILENCES_IN_A_ROW) failures.last.clear();
     failures.last.delete(method);
-    failures.last.set(method, { method, kind, said });
+    const atMs = this.#clock.monotonic();
+    if (failures.silences >= SILENCES_IN_A_ROW)
+      for (const other of failures.last.values())
+        if (atMs - other.atMs >= SAID_BEFORE_MS) failures.last.delete(other.method);
+    failures.last.set(method, { method, kind, said, atMs });
   }
 
   /** The node answered; this is not a failure, as it will be asked in another way. */
@@ -115,7 +120,8 @@ export class NodeTroubles {
         if (first === undefined) throw new Error('a failure without a message');
         // While two calls alternate, the cause must not change with each of them.
         const worst = others.reduce((a, b) => (WEIGHTS[b.kind] > WEIGHTS[a.kind] ? b : a), first);
-        return { node, ...worst, count, sinceMs };
+        const { method, kind, said } = worst;
+        return { node, method, kind, said, count, sinceMs };
       }),
       ...silent.map(([node, { method, askedAtMs }]): NodeTrouble => {
         const said = `${method} at ${node}: no answer yet`;

@@ -1,7 +1,6 @@
 import {
   faultOf,
   NodeChooser,
-  NodeTroubles,
   SILENT_AFTER_MS,
   StreamReader,
   UpstreamError,
@@ -48,8 +47,6 @@ export class HeadSubscription {
   readonly #deps: HeadSubscriptionDependencies;
   readonly #pause: Pause;
   readonly #chooser: NodeChooser;
-  /** What went wrong with the polls since a node last reported the head. */
-  readonly #pollTroubles: NodeTroubles;
   readonly #poll: HeadPoll;
   #source: HeadSource | undefined;
   /** The highest height that any source has delivered: a source works only if it delivers a higher one. */
@@ -70,10 +67,9 @@ export class HeadSubscription {
     this.#pause = new Pause({ clock });
     const ways = { stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES } as const;
     this.#chooser = new NodeChooser(ways, { clock, nodes, random });
-    this.#pollTroubles = new NodeTroubles({ clock });
     this.#poll = new HeadPoll(options, {
       ...dependencies,
-      troubles: this.#pollTroubles,
+      troubles: this.#chooser.troubles,
       onAnswer: () => this.#answered(),
     });
     this.#deliveredAtMs = clock.monotonic();
@@ -82,7 +78,7 @@ export class HeadSubscription {
   /** Why this head is unknown; empty while any node reports it. */
   troubles(): readonly NodeTrouble[] {
     if (this.#deps.clock.monotonic() - this.#answeredAtMs < SILENT_AFTER_MS) return [];
-    return [...this.#chooser.troubles.all(), ...this.#pollTroubles.all()];
+    return this.#chooser.troubles.all();
   }
 
   /** The node that the head is taken from now. */
@@ -205,7 +201,6 @@ export class HeadSubscription {
     const wasSilent = this.troubles().length > 0;
     this.#answeredAtMs = this.#deps.clock.monotonic();
     this.#chooser.troubles.clear();
-    this.#pollTroubles.clear();
     this.#deps.onAnswer({ wasSilent });
     if (wasSilent) this.#pause.wake();
   }

@@ -24,6 +24,20 @@ describe('what stands between us and one thing', () => {
     expect(troubles.all()).toEqual([]);
   });
 
+  it('is told by what one call said while another one is silent, until that is long ago', async () => {
+    const clock = new VirtualClock();
+    const troubles = new NodeTroubles({ clock });
+    troubles.note('a:1', 'SubscribeBlockDigestsFromLatest', 'refused', 'ended the stream');
+    for (let seconds = 5; seconds < 15; seconds += 5) {
+      await clock.advance(5_000);
+      troubles.note('a:1', 'GetLatestBlockHeader', 'unreachable', 'read ECONNRESET');
+      expect(troubles.all()).toMatchObject([{ kind: 'refused', said: 'ended the stream' }]);
+    }
+    await clock.advance(5_000);
+    troubles.note('a:1', 'GetLatestBlockHeader', 'unreachable', 'read ECONNRESET');
+    expect(troubles.all()).toMatchObject([{ kind: 'unreachable', said: 'read ECONNRESET', count: 4 }]);
+  });
+
   it('is no question that was answered, if not as hoped', async () => {
     const clock = new VirtualClock();
     const troubles = new NodeTroubles({ clock });
