@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { messageOf, named, OperatorError, parseJson } from '../runtime/index.js';
+import { messageOf, named, OperatorError, parseJson, readNamedFile } from '../runtime/index.js';
 import { ENVIRONMENT_PREFIX, environmentOf } from './settings.js';
 import type { Settings } from './settings.js';
 import { suggestion } from './suggestion.js';
@@ -13,7 +12,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function readFile(path: string, settings: Settings): ReadonlyMap<string, unknown> {
   let content: unknown;
   try {
-    content = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path)));
+    content = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(readNamedFile(path, { mayBePipe: true })));
   } catch (error) {
     const advice =
       error instanceof SyntaxError

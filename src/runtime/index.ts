@@ -25,6 +25,7 @@ export { systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { descriptorLimit, openDescriptors, outOfDescriptors } from './process.js';
 export { packageRoot, programVersion } from './process.js';
+export { readNamedFile } from './readNamedFile.js';
 export { hasSoundHttp2 } from './process.js';
 export { Output } from './output/Output.js';
 export type { Loss } from './output/Output.js';

@@ -21,7 +21,7 @@ describe('a daemon works and writes nothing else than its log', () => {
     ['that want colours', { FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' }],
     ['of npm', { NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' }],
     ['of another service', { LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' }],
-    ['without places for files of its user', { HOME: nowhere, XDG_RUNTIME_DIR: 'run/user', TMPDIR: nowhere }],
+    ['without places for files of its user', { HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere }],
     ['that set nothing', { FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' }],
   ])('in surroundings %s', async (_name, environment) => {
     const { code, stderr, logs } = await indexed(environment);

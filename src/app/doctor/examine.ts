@@ -156,9 +156,12 @@ async function credentialSources(config: DaemonConfig): Promise<CredentialSource
   const { access, network, peerTokenFile } = config;
   const { metadataFile } = access;
   const nodes = knownNodes(config, await readShippedSporks(network));
-  const usable = async <T>(reading: Promise<T>): Promise<T | undefined> => reading.catch(() => undefined);
-  const metadata = metadataFile && (await usable(readNodeMetadata(metadataFile, { access, nodes })));
-  const token = peerTokenFile && (await usable(readPeerToken(peerTokenFile)));
+  const usable = async <T>(read: () => T | Promise<T>): Promise<T | undefined> =>
+    Promise.resolve()
+      .then(read)
+      .catch(() => undefined);
+  const metadata = metadataFile && (await usable(() => readNodeMetadata(metadataFile, { access, nodes })));
+  const token = peerTokenFile && (await usable(() => readPeerToken(peerTokenFile)));
   return { metadata: () => metadata || undefined, metadataFile, peerToken: () => token };
 }
 

@@ -7,7 +7,7 @@ export interface SecretSource<T> {
   readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
   readonly paths: readonly string[];
   /** Expected errors: OperatorError. */
-  read(): Promise<T>;
+  read(): T | Promise<T>;
   /** Differs for every content; not secret. */
   nameOf(value: T): string;
   /** Log fields about a new content; not secret. */

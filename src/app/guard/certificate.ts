@@ -20,14 +20,14 @@ export interface Certificate {
 }
 
 /** Reads certificate, key and authorities, and checks them. Expected errors: OperatorError `configuration`, which never quotes the key. */
-export async function readCertificate({
+export function readCertificate({
   certificateFile,
   clientCaFile,
   keyFile = certificateFile,
-}: TlsFiles): Promise<Certificate> {
+}: TlsFiles): Certificate {
   const [ofCertificate, ofKey] = ['api.tls.certificateFile', 'api.tls.keyFile'];
-  const certificate = await readSmallFile(certificateFile, ofCertificate);
-  const key = keyFile === certificateFile ? certificate : await readSmallFile(keyFile, ofKey);
+  const certificate = readSmallFile(certificateFile, ofCertificate);
+  const key = keyFile === certificateFile ? certificate : readSmallFile(keyFile, ofKey);
   const leaf = leafOf(certificate, certificateFile, ofCertificate);
   const privateKey = attempt(
     () => createPrivateKey(key),
@@ -37,7 +37,7 @@ export async function readCertificate({
     const why = `it is not the key of the certificate in ${certificateFile}; use the two that belong together`;
     throw unusable(keyFile, ofKey, why);
   }
-  const clientCa = clientCaFile && (await readAuthorities(clientCaFile));
+  const clientCa = clientCaFile && readAuthorities(clientCaFile);
   // OpenSSL refuses more, such as a key that is too short.
   attempt(
     () => createSecureContext({ cert: certificate, key }),
@@ -47,9 +47,9 @@ export async function readCertificate({
 }
 
 /** SHA-256 of the first certificate of a file, which may be without a key. Expected errors: as `readCertificate`. */
-export async function readFingerprint(certificateFile: string): Promise<string> {
+export function readFingerprint(certificateFile: string): string {
   const setting = 'api.tls.certificateFile';
-  const text = await readSmallFile(certificateFile, setting);
+  const text = readSmallFile(certificateFile, setting);
   return leafOf(text, certificateFile, setting).fingerprint256;
 }
 
@@ -57,9 +57,9 @@ export function expiryOf({ validTo }: X509Certificate): Date {
   return new Date(validTo);
 }
 
-async function readAuthorities(file: string): Promise<string> {
+function readAuthorities(file: string): string {
   const setting = 'api.tls.clientCaFile';
-  const text = await readSmallFile(file, setting);
+  const text = readSmallFile(file, setting);
   leafOf(text, file, setting);
   return text;
 }

@@ -56,7 +56,7 @@ export async function readNodeMetadata(
   file: string,
   { access, nodes }: Pick<DaemonConfig, 'access'> & { readonly nodes: readonly KnownNode[] },
 ): Promise<MetadataByNode> {
-  const text = await readSmallFile(file, SETTING);
+  const text = readSmallFile(file, SETTING);
   const refuse = (why: string): never => {
     throw unusable(file, SETTING, why);
   };

@@ -1,21 +1,15 @@
-import { open } from 'node:fs/promises';
-import { messageOf, named, OperatorError } from '../../runtime/index.js';
+import { messageOf, named, OperatorError, readNamedFile } from '../../runtime/index.js';
 
 /** Certificate chains and token files are far smaller. */
 const MAX_BYTES = 1024 * 1024;
 
 /** The text of a small file. Expected errors: OperatorError `configuration`. */
-export async function readSmallFile(path: string, setting: string): Promise<string> {
+export function readSmallFile(path: string, setting: string): string {
   try {
-    const file = await open(path, 'r');
-    try {
-      const { size } = await file.stat();
-      if (size > MAX_BYTES) throw new Error(`it has ${size} bytes; at most ${MAX_BYTES} are allowed`);
-      // Some editors begin a file with a byte order mark.
-      return (await file.readFile('utf8')).replace(/^\uFEFF/, '');
-    } finally {
-      await file.close();
-    }
+    // Some editors begin a file with a byte order mark.
+    return readNamedFile(path, { maxBytes: MAX_BYTES })
+      .toString()
+      .replace(/^\uFEFF/, '');
   } catch (error) {
     throw unusable(path, setting, `${messageOf(error)}${adviceOn(error)}`, error);
   }

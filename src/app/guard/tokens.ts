@@ -19,27 +19,27 @@ export interface KnownToken {
 }
 
 /** The tokens of a file. Expected errors: OperatorError `configuration`, which names lines, never tokens. */
-export async function readTokens(file: string): Promise<readonly KnownToken[]> {
-  return [...(await linesOf(file)).values()];
+export function readTokens(file: string): readonly KnownToken[] {
+  return [...linesOf(file).values()];
 }
 
 /** The first token itself, for a command that calls. Expected errors: those of `readTokens`. */
-export async function readFirstToken(file: string): Promise<string> {
-  const [first = ''] = (await linesOf(file)).keys();
+export function readFirstToken(file: string): string {
+  const [first = ''] = linesOf(file).keys();
   return first;
 }
 
 /** The one token for peers. Expected errors: OperatorError `configuration`, which never quotes it. */
-export async function readPeerToken(file: string): Promise<string> {
-  const [token = '', ...others] = (await linesOf(file, PEER_SETTING)).keys();
+export function readPeerToken(file: string): string {
+  const [token = '', ...others] = linesOf(file, PEER_SETTING).keys();
   if (others.length > 0)
     throw unusable(file, PEER_SETTING, `it has ${others.length + 1} tokens, but only one is sent; keep one`);
   return token;
 }
 
 /** The lines of a file, by token. */
-async function linesOf(file: string, setting = SETTING): Promise<ReadonlyMap<string, KnownToken>> {
-  const text = await readSmallFile(file, setting);
+function linesOf(file: string, setting = SETTING): ReadonlyMap<string, KnownToken> {
+  const text = readSmallFile(file, setting);
   const tokens = new Map<string, KnownToken>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     const [token = '', ...words] = line.replace(/#.*/, '').trim().split(/\s+/);

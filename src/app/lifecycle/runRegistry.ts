@@ -1,6 +1,7 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import { hasCode } from '../../storage/index.js';
 import { isAlive } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -37,13 +38,22 @@ export function announceRun(dataDir: string, environment: Environment): () => vo
   const path = join(registry, `${process.pid}.json`);
   const entry: RunEntry = { pid: process.pid, dataDir: resolve(dataDir) };
   try {
-    mkdirSync(registry, { recursive: true, mode: 0o700 });
+    makeUnlessThere(registry);
     if (!isOurs(registry)) return () => undefined;
     writeFileSync(path, JSON.stringify(entry) + '\n', { mode: 0o600 });
   } catch {
     return () => undefined;
   }
   return () => rmSync(path, { force: true });
+}
+
+/** Only itself: Node.js never returns when it is to make every folder of a path below /proc. */
+function makeUnlessThere(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+  }
 }
 
 /** The data directories of this user's running daemons. Stale entries are removed. */

@@ -9,7 +9,7 @@ export interface DaemonAddress {
   /** The process that wrote the record; `undefined` when the operator gave the address. */
   readonly instance: string | undefined;
   /** Certificate and token to use. */
-  readonly access: () => Promise<OwnAccess>;
+  readonly access: () => OwnAccess;
 }
 
 /**
@@ -24,7 +24,7 @@ export function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
   if (record !== undefined) {
     const { api, instance } = record;
     const isSecure = api?.certificate !== undefined;
-    return api && { url: urlOf(api.host, api.port, isSecure), instance, access: () => Promise.resolve(api) };
+    return api && { url: urlOf(api.host, api.port, isSecure), instance, access: () => api };
   }
   return knowsDaemonAddress(loaded) ? named : undefined;
 }
@@ -33,9 +33,9 @@ export function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
 function namedAddress({ config }: LoadedConfig, url: string): DaemonAddress {
   const { tls, tokensFile } = config.api;
   const { certificateFile } = tls;
-  const access = async (): Promise<OwnAccess> => ({
-    ...(certificateFile === undefined ? {} : { certificate: await readFingerprint(certificateFile) }),
-    ...(tokensFile === undefined ? {} : { token: await readFirstToken(tokensFile) }),
+  const access = (): OwnAccess => ({
+    ...(certificateFile === undefined ? {} : { certificate: readFingerprint(certificateFile) }),
+    ...(tokensFile === undefined ? {} : { token: readFirstToken(tokensFile) }),
   });
   return { url, instance: undefined, access };
 }

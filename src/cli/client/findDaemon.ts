@@ -109,7 +109,7 @@ async function fetched(
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<PlainResponse | undefined> {
-  const known = await access();
+  const known = access();
   const cut = new AbortController();
   const timer = systemClock.setTimer(timeoutMs, () => cut.abort(new AbortError('no answer in time')));
   const onAbort = (): void => cut.abort(new AbortError());

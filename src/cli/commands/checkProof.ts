@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { checkDocument, loadCertificates } from '../../proof/index.js';
 import type { VerifyCertificate } from '../../proof/index.js';
-import { messageOf, OperatorError } from '../../runtime/index.js';
+import { messageOf, OperatorError, readNamedFile } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { checkProofFlags, ownValuesOf } from '../arguments/flags.js';
 import type { Invocation, Terminal } from '../command.js';
@@ -34,7 +33,7 @@ export async function verifierFor(json: string): Promise<VerifyCertificate> {
 
 function textOf(file: string): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readNamedFile(file, { mayBePipe: true }).toString();
   } catch (error) {
     throw new OperatorError('usage', `Cannot read ${file}: ${messageOf(error)}`);
   }

@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { devnetSettings } from '../../config/index.js';
 import { ownValuesOf } from '../arguments/flags.js';
 import { parseFaults, startDevnet } from '../../devnet/index.js';
-import { messageOf, OperatorError, whenAborted } from '../../runtime/index.js';
+import { messageOf, OperatorError, readNamedFile, whenAborted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
@@ -32,7 +31,7 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
 function readFaults(path: string): ReturnType<typeof parseFaults> {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readNamedFile(path, { mayBePipe: true }).toString();
   } catch (error) {
     throw new OperatorError('configuration', `Cannot read the fault script ${path}: ${messageOf(error)}.`, {
       cause: error,

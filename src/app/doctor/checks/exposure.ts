@@ -104,7 +104,7 @@ async function checkCertificate(
   const { certificateFile, clientCaFile, keyFile = certificateFile } = tls;
   if (certificateFile === undefined || keyFile === undefined) return [];
   return orProblem(async () => {
-    const { leaf } = await readCertificate({ certificateFile, clientCaFile, keyFile });
+    const { leaf } = readCertificate({ certificateFile, clientCaFile, keyFile });
     const open = await tooOpen(keyFile, 'the private key (api.tls.keyFile)');
     return [...open, validityOf(leaf, certificateFile, clock), ...placeOf(leaf, host, certificateFile)];
   });
@@ -141,7 +141,7 @@ function placeOf(leaf: X509Certificate, host: string, file: string): Finding[] {
 async function checkTokens({ tokensFile }: DaemonConfig['api']): Promise<Finding[]> {
   if (tokensFile === undefined) return [];
   return orProblem(async () => {
-    const tokens = await readTokens(tokensFile);
+    const tokens = readTokens(tokensFile);
     const open = await tooOpen(tokensFile, 'the tokens (api.tokensFile)');
     return [...open, ok(`${tokensFile} has ${tokens.length} token${tokens.length === 1 ? '' : 's'}.`)];
   });
@@ -156,7 +156,7 @@ async function checkPeerToken({ peers, peerTokenFile }: Exposed): Promise<Findin
     ),
   );
   return orProblem(async () => {
-    await readPeerToken(peerTokenFile);
+    readPeerToken(peerTokenFile);
     return [...(await tooOpen(peerTokenFile, 'the token for peers (peerTokenFile)')), ...inTheClear];
   });
 }

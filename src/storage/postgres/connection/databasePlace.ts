@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import pg from 'pg';
 import type { ClientConfig } from 'pg';
 import pgpass from 'pgpass';
-import { messageOf, OperatorError, quoted } from '../../../runtime/index.js';
+import { messageOf, OperatorError, quoted, readNamedFile } from '../../../runtime/index.js';
 import type { ExitReason } from '../../../runtime/index.js';
 
 /** An idle connection is checked after this time, so that none that is dead is used. */
@@ -125,7 +124,7 @@ function tls(
     let content = readTlsFile(path, refusal);
     const read = (): string => {
       try {
-        content = readFileSync(path, 'utf8');
+        content = readNamedFile(path).toString();
       } catch {
         // It is being replaced: the last content may still do.
       }
@@ -139,7 +138,7 @@ function tls(
 
 function readTlsFile(path: string, refusal: Refuse): string {
   try {
-    return readFileSync(path, 'utf8');
+    return readNamedFile(path).toString();
   } catch (error) {
     throw refusal(`${path} cannot be read (${messageOf(error)})`);
   }
