@@ -21,7 +21,7 @@ import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
 import type { WriteFate, WriteStage } from './SimulatedDisk.js';
-import { knownBadSeeds } from './knownBadSeeds.js';
+import { keepsItsWorld } from './knownBadSeeds.js';
 import { SimulatedRoom } from './SimulatedRoom.js';
 import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
@@ -155,7 +155,7 @@ export class World {
     this.#paceDice = new Dice(scenario.seed, 'event loop');
     this.#lateShare = this.#paceDice.pick([0, 0.2, 1]);
     this.#crashSteps = [...scenario.crashSteps];
-    const isKnown = knownBadSeeds.some((known) => known.seed === seed);
+    const isKnown = keepsItsWorld(seed);
     this.#room = new SimulatedRoom({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
     this.#livenessMs = livenessMs(scenario, this.#stretch);
     this.#head = scenario.startHead;

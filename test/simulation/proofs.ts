@@ -2,7 +2,7 @@ import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch } from './catalogue.js';
 import { Dice } from './Dice.js';
-import { knownBadSeeds } from './knownBadSeeds.js';
+import { keepsItsWorld } from './knownBadSeeds.js';
 import type { EndpointPlan, Scenario } from './plan.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 
@@ -22,14 +22,14 @@ const BLOCK_METHODS = ['GetBlockByHeight', 'SubscribeBlocksFromStartHeight', '*'
 
 /** Drawn apart from everything else; known seeds keep the world in which they failed, where nothing was proven. */
 export function isProvableWorld(seed: number): boolean {
-  return !isKnown(seed) && new Dice(seed, 'provable').chance(PROVABLE_SHARE);
+  return !keepsItsWorld(seed) && new Dice(seed, 'provable').chance(PROVABLE_SHARE);
 }
 
 /** The scenario with its mode of proving, and with nodes that lie of what is proven. */
 export function withProofs(scenario: Scenario, stretch: Stretch): Scenario {
   const { config, seed } = scenario;
   const dice = new Dice(seed, 'proofs');
-  const mode = isKnown(seed) ? 'off' : modeOf(dice, stretch.isProvable);
+  const mode = keepsItsWorld(seed) ? 'off' : modeOf(dice, stretch.isProvable);
   const proving = { ...scenario, config: { ...config, proof: { ...config.proof, mode } } };
   const late =
     mode === 'auto' && stretch.isProvable ? { ...proving, provenFrom: provenFromOf(scenario) } : proving;
@@ -127,8 +127,4 @@ export function mayLackProof(
 
 function hidesProof(rule: FaultRule): boolean {
   return rule.fault === 'hidden_header' || (rule.fault === 'changed_header' && rule.field !== 'id');
-}
-
-function isKnown(seed: number): boolean {
-  return knownBadSeeds.some((known) => known.seed === seed);
 }

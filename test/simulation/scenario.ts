@@ -15,7 +15,7 @@ import {
   peerFaultsOf,
   temperOf,
 } from './draws.js';
-import { knownBadSeeds } from './knownBadSeeds.js';
+import { keepsItsWorld, knownBadSeeds } from './knownBadSeeds.js';
 import type {
   BackendPlan,
   DiskPlan,
@@ -208,7 +208,7 @@ export function stretchOf(seed: number): number {
   const isDrawn = dice.chance(SPORK_SHARE);
   if (known?.crossesSporks ?? isDrawn) return PLAIN_STRETCHES + dice.whole(0, SPORK_STRETCHES - 1);
   const grows = new Dice(seed, 'false spork').chance(FALSE_SPORK_SHARE);
-  if (grows && known === undefined) {
+  if (grows && !keepsItsWorld(seed)) {
     const from = PLAIN_STRETCHES + SPORK_STRETCHES;
     return from + new Dice(seed, 'growing stretch').whole(0, GROWING_STRETCHES - 1);
   }
@@ -237,8 +237,7 @@ const ACCOUNTS_SHARE = 1 / 4;
 /** Drawn apart, so that it changes nothing else; known seeds keep their world. */
 function accountsFromOf(seed: number): number {
   const dice = new Dice(seed, 'account index');
-  const isKnown = knownBadSeeds.some((each) => each.seed === seed);
-  return !isKnown && dice.chance(ACCOUNTS_SHARE) ? dice.whole(1, 3) : Infinity;
+  return !keepsItsWorld(seed) && dice.chance(ACCOUNTS_SHARE) ? dice.whole(1, 3) : Infinity;
 }
 
 /** How many of the seeds whose stretch allows it begin at a height of its middle, and fill in what lies below. */
@@ -256,8 +255,7 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   const dice = new Dice(seed, 'history');
   const { firstHeight, stopHeight } = stretch;
   const heights = stopHeight - firstHeight + 1;
-  const isKnown = knownBadSeeds.some((each) => each.seed === seed);
-  if (isKnown || scenario.falseSpork !== undefined) return scenario;
+  if (keepsItsWorld(seed) || scenario.falseSpork !== undefined) return scenario;
   // Where a node grants one stream, the live range has it.
   const hasFewStreams = scenario.endpoints.some(({ backends }) =>
     backends.some(({ maxStreams }) => maxStreams < FEW_STREAMS),
@@ -302,7 +300,7 @@ const PEER_SHARE = 0.3;
 function withPeer(scenario: Scenario, stretch: Stretch): Scenario {
   const { config, endpoints, quietAtMs, seed } = scenario;
   const dice = new Dice(seed, 'peer');
-  if (!dice.chance(PEER_SHARE) || knownBadSeeds.some((each) => each.seed === seed)) return scenario;
+  if (!dice.chance(PEER_SHARE) || keepsItsWorld(seed)) return scenario;
   const temper = temperOf(dice);
   const endpoint = endpoints.length;
   const peer: EndpointPlan = {

@@ -234,10 +234,15 @@ export async function runIndexing(
     published.notify();
     window.moved();
   });
+  // They read or write the store, which closes when they have ended.
+  const untilStopped = (name: string, running: Promise<void>): void => {
+    lifecycle.supervise(running);
+    lifecycle.onClose(name, () => running.catch(() => undefined));
+  };
   // These need only the store.
-  if (parts.prover !== undefined) lifecycle.supervise(parts.prover.announce());
-  lifecycle.supervise(buildAccounts(config, parts, published));
-  lifecycle.supervise(network.run(signal));
+  if (parts.prover !== undefined) untilStopped('announced proofs', parts.prover.announce());
+  untilStopped('account index', buildAccounts(config, parts, published));
+  untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));
   const witnesses = new HeadWitnesses({
     nodes: network,
@@ -247,22 +252,22 @@ export async function runIndexing(
   });
   lifecycle.supervise(witnesses.run(signal));
   const identified = network.waits.whenIdentified(signal);
-  if (parts.prover !== undefined) lifecycle.supervise(proveFinality(parts, parts.prover, identified));
+  if (parts.prover !== undefined)
+    untilStopped('proofs of finality', proveFinality(parts, parts.prover, identified));
   await identified;
-  if (parts.proofBackfill !== undefined) lifecycle.supervise(parts.proofBackfill.run(signal));
+  if (parts.proofBackfill !== undefined) untilStopped('proofs of blocks', parts.proofBackfill.run(signal));
   let isFilling = false;
   const fill = (): void => {
     if (isFilling || !config.roles.includes('backfill')) return;
     isFilling = true;
     lifecycle.supervise(pace.run(signal));
     const filling = backfill.run(signal);
-    lifecycle.supervise(filling);
+    untilStopped('backfill', filling);
     // It resolves before the daemon stops only when it was told to finish.
     filling.then(
       () => lifecycle.stop(),
       () => undefined,
     );
-    lifecycle.onClose('backfill', () => filling.catch(() => undefined));
   };
   const live = new LiveIndexing(config, {
     parts,

@@ -23,13 +23,23 @@ export interface BlockBelowDependencies {
  */
 export class BlockBelow {
   readonly height: number;
+  readonly #isEndKnown: boolean;
   readonly #deps: BlockBelowDependencies;
   readonly #pause: Pause;
   #block: BlockLink | undefined;
   #isSought = true;
+  #disputedSinceMs: number | undefined;
 
-  constructor(options: { readonly height: number }, dependencies: BlockBelowDependencies) {
+  constructor(
+    options: {
+      readonly height: number;
+      /** The block above the range is indexed, and refutes a chain that is none of ours. */
+      readonly isEndKnown: boolean;
+    },
+    dependencies: BlockBelowDependencies,
+  ) {
     this.height = options.height;
+    this.#isEndKnown = options.isEndKnown;
     this.#deps = dependencies;
     this.#pause = new Pause(dependencies);
   }
@@ -43,18 +53,37 @@ export class BlockBelow {
     return this.#isSought;
   }
 
+  /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
+  get disputedSinceMs(): number | undefined {
+    return this.#disputedSinceMs;
+  }
+
   /** A node answers again: ends the current pause. */
   wake(): void {
     this.#pause.wake();
   }
 
-  /** Resolves when the block is known, or known to be absent. Expected errors: the signal's abort reason. */
+  /**
+   * Resolves when the block is known, or known to be absent. Where nothing but the nodes says which chain the range is of, no
+   * block is taken that as many contradict.
+   * Expected errors: the signal's abort reason.
+   */
   async find(signal: AbortSignal): Promise<void> {
-    const { nodes, poll, troubles } = this.#deps;
+    const { clock, nodes, poll, troubles } = this.#deps;
     for (let absences = 0; absences < ROUNDS_BEFORE_ABSENT;) {
       const { answers } = await poll.ask(this.height, signal);
-      this.#block = mostGiven(answers.map(({ block }) => block));
-      if (this.#block !== undefined) break;
+      const most = mostGiven(answers.map(({ block }) => block));
+      if (most !== undefined && (most.isMost || this.#isEndKnown)) {
+        this.#block = most.block;
+        break;
+      }
+      this.#disputedSinceMs = most && (this.#disputedSinceMs ?? clock.monotonic());
+      if (most !== undefined) {
+        for (const { node } of answers)
+          troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${this.height} than others`);
+        await this.#pause.sleep(ROUND_EVERY_MS, signal);
+        continue;
+      }
       const [node] = nodes.forHeight(this.height, BLOCK_CALL);
       const isFailing = troubles.all().some(({ kind }) => kind !== 'denied');
       if (node !== undefined && troubles.all().length === 0)
@@ -63,15 +92,18 @@ export class BlockBelow {
       await this.#pause.sleep(ROUND_EVERY_MS, signal);
     }
     this.#isSought = false;
+    this.#disputedSinceMs = undefined;
     troubles.clear();
   }
 }
 
-/** The block that most nodes give; in a tie, that of the best node. */
-function mostGiven<B extends BlockLink>(blocks: readonly B[]): B | undefined {
+/** The block that most nodes give; in a tie, that of the best node. `isMost`: no other is given as often. */
+function mostGiven<B extends BlockLink>(
+  blocks: readonly B[],
+): { readonly block: B; readonly isMost: boolean } | undefined {
+  const [first] = blocks;
+  if (first === undefined) return undefined;
   const votes = (block: B): number => blocks.filter(({ id }) => id === block.id).length;
-  return blocks.reduce<B | undefined>(
-    (best, block) => (best === undefined || votes(block) > votes(best) ? block : best),
-    undefined,
-  );
+  const best = blocks.reduce((most, block) => (votes(block) > votes(most) ? block : most), first);
+  return { block: best, isMost: blocks.every((block) => block.id === best.id || votes(block) < votes(best)) };
 }

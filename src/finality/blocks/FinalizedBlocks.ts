@@ -128,7 +128,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (options.asksFor?.below === true) {
       const poll = new BlockPoll({ nodes, onFailure: (error) => troubles.failed(error) });
       const height = watermark.latestIndexedHeight();
-      this.#below = new BlockBelow({ height }, { nodes, poll, troubles, clock });
+      const isEndKnown = !options.asksFor.above;
+      this.#below = new BlockBelow({ height, isEndKnown }, { nodes, poll, troubles, clock });
     }
     this.#reader = new BlockReader(
       { parallelReads: options.parallelReads ?? 8 },
@@ -238,6 +239,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Set while every node that answers gives a block that does not link to the latest stored one. */
   parentMismatch(): ParentMismatch | undefined {
     return this.#resolver.parentMismatch();
+  }
+
+  /** Set while the nodes do not agree on the block below a range. */
+  disputedBelow(): { readonly height: number; readonly sinceMs: number } | undefined {
+    const sinceMs = this.#below?.disputedSinceMs;
+    return this.#below && sinceMs !== undefined ? { height: this.#below.height, sinceMs } : undefined;
   }
 
   /** Set while every node that answers gives another last block of a spork than the spork table confirms. */

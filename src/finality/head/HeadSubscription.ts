@@ -1,10 +1,4 @@
-import {
-  faultOf,
-  NodeChooser,
-  SILENT_AFTER_MS,
-  StreamReader,
-  UpstreamError,
-} from '../../access/index.js';
+import { faultOf, NodeChooser, SILENT_AFTER_MS, StreamReader, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble, Way } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';

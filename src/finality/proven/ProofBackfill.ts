@@ -2,7 +2,7 @@ import { reportFailure, UpstreamError } from '../../access/index.js';
 import type { AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
-import { abortReason, sleep } from '../../runtime/index.js';
+import { abortReason, asError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { isCorruption, joined, without } from '../../storage/index.js';
 import type { HeightRange, IndexStore, WriteRoom } from '../../storage/index.js';
@@ -109,7 +109,12 @@ export class ProofBackfill {
   /** False: nodes failed, and may do better later. */
   async #prove({ from, to }: HeightRange, signal: AbortSignal): Promise<boolean> {
     const heights = Array.from({ length: to - from + 1 }, (_, index) => to - index);
-    const answers = await Promise.all(heights.map((height) => this.#ask(height, signal)));
+    const asked = await Promise.allSettled(heights.map((height) => this.#ask(height, signal)));
+    // Not before all have ended: the store may close next.
+    const answers = asked.map((each) => {
+      if (each.status === 'rejected') throw asError(each.reason);
+      return each.value;
+    });
     const proven = answers.flatMap((answer) => (answer?.kind === 'proven' ? [answer.block] : []));
     if (proven.length > 0) await this.#deps.store.addProofs?.(proven);
     const kinds = new Set(answers.map((answer) => answer?.kind));

@@ -51,6 +51,18 @@ export async function askIdentity(
   signal: AbortSignal,
   inquiry: Inquiry,
 ): Promise<NodeIdentity> {
+  const { isCut, identity } = await askOnce(node, expectation, signal, inquiry);
+  // Another node may answer at its address by then: what was said before says nothing of it.
+  return isCut ? (await askOnce(node, expectation, signal, inquiry)).identity : identity;
+}
+
+/** `isCut`: the connection was lost meanwhile. */
+async function askOnce(
+  node: AccessNode,
+  expectation: Expectation,
+  signal: AbortSignal,
+  inquiry: Inquiry,
+): Promise<{ readonly identity: NodeIdentity; readonly isCut: boolean }> {
   const options = { signal, timeoutMs: inquiry.timeoutMs };
   const known = expectation.watermark;
   const next = inTurns(inquiry);
@@ -69,7 +81,10 @@ export async function askIdentity(
     known === undefined
       ? undefined
       : await compareBlocks(node, { expectation, known, atWatermark, headHeight, ...inquiry }, options);
-  return { chainId, semver, sporkId, ...roots, comparison, head: headHeight };
+  const isCut = [parameters, info, atWatermark, head].some(
+    (answer) => answer instanceof UpstreamError && answer.kind === 'unavailable',
+  );
+  return { identity: { chainId, semver, sporkId, ...roots, comparison, head: headHeight }, isCut };
 }
 
 type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;

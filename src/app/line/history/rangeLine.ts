@@ -52,7 +52,7 @@ export async function startRangeLine(
   const rootParents: readonly RootParent[] =
     above === undefined || isInTable ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
   const asksFor = {
-    below: !isRoot(range.from) && store.latestBlock() === undefined,
+    below: range.from > 0 && !isRoot(range.from) && store.latestBlock() === undefined,
     above: above === undefined && !isInTable && !isRoot(rootHeight),
   };
   await confirmRootAbove(range, store, parts);
@@ -107,7 +107,7 @@ export async function startRangeLine(
   const misfits = watchMisfits(indexing, {
     clock,
     range,
-    onMisfit: (reason) => settle({ kind: 'failed', reason, startOver: true }),
+    onMisfit: (reason, { startOver }) => settle({ kind: 'failed', reason, startOver }),
   });
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
@@ -152,16 +152,27 @@ function watchMisfits(
     clock,
     range,
     onMisfit,
-  }: { readonly clock: Clock; readonly range: HeightRange; readonly onMisfit: (reason: string) => void },
+  }: {
+    readonly clock: Clock;
+    readonly range: HeightRange;
+    readonly onMisfit: (reason: string, how: { readonly startOver: boolean }) => void;
+  },
 ): { cancel(): void } {
   let timer: Timer;
   const look = (): void => {
     timer = clock.setTimer(LOOK_EVERY_MS, look);
-    const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd();
+    const disputed = blocks.disputedBelow();
+    const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd() ?? disputed;
     if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return;
     const { height } = trouble;
+    if (trouble === disputed) {
+      // The range above it may be indexed by then, and says which of them is right.
+      onMisfit(`the access nodes give different blocks ${height}, below the range`, { startOver: false });
+      return;
+    }
     const next = height === range.to ? height + 1 : height - 1;
-    onMisfit(`no access node has a block ${height} that links to block ${next}, beside the range`);
+    const reason = `no access node has a block ${height} that links to block ${next}, beside the range`;
+    onMisfit(reason, { startOver: true });
   };
   timer = clock.setTimer(LOOK_EVERY_MS, look);
   return { cancel: () => timer.cancel() };
