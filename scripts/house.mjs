@@ -109,7 +109,6 @@ const subFloors = {
   'api/grpc': [['admission'], ['forwarding'], ['calls'], ['refusals.ts']],
   'api/http': [['admission'], ['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
-  'api/page/client': [['panels'], ['parts'], ['daemon'], ['format.ts', 'sentence.ts', 'types.ts']],
   'api/rest': [['routes'], ['EventStreams.ts']],
   'app/doctor': [['checks'], ['facts'], ['verdicts.ts']],
   'app/health': [
