@@ -110,7 +110,6 @@ const subFloors = {
   'api/http': [['admission'], ['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['routes'], ['EventStreams.ts']],
-  'app/doctor': [['checks'], ['facts'], ['verdicts.ts']],
   'app/health': [
     ['Diagnosis.ts', 'UpstreamFindings.ts', 'symptoms.ts'],
     ['DaemonState.ts'],
