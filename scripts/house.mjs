@@ -111,10 +111,10 @@ const subFloors = {
   'api/page': [['client']],
   'api/rest': [['routes'], ['EventStreams.ts']],
   'app/health': [
-    ['Diagnosis.ts', 'UpstreamFindings.ts', 'symptoms.ts'],
+    ['Diagnosis.ts', 'symptoms.ts'],
     ['DaemonState.ts'],
     ['watches'],
-    ['heldUp.ts', 'describeTroubles.ts'],
+    ['heldUp.ts'],
   ],
   'app/line': [['history'], ['buildLine.ts', 'knownBlocks.ts']],
   'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
