@@ -109,14 +109,12 @@ const subFloors = {
   'api/grpc': [['admission'], ['forwarding'], ['calls'], ['refusals.ts']],
   'api/http': [['admission'], ['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
-  'api/page/client': [['panels'], ['parts'], ['daemon'], ['format.ts', 'sentence.ts', 'types.ts']],
   'api/rest': [['routes'], ['EventStreams.ts']],
-  'app/doctor': [['checks'], ['facts'], ['verdicts.ts']],
   'app/health': [
-    ['Diagnosis.ts', 'UpstreamFindings.ts', 'symptoms.ts'],
+    ['Diagnosis.ts', 'symptoms.ts'],
     ['DaemonState.ts'],
     ['watches'],
-    ['heldUp.ts', 'describeTroubles.ts'],
+    ['heldUp.ts'],
   ],
   'app/line': [['history'], ['buildLine.ts', 'knownBlocks.ts']],
   'cli/export': [['directory', 'lines'], ['formats'], ['tables'], ['source']],
@@ -155,8 +153,8 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 6_433,
-  'src/api': 12_535,
-  'src/app': 9_926,
+  'src/api': 11_667,
+  'src/app': 9_335,
   'src/cli': 5_486,
   'src/collections': 5_075,
   'src/config': 1_113,
@@ -170,7 +168,7 @@ export const maxLines = {
   'src/runtime': 1_114,
   'src/storage': 13_596,
   'src/main.ts': 258,
-  test: 91_894,
+  test: 91_742,
 };
 
 const packageHomes = {

@@ -5,17 +5,17 @@ export { ChangeFeed } from './feed/ChangeFeed.js';
 export type { ApiSecrets, TlsIdentity } from './guard/tls.js';
 export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
-export { coverageOf, lastReadable } from './view/statusDocument.js';
+export { coverageOf, lastReadable } from './view/indexedRange.js';
+export type { IndexedRange } from './view/indexedRange.js';
 export type {
   BackfillRangeStatus,
   BackfillStatus,
-  IndexedRange,
   StatusDocument,
   StatusSource,
 } from './view/statusDocument.js';
-export type { EndpointStatus } from './view/endpointStatus.js';
-export { MAX_WINDOW_CELLS, windowStates } from './view/windowStatus.js';
-export type { WindowCell, WindowState } from './view/windowStatus.js';
+export type { EndpointStatus } from './view/statusDocument.js';
+export { MAX_WINDOW_CELLS, windowStates } from './view/statusDocument.js';
+export type { WindowCell, WindowState } from './view/statusDocument.js';
 export {
   accountDocument,
   accountRoleNames,

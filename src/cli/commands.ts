@@ -228,10 +228,10 @@ export const commands: readonly Command[] = [
   {
     ...none,
     name: 'doctor',
-    summary: 'Check machine, limits, disk, nodes, clock, database and exposure, and say what to change.',
+    summary: 'Check nodes, database, clock, disk and exposure, and say what to change.',
     details:
       'Takes the flags of start and checks what start cannot see or says too late, with or without a running daemon. It writes ' +
-      'nothing to the store, and ends within minutes even if something hangs.\n' +
+      'nothing, and ends within minutes even if something hangs.\n' +
       'Exit code 0: no problem. Otherwise the code with which start would end at the first problem, or 69 when no access node answers.',
     settings: daemonSettings,
     ownFlags: doctorFlags,

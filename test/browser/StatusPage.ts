@@ -35,11 +35,10 @@ export class StatusPage {
     return this.page.run<string>('return document.body.innerText;');
   }
 
-  /** The labels of all that stands in the strip whose own label begins so. */
-  strip(label: string): Promise<string[]> {
+  /** What the strip of the chain says of its stretches. */
+  strip(): Promise<string[]> {
     return this.page.run<string[]>(
-      `const strip = document.querySelector('[role=listbox][aria-label^=${JSON.stringify(label)}]');
-       return [...(strip?.querySelectorAll('[role=option]') ?? [])].map((each) => each.getAttribute('aria-label'));`,
+      "return [...document.querySelectorAll('.strip .segment')].map((each) => each.title);",
     );
   }
 

@@ -16,7 +16,7 @@ export async function docs(browser: Chromium, { screenshots }: SceneOptions): Pr
   assert.deepEqual(page.complaints, []);
   assert.deepEqual(
     page.requested.filter((url) => !url.startsWith('data:')),
-    [`${daemon.apiUrl}/docs`],
+    [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`],
   );
   await lookAt(page, 'docs', screenshots);
   const linked = await browser.open(`${daemon.apiUrl}/docs#Block`);

@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict';
 import type { EndpointStatus, StatusDocument } from '../../src/api/index.js';
 import { toIdentifier } from '../../src/flow/index.js';
 import { ServedChain } from '../support/servedChain.js';
@@ -9,12 +8,11 @@ import { StatusPage } from './StatusPage.js';
 
 const HEAD = 158_000_000;
 const HOUR_MINUTES = 61;
-const WORKERS = 9;
 const HISTORIC = 27;
 const RANGES = 12;
 
 /**
- * As much of everything as there may be: an hour of minutes, the nodes of all sporks, many workers, ranges and reasons. What the
+ * As much of everything as there may be: an hour of minutes, the nodes of all sporks, many ranges. What the
  * other scenes have of real daemons would take this one an hour and a data centre: the server is the real one, its status is not.
  */
 export async function full(browser: Chromium, options: SceneOptions): Promise<void> {
@@ -23,13 +21,10 @@ export async function full(browser: Chromium, options: SceneOptions): Promise<vo
   const page = await StatusPage.open(browser, served.url, options);
   await page.says(
     `${HISTORIC} nodes of earlier sporks`,
-    '8 of 9 alive',
     'And 4 ranges more',
-    'Execution data won',
+    /Execution data\s+First for [\d.]+ %/,
     /Proven final\s+158,000,000\s+rests on your checkpoint 137,390,146, 8a8a8a8a8a8a8a8a…/,
   );
-  assert.equal((await page.strip('Collections by the source')).length, HOUR_MINUTES);
-  assert.equal((await page.strip('The heights of the window')).length, 256);
   await page.isFine('full');
   await page.page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
   await page.isFine('full-unfolded');
@@ -74,7 +69,7 @@ function status(): Partial<StatusDocument> {
     window: {
       ...{ heights: 256, upperBound: HEAD + 256, inFlight: 240 },
       ...{ bytesInFlight: 41_200_000, bytesLimit: 134_217_728 },
-      cells: cells(),
+      cells: [],
     },
     lastHour: Array.from({ length: HOUR_MINUTES }, (_, index) => minute(index)),
     backfill: {
@@ -111,50 +106,7 @@ function status(): Partial<StatusDocument> {
     ].concat(
       Array.from({ length: HISTORIC }, (_, index) => node(`historic-${index + 1}.example:9000`, 'historic')),
     ),
-    cluster: {
-      ...{
-        roles: ['live', 'backfill', 'api'],
-        leads: true,
-        leader: { worker: 'w-0', host: 'indexer-0', ageSeconds: 1 },
-      },
-      workers: Array.from({ length: WORKERS }, (_, index) => ({
-        ...{
-          id: `w-${index}`,
-          host: `indexer-${index}`,
-          pid: 4_000 + index,
-          version: '0.1.0',
-          roles: ['backfill'],
-        },
-        ...{
-          state: 'running' as const,
-          alive: index !== 4,
-          leads: index === 0,
-          ageSeconds: index === 4 ? 95 : 1.2,
-        },
-        busyWith: index === 4 ? [] : [rangeAt(index)],
-      })),
-    },
   };
-}
-
-function cells(): StatusDocument['window']['cells'] {
-  const states = [
-    'collecting',
-    'collecting',
-    'durable',
-    'complete',
-    'committing',
-    'linked',
-    'waiting',
-  ] as const;
-  return Array.from({ length: 256 }, (_, index) => {
-    const state = states[index < 200 ? index % 5 : 5 + Math.floor((index - 200) / 30)] ?? 'waiting';
-    const isBegun = index < 200;
-    return {
-      ...{ from: HEAD + 1 + index, to: HEAD + 1 + index, state, missing: state === 'collecting' ? 2 : 0 },
-      ...{ ageSeconds: isBegun ? 40 - index / 5 : null, reason: null },
-    };
-  });
 }
 
 function minute(index: number): StatusDocument['lastHour'][number] {

@@ -14,14 +14,13 @@ import { guarded } from './guardedScene.js';
 import { prefix } from './prefixScene.js';
 import { scenes } from './statusScenes.js';
 import { stayingScenes } from './stayingScenes.js';
-import { workers } from './workersScene.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
   options: { screenshots: { type: 'string' }, only: { type: 'string' }, list: { type: 'boolean' } },
 });
 
-const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, workers, guarded, prefix, fed, full };
+const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, guarded, prefix, fed, full };
 
 if (values.list === true) process.stdout.write(`${Object.keys(all).join('\n')}\n`);
 else await play();

@@ -17,7 +17,7 @@ import { usePostgres } from '../support/storeKinds.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 
 const HEAD = 40;
-const checks = ['machine', 'limits', 'nodes', 'clock', 'disk', 'exposure', 'configuration'];
+const checks = ['nodes', 'clock', 'disk', 'exposure'];
 
 /** The flags of a `start` become those of `doctor`. */
 function doctorOf([, ...flags]: readonly string[]): string[] {
@@ -61,7 +61,7 @@ describe('doctor', () => {
     expect(saying('nodes', 'ok')).toContain(
       `flow-localnet, spork root 0, in the clear) is at height ${HEAD}`,
     );
-    expect(saying('disk', 'ok')).toMatch(/a synced write takes \d+\.\d ms/);
+    expect(saying('disk', 'ok')).toMatch(/are free on the disk of/);
   });
 
   it('says in lines what it says in JSON', async () => {
@@ -81,7 +81,7 @@ describe('doctor', () => {
     const toCome = async (): Promise<string> => {
       const { code, saying } = await examined(start);
       expect(code).toBe(0);
-      return /(\w+) heights are to come/.exec(saying('disk', 'ok'))?.[1] ?? '';
+      return /and (\w+) heights to come/.exec(saying('disk', 'ok'))?.[1] ?? '';
     };
     expect(await toCome()).toBe(String(HEAD + 1));
     // It wants TLS and a token.
@@ -167,7 +167,7 @@ describe('doctor', () => {
     devnet.node.setFaults([]);
 
     const { saying } = await examined([...startArguments(devnet, dataDir), '--backfill', '5..35']);
-    expect(saying('disk', 'ok')).toMatch(/^31 heights are to come, /m);
+    expect(saying('disk', 'ok')).toMatch(/and 31 heights to come need/);
   });
 
   it('tells which peers give blocks, and what keeps others from it', async () => {
@@ -211,58 +211,25 @@ describe('doctor', () => {
     const far = ['--peer', '192.0.2.1:7181', '--peer-token-file', secrets.tokensFile];
     const open = await examined(startArguments(devnet, scratchDirectory(), ...far));
     expect(open.saying('exposure', 'warning')).toMatch(
-      /token for peers.*chmod 600[^]*write grpcs:\/\/192\.0\.2\.1:7181/,
+      /which has a secret.*chmod 600[^]*write grpcs:\/\/192\.0\.2\.1:7181/,
     );
   });
 
-  it('finds a disk that is read-only or in memory, and a low limit of open files', async () => {
+  it('finds a disk that is in memory, or has no room', async () => {
     const devnet = await node();
     const small = smallFileSystem(16);
-    small?.remount('ro');
-    const sealed = await examined(startArguments(devnet, join(small?.path ?? '/proc', 'data')));
-    expect(sealed.code).toBe(74);
-    if (small !== undefined) {
-      expect(sealed.saying('disk', 'problem')).toContain('mounted read-only');
-      small.remount('rw');
-      const inMemory = await examined(
-        startArguments(devnet, join(small.path, 'data'), '--disk-min-free-bytes', '1MiB'),
-      );
-      expect(inMemory.saying('disk', 'warning')).toContain('is in memory (tmpfs)');
-    }
-    const withFiles = async (limit: number) =>
-      read(
-        await runProgram(doctorOf(startArguments(devnet, scratchDirectory())), {}, [
-          ...['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'],
-        ]),
-      );
-    const few = await withFiles(64);
-    expect(few.code).toBe(78);
-    expect(few.saying('limits', 'problem')).toMatch(
-      /^Only 64 files may be open, but the daemon needs \d+ to start: raise the limit to 2048/,
-    );
-    const fewer = await withFiles(1024);
-    expect(fewer.saying('limits', 'warning')).toMatch(
-      /^1024 files may be open, so each port of the read API takes \d+ connections and not the 512 of api\.maxConnections/,
-    );
-    expect((await withFiles(2048)).saying('limits', 'ok')).toContain(
-      'enough for 512 connections to each port',
-    );
+    if (small === undefined) return;
+    const start = startArguments(devnet, join(small.path, 'data'), '--disk-min-free-bytes', '1MiB');
+    const { code, saying } = await examined(start);
+    expect(code).toBe(0);
+    expect(saying('disk', 'warning')).toMatch(/is in memory \(tmpfs\)[^]*plan for a larger one/);
   });
 
   it('warns of what is exposed', async () => {
     const devnet = await node();
-    const flags = [
-      '--api-host',
-      '0.0.0.0',
-      '--metrics-host',
-      '0.0.0.0',
-      '--api-forward',
-      '--scrub-bytes-per-second',
-      '0',
-    ];
+    const flags = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0', '--api-forward'];
     const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
     expect(code).toBe(0);
-    expect(saying('configuration', 'warning')).toContain('--scrub-bytes-per-second');
     const said = saying('exposure', 'warning');
     for (const flag of [
       ...['--api-tls-certificate-file', '--api-tokens-file', '--api-cors-origin', '--api-forward'],
@@ -278,22 +245,17 @@ describe('doctor', () => {
     const flags = [...['--api-host', '0.0.0.0', '--api-forward'], ...secrets.flags()];
     const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
     expect([code, saying('exposure', 'warning')]).toEqual([0, '']);
-    expect(saying('exposure', 'ok')).toMatch(
-      /is valid until 2126[^]*has 1 token\.[^]*0\.0\.0\.0, beyond this machine, behind TLS and tokens/,
-    );
+    expect(saying('exposure', 'ok')).toMatch(/is valid until 2126/);
   });
 
-  it('tells of secrets that others can read, and of a certificate that is for somewhere else, or over', async () => {
+  it('tells of secrets that others can read, and of a certificate that is over', async () => {
     const devnet = await node();
     const secrets = new TestSecrets('a-token-of-this-test-0123\n');
     for (const file of [secrets.keyFile, secrets.tokensFile]) chmodSync(file, 0o644);
-    // An address of which nobody listens: that is another check.
-    const flags = [...['--api-host', '192.0.2.1'], ...secrets.flags()];
-    const { saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+    const { saying } = await examined(startArguments(devnet, scratchDirectory(), ...secrets.flags()));
     const said = saying('exposure', 'warning');
     for (const file of [secrets.keyFile, secrets.tokensFile])
-      expect(said).toMatch(new RegExp(`${file}, which has .*\\(mode 644\\); chmod 600`));
-    expect(said).toContain('is for DNS:localhost, and not for 192.0.2.1');
+      expect(said).toMatch(new RegExp(`${file}, which has a secret, .*\\(mode 644\\); chmod 600`));
 
     const expired = join(import.meta.dirname, '../data/tls/expired-cert.pem');
     const over = ['--api-tls-certificate-file', expired, '--api-tls-key-file', secrets.keyFile];
@@ -301,12 +263,6 @@ describe('doctor', () => {
     expect([late.code, late.saying('exposure', 'problem')]).toEqual([
       78,
       expect.stringMatching(/expired at 2020-01-02.*put a new one/),
-    ]);
-    const short = [...secrets.tlsFlags(), '--api-tokens-file', secrets.certificateFile];
-    const wrong = await examined(startArguments(devnet, scratchDirectory(), ...short));
-    expect([wrong.code, wrong.saying('exposure', 'problem')]).toEqual([
-      78,
-      expect.stringMatching(/\(api\.tokensFile\): the token of line 1 has 10 characters/),
     ]);
   });
 

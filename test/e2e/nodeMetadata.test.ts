@@ -122,7 +122,6 @@ describe('hosted access nodes that want metadata with every call', () => {
       expect(all).not.toContain(secret);
     expect(doctor.stdout).toContain(`Node ${first.name}`);
     expect(doctor.stdout).not.toContain('refuses us');
-    expect(doctor.stdout).toContain('has a line for elsewhere.example:443, which no setting names');
   });
 
   it('name what is wrong with it, and are served again once the file is right, after a restart as well', async () => {

@@ -4,8 +4,8 @@ import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as t from '../schema.js';
 import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
-import { provenOnly } from '../view/statusDocument.js';
-import type { IndexedRange } from '../view/statusDocument.js';
+import { provenOnly } from '../view/indexedRange.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 
 /** Transactions per page: at most, and by default. */
 export const MAX_PAGE_ITEMS = 50;

@@ -3,7 +3,7 @@ import { committeesIn, preimagesOf, readHeader, readParts } from '../../proof/in
 import type { BlockHasher, StoredHeader } from '../../proof/index.js';
 import type { CommitteeEvidence } from '../../storage/index.js';
 import type { IndexView, ReadableIndex } from '../view/IndexView.js';
-import { rangeWith } from '../view/statusDocument.js';
+import { rangeWith } from '../view/indexedRange.js';
 
 /** Of a document; docs/proofs.md. */
 export const MAX_PROOF_HEADERS = 1_000;

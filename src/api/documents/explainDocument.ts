@@ -6,8 +6,8 @@ import { ApiError } from '../view/ApiError.js';
 import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { summaryOf } from './explainSummary.js';
 import { parseHeight } from '../view/queryParameters.js';
-import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/statusDocument.js';
-import type { IndexedRange } from '../view/statusDocument.js';
+import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/indexedRange.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 import type { PlannedHeight, WorkMoment, HeightWorkSource } from '../view/heightWork.js';
 
 interface Place {

@@ -1,6 +1,6 @@
 import type { ExplainDocument } from './explanation.js';
-import { coverageOf, lastReadable } from '../view/statusDocument.js';
-import type { IndexedRange } from '../view/statusDocument.js';
+import { coverageOf, lastReadable } from '../view/indexedRange.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 import type { HeightWork, PlannedHeight } from '../view/heightWork.js';
 
 interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'work' | 'holdingUp' | 'key'> {

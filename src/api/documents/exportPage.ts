@@ -7,8 +7,8 @@ import { list, parseHeight } from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
 import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import { rfc3339 } from '../json/scalars.js';
-import { rangeWith } from '../view/statusDocument.js';
-import type { IndexedRange } from '../view/statusDocument.js';
+import { rangeWith } from '../view/indexedRange.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 import { countedCollections } from './changeDocuments.js';
 
 /** One JSON value per line. */

@@ -5,7 +5,7 @@ import { blockBody, blockBodyFields } from '../json/block.js';
 import { collectionBody, collectionBodySchema } from '../json/collection.js';
 import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import * as t from '../schema.js';
-import type { IndexedRange } from '../view/statusDocument.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 import { countCollections, countedCollections } from './changeDocuments.js';
 
 /** What can be looked up. */

@@ -8,7 +8,7 @@ import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseHeight, parseId } from '../view/queryParameters.js';
-import type { IndexedRange } from '../view/statusDocument.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 import type { LookupKind } from './lookupDocument.js';
 import { certifiedEnd, MAX_PROOF_HEADERS } from './certifiedEnd.js';
 

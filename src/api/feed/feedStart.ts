@@ -1,6 +1,6 @@
 import type { Identifier } from '../../flow/index.js';
 import { heightOutside, nothingIndexed } from '../view/ApiError.js';
-import { awaitsProof, rangeWith } from '../view/statusDocument.js';
+import { awaitsProof, rangeWith } from '../view/indexedRange.js';
 import type { IndexView } from '../view/IndexView.js';
 import type { Cursor } from './feedEvents.js';
 

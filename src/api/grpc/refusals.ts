@@ -1,4 +1,4 @@
-import { lastReadable } from '../view/statusDocument.js';
+import { lastReadable } from '../view/indexedRange.js';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ApiError, ApiErrorReason } from '../view/ApiError.js';
 

@@ -14,7 +14,6 @@ import type { Query } from '../view/queryParameters.js';
 import { allowOrigins } from './admission/cors.js';
 import { HttpAdmission, patternOf } from './admission/HttpAdmission.js';
 import { HttpConnections } from './admission/HttpConnections.js';
-import { HttpGuard } from './admission/HttpGuard.js';
 import { fastifyServer } from './fastifyServer.js';
 import { refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
 import { ResponseWriter } from './responses/ResponseWriter.js';
@@ -77,7 +76,6 @@ export class HttpServer {
   /** Routes whose responses last until their callers leave. */
   readonly #lasting: ReadonlySet<string>;
   readonly #admission: HttpAdmission;
-  readonly #guard: HttpGuard;
 
   /** `settings` names the flags in messages: `--api-host`, `--api-port`. */
   constructor(
@@ -90,7 +88,6 @@ export class HttpServer {
     this.#served = dependencies;
     this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
     this.#lasting = new Set(routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])));
-    this.#guard = new HttpGuard(options);
     this.#writer = new ResponseWriter({ held: new HeldBytes(options) });
     this.#limiter = new AddressLimiter({ ratePerSecond }, dependencies);
     const app = fastifyServer({ ...options, tls: secrets?.tls }, (error, request, reply) => {
@@ -106,11 +103,8 @@ export class HttpServer {
       { server: app.server, name: settings, maxConnections },
       dependencies,
     );
-    const [connections, limiter, guard] = [this.#connections, this.#limiter, this.#guard];
-    this.#admission = new HttpAdmission(
-      { corsOrigins: () => this.#corsOrigins },
-      { connections, limiter, guard, forwarding, routes },
-    );
+    const [connections, limiter, corsOrigins] = [this.#connections, this.#limiter, () => this.#corsOrigins];
+    this.#admission = new HttpAdmission(options, { connections, corsOrigins, limiter, forwarding, routes });
     const hooks = {
       socket: app.server,
       connections,
@@ -132,7 +126,7 @@ export class HttpServer {
     this.#explainErrors();
     // Plugins load before what is added after them: their headers are on every refusal too.
     const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
-    if (options.corsOrigins !== undefined) allowOrigins(app, { origins: () => this.#corsOrigins, methods });
+    if (options.corsOrigins !== undefined) allowOrigins(app, { origins: corsOrigins, methods });
     if (webSocket !== undefined) takeUpgrades(app, webSocket);
     app.after(() => this.#addRoutes());
   }
@@ -161,7 +155,7 @@ export class HttpServer {
 
   /** Replaces tokens and certificate; a plain-text port stays plain text. */
   secure(secrets: ApiSecrets): void {
-    this.#guard.set(secrets);
+    this.#admission.secure(secrets);
     this.#lifecycle.renew(secrets);
   }
 
@@ -173,10 +167,14 @@ export class HttpServer {
   #explainErrors(): void {
     const { forwarding } = this.#served;
     this.#app.setErrorHandler((error, request, reply) => {
-      if (this.#admission.isForwardable(request) && isElsewhere(error) && this.#guard.mayForward(request)) {
+      if (
+        this.#admission.isForwardable(request) &&
+        isElsewhere(error) &&
+        this.#admission.mayForward(request)
+      ) {
         reply.hijack();
         const own = error.reason === 'not_served' ? undefined : error;
-        forwarding?.pass(request.raw, reply.raw, { own, isPrivate: this.#guard.isOn });
+        forwarding?.pass(request.raw, reply.raw, { own, isPrivate: this.#admission.isGuarded });
         return reply;
       }
       const refusal = this.#explain(error);
@@ -193,7 +191,7 @@ export class HttpServer {
       this.#count(request, reply);
       if (!this.#admission.admit(request, reply)) return;
       // Before the body is read.
-      forwarding?.pass(request.raw, reply.raw, { isPrivate: this.#guard.isOn });
+      forwarding?.pass(request.raw, reply.raw, { isPrivate: this.#admission.isGuarded });
       reply.hijack();
     });
     this.#app.setNotFoundHandler((request) => {
@@ -227,7 +225,7 @@ export class HttpServer {
           });
           const response = below(prefix, handled);
           if (!('stream' in response)) {
-            const isPrivate = this.#guard.covers(costOf(route));
+            const isPrivate = this.#admission.covers(costOf(route));
             return this.#writer.write(response, request, reply, { isPrivate });
           }
           const busy = request.method === 'HEAD' ? undefined : this.#connections.hold(request.socket);
@@ -245,7 +243,7 @@ export class HttpServer {
       const address = request.socket.remoteAddress;
       try {
         route.accept(socket, request.raw, {
-          unauthorized: this.#guard.check(request, 'expensive'),
+          unauthorized: this.#admission.check(request, 'expensive'),
           busy: this.#connections.hold(request.socket)?.message,
           explain: (error) => this.#explain(error),
           waitSeconds: () => this.#limiter.waitSeconds(address),

@@ -1,8 +1,19 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { readinessCodes } from '../../observability/index.js';
+import { packageRoot, quoted } from '../../runtime/index.js';
 import { entityTag } from '../http/responses/cacheHeaders.js';
 import type { HttpResponse } from '../http/types.js';
+import { ApiError } from '../view/ApiError.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
-import { FILES_FOLDER, SCRIPT_FILE, STYLE_FILE } from './PageFiles.js';
+import { styleSheet } from './style.js';
+
+/** Where the files are served, from the root of the server. */
+export const FILES_FOLDER = 'page/';
+export const STYLE_FILE = 'style.css';
+/** The script of the page with its library, where the build puts it. */
+const SCRIPT_FILE = 'page.js';
+const SCRIPT = join(packageRoot, 'dist', SCRIPT_FILE);
 
 /**
  * The page at `/`: a shell of a few lines, the same in every state of the daemon. Its scripts fill it from `/status`, so it opens
@@ -56,4 +67,29 @@ function shell(version: string, root: string): Html {
         <div id="page"></div>
       </body>
     </html> `;
+}
+
+const files = new Map([
+  [STYLE_FILE, () => fileResponse(STYLE_FILE, styleSheet, 'text/css; charset=UTF-8')],
+  [
+    SCRIPT_FILE,
+    () => fileResponse(SCRIPT_FILE, readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8'),
+  ],
+]);
+
+/** Gives the files of the status page. Each is read at the first request and kept: about 60 kB together. */
+export function pageFiles(): (name: string) => HttpResponse {
+  const kept = new Map<string, HttpResponse>();
+  /** Expected errors: ApiError (`not_served`). */
+  return (name) => {
+    const file = kept.get(name) ?? files.get(name)?.();
+    if (file === undefined)
+      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
+    kept.set(name, file);
+    return file;
+  };
+}
+
+function fileResponse(name: string, body: string, contentType: string): HttpResponse {
+  return { body, contentType, validity: { tag: entityTag('page', name, body), isForever: false } };
 }

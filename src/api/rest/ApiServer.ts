@@ -15,8 +15,7 @@ import { openApiSchema } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
 import { docsPage } from '../page/docs.js';
 import { HTML_TYPE, pageHeaders } from '../page/Html.js';
-import { FILES_FOLDER, PageFiles } from '../page/PageFiles.js';
-import { statusPage } from '../page/statusPage.js';
+import { FILES_FOLDER, pageFiles, statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
 import { WebSockets } from '../ws/WebSockets.js';
 import { daemonRoutes } from './routes/daemonRoutes.js';
@@ -55,7 +54,7 @@ export class ApiServer extends HttpServer {
     const restNode =
       forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata, maxSockets };
     const events = new EventStreams(dependencies);
-    const files = new PageFiles();
+    const fileOf = pageFiles();
     const guard = new TokenGuard(options);
     const document = () =>
       openApiDocument(routes, { version, needsToken: (route) => guard.covers(costOf(route)) });
@@ -83,14 +82,14 @@ export class ApiServer extends HttpServer {
         path: `/${FILES_FOLDER}{name}`,
         isFile: true,
         isOpen: true,
-        handle: ({ params }) => files.response(params['name'] ?? ''),
+        handle: ({ params }) => fileOf(params['name'] ?? ''),
       },
       {
         path: '/docs',
         isOpen: true,
         handle: ({ root }) => ({
           ...tagged('docs', docsPage(document(), root), HTML_TYPE),
-          headers: pageHeaders({ 'style-src': "'unsafe-inline'" }),
+          headers: pageHeaders({ 'style-src': "'self'" }),
         }),
       },
     ];

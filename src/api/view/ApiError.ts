@@ -1,8 +1,9 @@
 import { DatabaseFault } from '../../storage/index.js';
 import type { HeightRange, StorageError } from '../../storage/index.js';
 import * as t from '../schema.js';
-import { coverageOf, edges, lastReadable } from './statusDocument.js';
-import type { IndexedRange } from './statusDocument.js';
+import { coverageOf, lastReadable } from './indexedRange.js';
+import { edges } from './statusDocument.js';
+import type { IndexedRange } from './indexedRange.js';
 
 /** Machine-readable reasons of refusals, with the HTTP status and the meaning in the OpenAPI document. */
 export const refusals = {

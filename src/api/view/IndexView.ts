@@ -10,8 +10,8 @@ import type {
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
 import type { HeightTerm } from './queryParameters.js';
-import { isProven, rangeWith } from './statusDocument.js';
-import type { IndexedRange } from './statusDocument.js';
+import { isProven, rangeWith } from './indexedRange.js';
+import type { IndexedRange } from './indexedRange.js';
 
 /** What the API reads of a store. */
 export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;

@@ -3,7 +3,8 @@ import type { Identifier } from '../../flow/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
 import * as t from '../schema.js';
 import { executionDataStatus } from './statusDocument.js';
-import type { BackfillRangeStatus, IndexedRange, StatusDocument } from './statusDocument.js';
+import type { IndexedRange } from './indexedRange.js';
+import type { BackfillRangeStatus, StatusDocument } from './statusDocument.js';
 
 /** What is known about heights that are not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
 export interface HeightWorkSource {

@@ -1,6 +1,6 @@
 import type { StoreMeta } from '../../storage/index.js';
 import { nothingIndexed } from './ApiError.js';
-import type { IndexedRange } from './statusDocument.js';
+import type { IndexedRange } from './indexedRange.js';
 
 /** The index described as a node, for REST and gRPC. Expected errors: ApiError (404) before the first height is known. */
 export function nodeVersion(version: string, meta: StoreMeta | undefined, range: IndexedRange) {

@@ -1,29 +1,6 @@
-import { allReadinessCodes } from '../../observability/index.js';
-import type { HeightRange } from '../../storage/index.js';
+import { allReadinessCodes, endpointStates, MAX_MINUTES } from '../../observability/index.js';
 import * as t from '../schema.js';
-import { lastHour, throughput } from './activityStatus.js';
-import { endpointStatus } from './endpointStatus.js';
-import { windowStatus } from './windowStatus.js';
-
-/** The readable heights, and the heads beyond them. `null`: not known yet. */
-export interface IndexedRange {
-  /** The first height of the live range, which ends at `latestIndexed` and has no holes. */
-  readonly firstIndexed: number | null;
-  /** The watermark; `firstIndexed - 1` while nothing is indexed. */
-  readonly latestIndexed: number | null;
-  readonly head: number | null;
-  readonly sealed: number | null;
-  /** Everything that can be read: ascending ranges that do not touch. Absent: only the live range. */
-  readonly coverage?: readonly HeightRange[];
-  /** Damaged heights that are fetched again. Absent: none. */
-  readonly healing?: readonly HeightRange[] | undefined;
-  /**
-   * The heights whose blocks are proven, ids and finality; empty while none is. Absent: finality is not proven here at all.
-   */
-  readonly proven?: HeightRange | undefined;
-  /** Indexed, but not to be read before it is proven final. Absent: nothing. */
-  readonly awaitsProof?: readonly HeightRange[] | undefined;
-}
+import type { IndexedRange } from './indexedRange.js';
 
 const heightRange = { from: t.count, to: t.count };
 const heightRanges = t.arrayOf(t.object(heightRange));
@@ -39,51 +16,6 @@ export const edges = {
   ),
 };
 
-/** The ranges that can be read, ascending. */
-export function coverageOf(range: IndexedRange): readonly HeightRange[] {
-  if (range.coverage !== undefined) return range.coverage;
-  const latest = lastReadable(range);
-  return range.firstIndexed === null || latest === null ? [] : [{ from: range.firstIndexed, to: latest }];
-}
-
-/** The range that a height is in, if it can be read. */
-export function rangeWith(height: number, range: IndexedRange): HeightRange | undefined {
-  return coverageOf(range).find(({ from, to }) => height >= from && height <= to);
-}
-
-/** Whether a height that cannot be read is indexed, and not proven final yet. */
-export function awaitsProof(height: number, range: IndexedRange): boolean {
-  const isReadable = rangeWith(height, range) !== undefined;
-  return !isReadable && range.awaitsProof?.some(({ from, to }) => height >= from && height <= to) === true;
-}
-
-/** The range of a caller who wants proven blocks only: no other height can be read. */
-export function provenOnly(range: IndexedRange): IndexedRange {
-  const { firstIndexed, latestIndexed, proven } = range;
-  if (firstIndexed === null || latestIndexed === null) return range;
-  const { from, to } = proven ?? { from: firstIndexed, to: firstIndexed - 1 };
-  const awaitsProof = [...coverageOf(range), ...(range.awaitsProof ?? [])];
-  const coverage = to < from ? [] : [{ from, to }];
-  return { ...range, firstIndexed: from, latestIndexed: to, awaitsProof, coverage };
-}
-
-export function isProven(height: number, { proven }: Pick<IndexedRange, 'proven'>): boolean {
-  return proven !== undefined && height >= proven.from && height <= proven.to;
-}
-
-/**
- * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
- * (An empty store that begins at height 0 ends at -1.)
- */
-export function lastReadable({
-  firstIndexed,
-  latestIndexed,
-}: Pick<IndexedRange, 'firstIndexed' | 'latestIndexed'>): number | null {
-  return firstIndexed !== null && latestIndexed !== null && latestIndexed >= firstIndexed
-    ? latestIndexed
-    : null;
-}
-
 /** The stream of execution data, or of a peer. */
 export const executionDataStatus = t.object({
   state: t.note(
@@ -95,6 +27,140 @@ export const executionDataStatus = t.object({
   ageSeconds: t.note('Since the stream delivered.', t.orNull(t.amount)),
   reason: t.note('Why it does not deliver.', t.orNull(t.text)),
 });
+
+/** Cells of the window in one status: of a larger window, a cell covers several heights. */
+export const MAX_WINDOW_CELLS = 512;
+
+/** The states of a height in the window, in order. */
+export const windowStates = ['waiting', 'linked', 'collecting', 'complete', 'committing', 'durable'] as const;
+export type WindowState = (typeof windowStates)[number];
+
+const windowCell = t.object({
+  from: t.count,
+  to: t.count,
+  state: t.note(
+    'waiting: its block is not here yet. linked: it is, and work on it has not begun. collecting: it lacks collections. complete: it waits for a batch. committing: it is being written. durable: it waits for the heights below. Of several heights, that of the one that has come least far.',
+    t.words(...windowStates),
+  ),
+  missing: t.note('Collections that it lacks.', t.count),
+  ageSeconds: t.note('Since work on it began; null before.', t.orNull(t.amount)),
+  reason: t.note(
+    'What it waits for and why, where that is the lowest height or one that has lacked collections for a while.',
+    t.orNull(t.text),
+  ),
+});
+export type WindowCell = t.Described<typeof windowCell>;
+
+const windowStatus = t.object({
+  heights: t.count,
+  upperBound: t.note('The highest height that may be worked on now.', t.orNull(t.count)),
+  inFlight: t.note('Heights in progress and not yet durable.', t.count),
+  bytesInFlight: t.count,
+  bytesLimit: t.count,
+  cells: t.note(
+    'The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell.',
+    t.arrayOf(windowCell, MAX_WINDOW_CELLS),
+  ),
+});
+
+const race = t.object({
+  first: t.note('Collections that this source delivered first.', t.count),
+  late: t.note('Collections that were here already when it delivered them.', t.count),
+});
+
+/** Current throughput. */
+const throughput = t.note(
+  'Over the last half minute, of the live range and of history; null right after the start.',
+  t.orNull(
+    t.object({
+      heightsPerSecond: t.amount,
+      collectionsPerSecond: t.amount,
+      bytesPerSecond: t.note('Of collections that became durable.', t.amount),
+      commits: t.object({
+        perSecond: t.amount,
+        heights: t.note('Average of a commit; null without one.', t.orNull(t.amount)),
+        bytes: t.orNull(t.amount),
+        seconds: t.orNull(t.amount),
+        usualSeconds: t.note(
+          '95 of 100 took at most this long: a bound of the histogram commit_duration_seconds.',
+          t.orNull(t.amount),
+        ),
+      }),
+    }),
+  ),
+);
+
+/** The last hour by minute. */
+const lastHour = t.note(
+  'Minute by minute since the start, at most the last hour, oldest first; the last one is not over.',
+  t.arrayOf(
+    t.object({
+      ageSeconds: t.note('Since it began.', t.amount),
+      requester: race,
+      edi: race,
+      peer: race,
+      heights: t.note('Heights that became durable.', t.count),
+      bytes: t.note('Their collections.', t.count),
+      commits: t.count,
+      commitSeconds: t.note('Spent in them.', t.amount),
+    }),
+    MAX_MINUTES + 1,
+  ),
+);
+
+const endsInSeconds = t.note('Until it is healthy again, unless it fails meanwhile.', t.amount);
+
+/** The status of an access node or a peer. */
+const endpointStatus = t.object({
+  name: t.note('host:port', t.text),
+  state: t.words(...endpointStates),
+  reason: t.note("Why it is not healthy, in the node's own words if it gave any.", t.orNull(t.text)),
+  sinceSeconds: t.note('Since the first of the faults that made it unhealthy.', t.orNull(t.amount)),
+  endsInSeconds: t.orNull(endsInSeconds),
+  origin: t.note(
+    'historic: from the table of sporks; peer: an indexer that feeds this one.',
+    t.words('configured', 'historic', 'peer'),
+  ),
+  version: t.note('Of its software; null if it does not say.', t.orNull(t.text)),
+  lowestHeight: t.note('The first height that it serves.', t.orNull(t.count)),
+  latencySeconds: t.note('Average of its answers; null until there was one.', t.orNull(t.amount)),
+  inFlight: t.note('Calls in progress.', t.count),
+  callsPerSecond: t.note('Over the last half minute.', t.amount),
+  lastHour: t.note(
+    'Calls sent to it, and those that failed, also by kind of error.',
+    t.object({
+      calls: t.count,
+      errors: t.count,
+      kinds: t.arrayOf(t.object({ kind: t.text, count: t.count })),
+    }),
+  ),
+  limits: t.note(
+    'Its calls that are limited now, by access.ratePerSecond or by what it answered.',
+    t.arrayOf(
+      t.object({
+        method: t.text,
+        ratePerSecond: t.note('null: no limit.', t.orNull(t.amount)),
+        isLearned: t.note('Its answers hold the rate down.', t.flag),
+        pauseSeconds: t.note('For which it must not be called at all.', t.amount),
+        waiting: t.note('Calls that wait.', t.count),
+      }),
+    ),
+  ),
+  calls: t.note(
+    'Its unhealthy calls: asked last, or not at all while there is another way.',
+    t.arrayOf(
+      t.object({
+        method: t.text,
+        state: t.words('failing', 'set_aside'),
+        reason: t.text,
+        count: t.note('Faults in a row.', t.count),
+        sinceSeconds: t.amount,
+        endsInSeconds,
+      }),
+    ),
+  ),
+});
+export type EndpointStatus = t.Described<typeof endpointStatus>;
 
 export const waitingFor = t.orNull(
   t.object({ height: t.count, message: t.text, ageSeconds: t.note('Since the watermark moved.', t.amount) }),

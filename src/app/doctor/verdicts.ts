@@ -1,7 +1,6 @@
 import type { ExitReason } from '../../runtime/index.js';
 
-export type CheckName =
-  'machine' | 'limits' | 'store' | 'nodes' | 'clock' | 'disk' | 'exposure' | 'configuration';
+export type CheckName = 'store' | 'nodes' | 'clock' | 'disk' | 'exposure';
 
 /** What a check found. */
 export interface Finding {
@@ -28,4 +27,9 @@ export function warning(message: string): Finding {
 
 export function problem(exit: ExitReason, message: string): Finding {
   return { verdict: 'problem', message, exit };
+}
+
+/** Those that apply. */
+export function those(...findings: readonly (Finding | false | undefined)[]): Finding[] {
+  return findings.filter((finding) => finding !== false && finding !== undefined);
 }

@@ -1,10 +1,10 @@
+import type { NodeTrouble } from '../../access/index.js';
 import { consistent } from '../../observability/index.js';
 import type { Finding } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { codeOf, describeTroubles, timeOf, withoutIds } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
-import { withoutIds } from './describeTroubles.js';
 import type { Symptoms } from './symptoms.js';
-import { UpstreamFindings } from './UpstreamFindings.js';
 
 /** After this time a missing height counts as held up, and a known cause is reported. */
 const HELD_UP_AFTER_MS = 5_000;
@@ -21,6 +21,14 @@ const DISK_ENOUGH_BYTES = 1024 ** 3;
 const DISK_ENOUGH_SHARE = 0.1;
 /** Execution data exists up to the sealed head, which moves in leaps; waiting this long for it is normal. */
 const SEALING_PAUSES_MS = 10_000;
+/** A head that no node has reported for this long is unconfirmed: the lag is unknown. */
+const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
+/** While starting, a known cause of the wait gets its own code after this time. */
+const START_TAKES_MS = 5_000;
+/** A chain whose head rose this recently continues, whatever lagging nodes report. */
+const HEAD_RISES_WITHIN_MS = 5_000;
+/** Once the head is known, a start continues sooner than this without the answers of some nodes. */
+const START_HELD_UP_AFTER_MS = 8_500;
 
 export interface DiagnosisOptions {
   /** Heights behind the head that still count as ready. */
@@ -39,8 +47,14 @@ export class Diagnosis {
   #options: DiagnosisOptions;
   readonly #clock: Clock;
   readonly #symptoms: Symptoms;
-  readonly #progress: Progress;
-  readonly #upstream: UpstreamFindings;
+  readonly #startedAtMs: number;
+  #watermark: number;
+  /** When the watermark moved last, or there was nothing to do; as of the last `noteProgress`. */
+  #progressAtMs: number;
+  /** When the watermark moved last, or the start. */
+  #indexedAtMs: number;
+  /** Since when the nodes' head is far below what is indexed. */
+  #headBehindSinceMs: number | undefined;
 
   constructor(
     options: DiagnosisOptions,
@@ -49,8 +63,8 @@ export class Diagnosis {
     this.#options = options;
     this.#clock = dependencies.clock;
     this.#symptoms = dependencies.symptoms;
-    this.#progress = new Progress(options, dependencies);
-    this.#upstream = new UpstreamFindings(dependencies);
+    this.#startedAtMs = this.#progressAtMs = this.#indexedAtMs = this.#clock.monotonic();
+    this.#watermark = this.#symptoms.latestIndexedHeight();
   }
 
   /** Takes effect at the next check. */
@@ -60,20 +74,20 @@ export class Diagnosis {
 
   /** False while no node confirms the head: then the lag of the index is unknown. */
   isHeadConfirmed(): boolean {
-    return this.#upstream.isHeadConfirmed();
+    return (this.#symptoms.headAnswerAgeMs() ?? Infinity) < HEAD_UNCONFIRMED_AFTER_MS;
   }
 
   /** Milliseconds since the watermark moved, or since the start. */
   indexedAgeMs(): number {
     this.noteProgress();
-    return this.#clock.monotonic() - this.#progress.indexedAtMs;
+    return this.#clock.monotonic() - this.#indexedAtMs;
   }
 
   /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
   waitingFor(): (HeldUp & { readonly sinceMs: number }) | undefined {
     this.noteProgress();
     const heldUp = this.#symptoms.phase() === 'running' ? this.#symptoms.heldUp() : undefined;
-    return heldUp && { ...heldUp, sinceMs: this.#progress.atMs };
+    return heldUp && { ...heldUp, sinceMs: this.#progressAtMs };
   }
 
   /** At most one for each code, and none that contradicts another. Call it about every second. */
@@ -86,7 +100,7 @@ export class Diagnosis {
     const outOfDescriptors = this.#symptoms.outOfDescriptors();
     const found: (Finding | undefined)[] = [
       outOfDescriptors === undefined ? undefined : { code: 'descriptors_low', message: outOfDescriptors },
-      ...this.#upstream.find(),
+      ...[this.#starting(), this.#upstream(), this.#startHeldUp(), this.#chain()],
       ...(phase === 'running' ? this.#running() : []),
       readerDown && { code: 'reader_down', ...readerDown },
       this.#disk(),
@@ -105,7 +119,20 @@ export class Diagnosis {
 
   /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
   noteProgress(): void {
-    this.#progress.note();
+    const watermark = this.#symptoms.latestIndexedHeight();
+    const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;
+    const isIdle = target === undefined || watermark >= target || this.#waitsForSealing(watermark + 1);
+    const nowMs = this.#clock.monotonic();
+    if (watermark !== this.#watermark) this.#progressAtMs = this.#indexedAtMs = nowMs;
+    else if (isIdle) this.#progressAtMs = nowMs;
+    this.#watermark = watermark;
+  }
+
+  /** Execution data follows the sealed head, some seconds behind the finalized one. */
+  #waitsForSealing(height: number): boolean {
+    if (!this.#options.ediOnly || height <= (this.#symptoms.sealedHeight() ?? -1)) return false;
+    const movesMs = this.#symptoms.sealedAgeMs() ?? this.#clock.monotonic() - this.#startedAtMs;
+    return movesMs < SEALING_PAUSES_MS;
   }
 
   #running(): (Finding | undefined)[] {
@@ -189,7 +216,7 @@ export class Diagnosis {
   }
 
   #heldUp(): Finding | undefined {
-    const stillMs = this.#clock.monotonic() - this.#progress.atMs;
+    const stillMs = this.#clock.monotonic() - this.#progressAtMs;
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const heldUp = this.#symptoms.heldUp();
     if (heldUp === undefined || STORE_CODES.includes(heldUp.code ?? '')) return undefined;
@@ -221,54 +248,76 @@ export class Diagnosis {
     const free = Math.floor(disk.freeBytes / 1024 ** 2);
     return { code: 'disk_low', message: `${free} MiB are left on the disk of the data directory` };
   }
-}
 
-/** Tracks since when the watermark has not moved, with and without work to do. */
-class Progress {
-  readonly #ediOnly: boolean;
-  readonly #clock: Clock;
-  readonly #symptoms: Symptoms;
-  readonly #startedAtMs: number;
-  #watermark: number;
-  #progressAtMs: number;
-  #indexedAtMs: number;
-
-  constructor(
-    options: { readonly ediOnly: boolean },
-    dependencies: { readonly clock: Clock; readonly symptoms: Symptoms },
-  ) {
-    this.#ediOnly = options.ediOnly;
-    this.#clock = dependencies.clock;
-    this.#symptoms = dependencies.symptoms;
-    this.#startedAtMs = this.#progressAtMs = this.#indexedAtMs = this.#clock.monotonic();
-    this.#watermark = dependencies.symptoms.latestIndexedHeight();
+  #starting(): Finding | undefined {
+    const isStarting = this.#symptoms.phase() === 'starting';
+    if (!isStarting && this.#symptoms.headHeight() !== undefined) return undefined;
+    const what = isStarting
+      ? 'the daemon is starting'
+      : `no ${this.#symptoms.source()} has reported its finalized head yet`;
+    const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
+    return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
   }
 
-  /** When the watermark moved last, or there was nothing to do; as of the last `note`. */
-  get atMs(): number {
-    return this.#progressAtMs;
+  /** The head is not reported, or no longer. */
+  #upstream(): Finding | undefined {
+    const silentMs = this.#symptoms.headAnswerAgeMs();
+    const waitedMs = silentMs ?? this.#clock.monotonic() - this.#startedAtMs;
+    const isReplaced = this.#symptoms.chainReplaced() !== undefined;
+    // Nodes of another chain are not asked for their head: what they said of it before is old.
+    const troubles = isReplaced ? this.#symptoms.identityTroubles() : this.#upstreamTroubles();
+    const limitMs =
+      silentMs === undefined && troubles.length > 0 ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
+    if (waitedMs < limitMs) return undefined;
+    const code = codeOf(troubles);
+    if (isReplaced && code === 'upstream_unreachable') return undefined;
+    const words = describeTroubles(troubles, this.#clock);
+    const source = this.#symptoms.source();
+    const what = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
+    const key = source === 'peer' ? 'peers' : 'accessNodes';
+    const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
+    return { code, message: code === 'upstream_unreachable' ? what + advice : what };
   }
 
-  /** When the watermark moved last, or the start; as of the last `note`. */
-  get indexedAtMs(): number {
-    return this.#indexedAtMs;
+  /** The head is known, but the start still waits for the nodes to say where their chain begins. */
+  #startHeldUp(): Finding | undefined {
+    const isStarting = this.#symptoms.phase() === 'starting';
+    if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
+    const troubles = this.#symptoms.identityTroubles();
+    if (troubles.length === 0) return undefined;
+    return {
+      code: codeOf(troubles),
+      message: `the start waits for the nodes to identify themselves: ${describeTroubles(troubles, this.#clock)}`,
+    };
   }
 
-  /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
-  note(): void {
-    const watermark = this.#symptoms.latestIndexedHeight();
-    const target = this.#symptoms.phase() === 'running' ? this.#symptoms.target() : undefined;
-    const isIdle = target === undefined || watermark >= target || this.#waitsForSealing(watermark + 1);
-    const nowMs = this.#clock.monotonic();
-    if (watermark !== this.#watermark) this.#progressAtMs = this.#indexedAtMs = nowMs;
-    else if (isIdle) this.#progressAtMs = nowMs;
-    this.#watermark = watermark;
+  #upstreamTroubles(): readonly NodeTrouble[] {
+    const identity = this.#symptoms.identityTroubles();
+    const named = new Set(identity.map(({ node }) => node));
+    return [...identity, ...this.#symptoms.headTroubles().filter(({ node }) => !named.has(node))];
   }
 
-  /** Execution data follows the sealed head, some seconds behind the finalized one. */
-  #waitsForSealing(height: number): boolean {
-    if (!this.#ediOnly || height <= (this.#symptoms.sealedHeight() ?? -1)) return false;
-    const movesMs = this.#symptoms.sealedAgeMs() ?? this.#clock.monotonic() - this.#startedAtMs;
-    return movesMs < SEALING_PAUSES_MS;
+  #chain(): Finding | undefined {
+    const replaced = this.#symptoms.chainReplaced();
+    if (replaced !== undefined) {
+      const silent = this.#symptoms.identityTroubles().filter(({ kind }) => kind === 'unreachable');
+      const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, this.#clock)})`;
+      return { code: 'chain_replaced', message: replaced.message + words };
+    }
+    const behind = this.#symptoms.headBehind();
+    const rises = (this.#symptoms.headAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
+    // No node has reported a head since it rose: what is known is old.
+    const isOld = (this.#symptoms.headAnswerAgeMs() ?? Infinity) >= HEAD_RISES_WITHIN_MS;
+    if (behind === undefined || rises || isOld) {
+      this.#headBehindSinceMs = undefined;
+      return undefined;
+    }
+    const { head, watermark } = behind;
+    this.#headBehindSinceMs ??= this.#clock.monotonic();
+    return {
+      code: 'head_behind',
+      height: head,
+      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, since ${timeOf(this.#headBehindSinceMs, this.#clock)}: they are being restored, or lag far behind`,
+    };
   }
 }

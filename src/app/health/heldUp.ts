@@ -5,8 +5,11 @@ import { formatDuration } from '../../observability/index.js';
 import type { ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import type { IndexingLine } from '../line/buildLine.js';
-import { codeOf, describeTroubles, timeOf } from './describeTroubles.js';
+
+/** Nodes named at most in one message. */
+const NODES_NAMED = 3;
+/** Ids are for the debug log. */
+const IDS = /\b[0-9a-f]{64}\b/gi;
 
 /** What the lowest missing height waits for, and what keeps that from coming. */
 export interface HeldUp {
@@ -19,138 +22,79 @@ export interface HeldUp {
   readonly because?: 'complete' | 'unserved';
 }
 
-/** What the parts of the indexing line know about the lowest missing height. */
-export interface HeldUpFacts {
-  /** The lowest height that is at or below the head and not durable. */
-  readonly height: number;
-  /** Monotonic milliseconds at which the batch in hand was given to the disk; `undefined` when none is. */
-  readonly commitStartedAtMs: number | undefined;
-  /** `undefined` if the store is on a disk of this machine. */
-  readonly database: { readonly trouble: string | undefined } | undefined;
-  /** Why nothing is written now; `undefined` while there is room. */
-  readonly paused: string | undefined;
-  /** Why nothing can be opened; `undefined` while it can. */
-  readonly outOfDescriptors: string | undefined;
-  /** The stage that the height has reached. */
-  readonly stage: HeightExplanation['stage'];
-  /** The next missing block and its troubles; if no node serves it, where each node begins. */
-  readonly block: HeldUpBlock | undefined;
-  /** What the height lacks; `undefined` unless it is collecting. */
-  readonly collections: HeldUpHeight | undefined;
-  readonly executionData: {
-    /** Collections are not requested. */
-    readonly isOnlySource: boolean;
-    /** Why it does not come, in one sentence; `undefined` while nothing is wrong. */
-    readonly trouble: string | undefined;
-    readonly troubles: readonly NodeTrouble[];
+/** What is asked of the line that works on the height, of the live range or another. */
+export interface WaitingLine {
+  readonly blocks: { heldUpBy(): HeldUpBlock | undefined };
+  readonly explainer: {
+    explain(height: number): Pick<HeightExplanation, 'stage'>;
+    heldUpBy(height: number): HeldUpHeight | undefined;
   };
-  /** Who gives the chain. */
-  readonly source: string;
-  /** Why no peer sends it, in one sentence; `undefined` without peers, and while nothing is wrong. */
-  readonly peerTrouble: string | undefined;
-  readonly sealedHeight: number | undefined;
-  /** Monotonic milliseconds at which the sealed head moved last. */
-  readonly sealedAtMs: number | undefined;
-  readonly sealedTroubles: readonly NodeTrouble[];
+  readonly indexer: { commitStartedAtMs(): number | undefined };
+  readonly edi: { trouble(): string | undefined; troubles(): readonly NodeTrouble[] } | undefined;
+  readonly peer: { trouble(): string | undefined } | undefined;
 }
 
-/** What the lowest missing height of a line waits for, in the live range or another. */
-export function lineHeldUp(
-  height: number,
-  line: IndexingLine,
-  {
-    ediOnly,
-    network,
-    listener,
-    store,
-    diskWatch,
-    descriptors,
-    clock,
-  }: {
-    readonly ediOnly: boolean;
-    readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
-    readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
-    readonly store: Pick<IndexStore, 'trouble'>;
-    readonly diskWatch: { pause(): { readonly message: string } | undefined };
-    readonly descriptors: { trouble(): string | undefined };
-    readonly clock: Clock;
-  },
-): HeldUp {
-  const sealedAgeMs = listener.sealedAdvanceAgeMs();
-  const block = line.blocks.heldUpBy();
-  return heldUpBy(
-    {
-      height,
-      database: store.trouble && { trouble: store.trouble() },
-      paused: diskWatch.pause()?.message,
-      outOfDescriptors: descriptors.trouble(),
-      stage: line.explainer.explain(height).stage,
-      commitStartedAtMs: line.indexer.commitStartedAtMs(),
-      block:
-        block?.isUnserved === true
-          ? { ...block, troubles: network.heights.whyUnserved(block.height) }
-          : block,
-      collections: line.explainer.heldUpBy(height),
-      executionData: {
-        isOnlySource: ediOnly,
-        trouble: line.edi?.trouble(),
-        troubles: line.edi?.troubles() ?? [],
-      },
-      source: network.heights.source,
-      peerTrouble: line.peer?.trouble(),
-      sealedHeight: listener.sealedHeight(),
-      sealedAtMs: sealedAgeMs === undefined ? undefined : clock.monotonic() - sealedAgeMs,
-      sealedTroubles: listener.sealedTroubles(),
-    },
-    clock,
-  );
+/** What is asked of the daemon around the line. */
+export interface Surroundings {
+  readonly ediOnly: boolean;
+  readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
+  readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
+  readonly store: Pick<IndexStore, 'trouble'>;
+  readonly diskWatch: { pause(): { readonly message: string } | undefined };
+  readonly descriptors: { trouble(): string | undefined };
+  readonly clock: Clock;
 }
 
 /**
- * What holds up the lowest missing height: the store, its block, or its collections. Only this function decides it;
+ * What holds up the lowest missing height of a line: the store, its block, or its collections. Only this function decides it;
  * `/readyz`, `/status`, `explain` and the log all use it.
  */
-export function heldUpBy(facts: HeldUpFacts, clock: Clock): HeldUp {
-  const { height, stage } = facts;
-  if (stage === 'committing' || stage === 'indexed') return heldUpByStore(facts, clock);
-  if (stage === 'collecting') {
-    return facts.executionData.isOnlySource ? heldUpByFeed(facts, clock) : heldUpByCollections(facts, clock);
-  }
-  const { block, source } = facts;
+export function lineHeldUp(height: number, line: WaitingLine, around: Surroundings): HeldUp {
+  const { stage } = line.explainer.explain(height);
+  if (stage === 'committing' || stage === 'indexed') return heldUpByStore(height, line, around);
+  if (stage === 'collecting')
+    return around.ediOnly ? heldUpByFeed(height, line, around) : heldUpByCollections(height, line, around);
+  const { clock, network } = around;
+  const block = line.blocks.heldUpBy();
   if (block === undefined) return { height, message: `waiting for block ${height}`, code: undefined };
   const what = `waiting for block ${block.height}`;
-  if (block.isUnserved) {
-    const none = `${what}: no ${source} serves that height`;
-    const { message, code = 'upstream_refusing' } = because(none, block.troubles, clock);
-    return { height, message, code, because: 'unserved' };
-  }
-  return { height, ...because(what, block.troubles, clock) };
+  if (!block.isUnserved) return { height, ...because(what, block.troubles, clock) };
+  const none = `${what}: no ${network.heights.source} serves that height`;
+  const why = network.heights.whyUnserved(block.height);
+  const { message, code = 'upstream_refusing' } = because(none, why, clock);
+  return { height, message, code, because: 'unserved' };
 }
 
-function heldUpByStore(facts: HeldUpFacts, clock: Clock): HeldUp {
-  const { height, commitStartedAtMs, database, outOfDescriptors, paused } = facts;
-  if (database?.trouble !== undefined)
-    return {
-      height,
-      message: `height ${height} is complete; ${database.trouble}`,
-      code: 'database_unreachable',
-    };
-  if (outOfDescriptors !== undefined)
-    return { height, message: `height ${height} is complete; ${outOfDescriptors}`, code: 'descriptors_low' };
-  if (commitStartedAtMs === undefined && paused !== undefined)
-    return { height, message: `height ${height} is complete, and ${paused}`, code: 'disk_low' };
-  if (commitStartedAtMs === undefined)
-    return { height, message: `writing height ${height}`, code: undefined, because: 'complete' };
-  const seconds = Math.floor((clock.monotonic() - commitStartedAtMs) / 1000);
-  const message = `the ${database === undefined ? 'disk' : 'database'} has been writing one batch for ${seconds} s; height ${height} waits for it`;
+function heldUpByStore(
+  height: number,
+  { indexer }: WaitingLine,
+  { clock, descriptors, diskWatch, store }: Surroundings,
+): HeldUp {
+  const complete = `height ${height} is complete`;
+  const trouble = store.trouble?.();
+  if (trouble !== undefined)
+    return { height, message: `${complete}; ${trouble}`, code: 'database_unreachable' };
+  const noFiles = descriptors.trouble();
+  if (noFiles !== undefined) return { height, message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
+  const startedAtMs = indexer.commitStartedAtMs();
+  if (startedAtMs === undefined) {
+    const paused = diskWatch.pause();
+    return paused === undefined
+      ? { height, message: `writing height ${height}`, code: undefined, because: 'complete' }
+      : { height, message: `${complete}, and ${paused.message}`, code: 'disk_low' };
+  }
+  const seconds = Math.floor((clock.monotonic() - startedAtMs) / 1000);
+  const writer = store.trouble === undefined ? 'disk' : 'database';
+  const message = `the ${writer} has been writing one batch for ${seconds} s; height ${height} waits for it`;
   return { height, message, code: 'store_stalled' };
 }
 
 function heldUpByCollections(
-  { height, collections, executionData, peerTrouble }: HeldUpFacts,
-  clock: Clock,
+  height: number,
+  { edi, explainer, peer }: WaitingLine,
+  { clock }: Surroundings,
 ): HeldUp {
-  const { missing = 0, of = 0, troubles = [], heldBack = [] } = collections ?? {};
+  const { missing = 0, of = 0, troubles = [], heldBack = [] } = explainer.heldUpBy(height) ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
   if (troubles.length === 0 && heldBack.length > 0) {
     const limits = heldBack.map(
@@ -159,35 +103,32 @@ function heldUpByCollections(
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
   const { message, code } = because(what, troubles, clock);
-  const besides = [executionData.trouble, peerTrouble].filter((words) => words !== undefined);
+  const besides = [edi?.trouble(), peer?.trouble()].filter((words) => words !== undefined);
   return { height, message: [message, ...besides].join('; '), code };
 }
 
-function heldUpByFeed(facts: HeldUpFacts, clock: Clock): HeldUp {
-  const { height, executionData, sealedHeight, sealedAtMs, sealedTroubles } = facts;
-  if (sealedHeight === undefined || sealedHeight < height) {
-    const age =
-      sealedAtMs === undefined
-        ? ''
-        : `, has not moved for ${formatDuration((clock.monotonic() - sealedAtMs) / 1000)}`;
-    const sealed =
-      sealedHeight === undefined
-        ? 'no node has reported its sealed head'
-        : `the sealed head, ${sealedHeight}${age}`;
-    const words = describeTroubles(sealedTroubles, clock);
-    const why = words === '' ? '' : `: ${words}`;
+function heldUpByFeed(height: number, { edi }: WaitingLine, { clock, listener }: Surroundings): HeldUp {
+  const sealed = listener.sealedHeight();
+  if (sealed === undefined || sealed < height) {
+    const ageMs = listener.sealedAdvanceAgeMs();
+    const age = ageMs === undefined ? '' : `, has not moved for ${formatDuration(ageMs / 1000)}`;
+    const what =
+      sealed === undefined ? 'no node has reported its sealed head' : `the sealed head, ${sealed}${age}`;
+    const { message } = because(what, listener.sealedTroubles(), clock);
     return {
       height,
-      message: `waiting for height ${height} to be sealed; ${sealed}${why}`,
+      message: `waiting for height ${height} to be sealed; ${message}`,
       code: 'edi_unavailable',
     };
   }
   const what = `waiting for the execution data of height ${height}`;
-  const { message } = because(what, executionData.troubles, clock);
-  const isKnown = executionData.troubles.length > 0 || executionData.trouble !== undefined;
-  const reason = executionData.troubles.length > 0 ? undefined : executionData.trouble;
-  const words = reason === undefined ? message : `${message}; ${reason}`;
-  return { height, message: words, code: isKnown ? 'edi_unavailable' : undefined };
+  const troubles = edi?.troubles() ?? [];
+  if (troubles.length > 0)
+    return { height, message: because(what, troubles, clock).message, code: 'edi_unavailable' };
+  const trouble = edi?.trouble();
+  return trouble === undefined
+    ? { height, message: what, code: undefined }
+    : { height, message: `${what}; ${trouble}`, code: 'edi_unavailable' };
 }
 
 function because(
@@ -197,4 +138,40 @@ function because(
 ): { readonly message: string; readonly code: ReadinessCode | undefined } {
   if (troubles.length === 0) return { message: what, code: undefined };
   return { message: `${what}: ${describeTroubles(troubles, clock)}`, code: codeOf(troubles) };
+}
+
+/**
+ * The code for the troubles of one request, by severity: wrong data, no proof, a refusal, no answer, a denial. A node that denies may
+ * just be early.
+ */
+export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
+  const kinds = new Set(troubles.map(({ kind }) => kind));
+  if (kinds.has('invalid')) return 'upstream_invalid';
+  if (kinds.has('unproven')) return 'unproven';
+  if (kinds.has('refused') || kinds.has('rate_limited')) return 'upstream_refusing';
+  return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
+}
+
+/** Node, message, count and start, for the first nodes; empty when there is no trouble. */
+export function describeTroubles(troubles: readonly NodeTrouble[], clock: Clock): string {
+  const named = troubles.slice(0, NODES_NAMED).map((trouble) => describe(trouble, clock));
+  const more = troubles.length - NODES_NAMED;
+  return named.join('; ') + (more > 0 ? `; and ${more} more nodes` : '');
+}
+
+function describe({ node, said, count, sinceMs }: NodeTrouble, clock: Clock): string {
+  const words = said.includes(node) ? said : `${node} ${said}`;
+  const times = count === 0 ? '' : count === 1 ? 'once, ' : `${count} times `;
+  return `${words} (${times}since ${timeOf(sinceMs, clock)})`;
+}
+
+/** A monotonic time as the hour of the day, UTC. */
+export function timeOf(monotonicMs: number, clock: Clock): string {
+  const wallMs = clock.now() - (clock.monotonic() - monotonicMs);
+  return `${new Date(wallMs).toISOString().slice(11, 19)} UTC`;
+}
+
+/** A message fit for the log. */
+export function withoutIds(message: string): string {
+  return message.replace(IDS, '…');
 }

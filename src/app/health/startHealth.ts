@@ -22,11 +22,11 @@ import { BackfillWatch } from './watches/BackfillWatch.js';
 import { DatabaseWatch } from './watches/DatabaseWatch.js';
 import { DaemonState } from './DaemonState.js';
 import { DaemonStatus } from './DaemonStatus.js';
-import { withoutIds } from './describeTroubles.js';
 import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './watches/DiskWatch.js';
 import { gaugesOf } from './gauges.js';
 import { HeightInspector } from './HeightInspector.js';
+import { withoutIds } from './heldUp.js';
 import { LeaderWatch } from './watches/LeaderWatch.js';
 import { symptomsOf } from './symptoms.js';
 

@@ -3,8 +3,7 @@ import type { ChainTrouble } from '../../finality/index.js';
 import { formatDuration } from '../../observability/index.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import type { DaemonState } from './DaemonState.js';
-import { describeTroubles } from './describeTroubles.js';
-import { lineHeldUp } from './heldUp.js';
+import { describeTroubles, lineHeldUp } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 
 /** Ids named at most in one message: a block may lack a thousand. */

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NodeTrouble } from '../../../src/access/index.js';
-import { heldUpBy } from '../../../src/app/health/heldUp.js';
+import type { HeightExplanation, HeldUpHeight } from '../../../src/collections/index.js';
+import type { HeldUpBlock } from '../../../src/finality/index.js';
+import { lineHeldUp } from '../../../src/app/health/heldUp.js';
 import { Diagnosis } from '../../../src/app/health/Diagnosis.js';
 import type { DiagnosisOptions } from '../../../src/app/health/Diagnosis.js';
-import type { HeldUpFacts } from '../../../src/app/health/heldUp.js';
 import type { Symptoms } from '../../../src/app/health/symptoms.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import type { ReadinessCode } from '../../../src/observability/index.js';
@@ -18,6 +19,18 @@ function trouble(change: Partial<NodeTrouble> = {}): NodeTrouble {
     said: 'GetFullCollectionByID at a:1: INTERNAL: no disk',
     ...change,
   };
+}
+
+/** What a test says of the line and the parts around it. */
+interface Facts {
+  readonly stage: HeightExplanation['stage'];
+  readonly commitStartedAtMs: number | undefined;
+  readonly database: { readonly trouble: string | undefined } | undefined;
+  readonly paused: string | undefined;
+  /** Its troubles; where nobody serves it, why not. */
+  readonly block: HeldUpBlock;
+  readonly collections: HeldUpHeight | undefined;
+  readonly feedTroubles: readonly NodeTrouble[];
 }
 
 /** A daemon that is up and at the head, whose state a test changes at will. */
@@ -36,21 +49,37 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     identity: [] as NodeTrouble[],
     headTroubles: [] as NodeTrouble[],
     change: {} as Partial<Symptoms>,
-    facts: {} as Partial<HeldUpFacts>,
+    facts: {} as Partial<Facts>,
   };
-  const facts = (): HeldUpFacts => ({
-    ...{ height: state.latest + 1, stage: 'queued', commitStartedAtMs: undefined },
-    database: undefined,
-    paused: undefined,
-    outOfDescriptors: undefined,
-    block: { height: state.latest + 1, troubles: [], isUnserved: false },
-    collections: undefined,
-    source: 'access node',
-    peerTrouble: undefined,
-    executionData: { isOnlySource: options.ediOnly ?? false, trouble: undefined, troubles: [] },
-    ...{ sealedHeight: state.sealed, sealedAtMs: state.sealedMovedAtMs, sealedTroubles: [] },
-    ...state.facts,
-  });
+  const heldUp = () => {
+    const height = state.latest + 1;
+    const { block, collections, commitStartedAtMs, database, feedTroubles, paused, stage } = {
+      ...{ stage: 'queued' as const, block: { height, troubles: [], isUnserved: false }, feedTroubles: [] },
+      ...state.facts,
+    };
+    return lineHeldUp(
+      height,
+      {
+        blocks: { heldUpBy: () => block },
+        explainer: { explain: () => ({ stage }), heldUpBy: () => collections },
+        indexer: { commitStartedAtMs: () => commitStartedAtMs },
+        edi: { trouble: () => undefined, troubles: () => feedTroubles },
+        peer: undefined,
+      },
+      {
+        ...{ clock, ediOnly: options.ediOnly ?? false },
+        network: { heights: { source: 'access node', whyUnserved: () => block.troubles } },
+        listener: {
+          sealedHeight: () => state.sealed,
+          sealedAdvanceAgeMs: () => clock.monotonic() - state.sealedMovedAtMs,
+          sealedTroubles: () => [],
+        },
+        store: database === undefined ? {} : { trouble: () => database.trouble },
+        diskWatch: { pause: () => (paused === undefined ? undefined : { message: paused }) },
+        descriptors: { trouble: () => undefined },
+      },
+    );
+  };
   const symptoms: Symptoms = {
     phase: () => state.phase,
     firstHeight: () => state.first,
@@ -73,7 +102,7 @@ function healthyDaemon(options: Partial<DiagnosisOptions> = {}) {
     missingSporkEnd: () => state.change.missingSporkEnd?.(),
     undecidedSpork: () => state.change.undecidedSpork?.(),
     unresolvable: () => state.change.unresolvable?.(),
-    heldUp: () => (state.latest < (state.head ?? -1) ? heldUpBy(facts(), clock) : undefined),
+    heldUp: () => (state.latest < (state.head ?? -1) ? heldUp() : undefined),
     commitStartedAtMs: () => state.facts.commitStartedAtMs,
     database: () => state.change.database?.(),
     provenOnly: () => state.change.provenOnly?.(),
@@ -329,8 +358,7 @@ describe('execution data as the only source', () => {
     const { after, state } = healthyDaemon({ ediOnly: true });
     state.head = state.sealed = 1010;
     const said = 'has no execution data below 5,000';
-    const executionData = { isOnlySource: true, trouble: undefined, troubles: [trouble({ said })] };
-    state.facts = { stage: 'collecting', executionData };
+    state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
     expect(await after(6_000)).toMatchObject([
       {
         code: 'edi_unavailable',

@@ -28,7 +28,7 @@ export class GrpcGuard {
     this.#tokens.set(secrets);
   }
 
-  /** Like `HttpGuard.check`. */
+  /** Like `HttpAdmission.check`. */
   check(
     path: string,
     metadata: Metadata,

@@ -10,8 +10,8 @@ export function count(value: number): string {
 }
 
 /** `1 collection`, `3 collections` */
-export function many(value: number, what: string): string {
-  return `${count(value)} ${what}${value === 1 ? '' : 's'}`;
+export function many(value: number, what: string, plural = `${what}s`): string {
+  return `${count(value)} ${value === 1 ? what : plural}`;
 }
 
 /** `3.14`, `1,230` */
@@ -44,13 +44,6 @@ export function age(seconds: number): string {
   return seconds < 1 ? 'under 1 s' : duration(Math.floor(seconds));
 }
 
-/** `1.2 MB` */
-export function bytes(value: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  const power = value < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(value) / 3));
-  return `${amount(value / 1_000 ** power)} ${units[power] ?? ''}`;
-}
-
 /** `62.4 %`; never 0 or 100 where it is not. */
 export function percent(share: number): string {
   const value = share * 100;
@@ -73,4 +66,15 @@ export function momentIn(seconds: number): string {
 /** A range of heights. */
 export function heights(from: number, to: number): string {
   return from === to ? `Height ${count(from)}` : `Heights ${count(from)} to ${count(to)}`;
+}
+
+/** Digits of an id that distinguish it on a page. */
+const ID_DIGITS = 10;
+
+/** A message of the daemon as a sentence. Ids are shortened: `/status` has them in full. */
+export function sentence(text: string): string {
+  const short = text.trim().replaceAll(/\b[0-9a-f]{64}\b/g, (id) => `${id.slice(0, ID_DIGITS)}…`);
+  // Names keep their small first letter.
+  const begun = /^[a-z]+\b(?![_./:])/.test(short) ? short.charAt(0).toUpperCase() + short.slice(1) : short;
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

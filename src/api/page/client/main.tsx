@@ -1,14 +1,82 @@
 import { render } from 'preact';
-import { App } from './App.js';
-import { readCodes } from './daemon/codes.js';
-import { Connection } from './daemon/Connection.js';
-import type { View } from './types.js';
+import type { VNode } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { Connection } from './Connection.js';
+import { CoveragePanel } from './CoveragePanel.js';
+import { fromRoot } from './daemon.js';
+import { Figures } from './Figures.js';
+import { duration } from './format.js';
+import { NodesPanel } from './NodesPanel.js';
+import { LogTroubles, NoAnswer, Reasons } from './Reasons.js';
+import { Search } from './Search.js';
+import { SourcesPanel } from './SourcesPanel.js';
+import { standingOf, updateTab } from './standing.js';
+import type { Codes, Status, View } from './types.js';
+
+interface AppProps {
+  readonly view: View;
+  readonly codes: Codes;
+  /** Called when a token was entered and stored. */
+  readonly onToken: () => void;
+}
+
+/** The whole page. */
+function App({ view, codes, onToken }: AppProps): VNode {
+  const { status, trouble } = view;
+  const standing = standingOf(view, codes);
+  useEffect(() => updateTab(standing, status?.network), [standing.look, standing.words, status?.network]);
+  return (
+    <>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <header class="top">
+        <div>
+          <h1>Flow collection indexer</h1>
+          <p class="dim">{status === undefined ? 'Waiting for the first status' : whose(status)}</p>
+        </div>
+        <p class={`standing ${standing.look}`} role="status">
+          <span class="dot" aria-hidden="true" />
+          {standing.words}
+        </p>
+      </header>
+      <main id="content" tabIndex={-1}>
+        {trouble === undefined ? null : (
+          <NoAnswer trouble={trouble} hasStatus={status !== undefined} onToken={onToken} />
+        )}
+        <Search />
+        {status === undefined ? null : (
+          <div class={trouble === undefined ? 'content' : 'content stale'}>
+            <Reasons status={status} codes={codes} />
+            <LogTroubles status={status} />
+            <Figures status={status} />
+            <CoveragePanel status={status} />
+            <SourcesPanel status={status} />
+            <NodesPanel status={status} />
+          </div>
+        )}
+      </main>
+      <footer>
+        <nav aria-label="More of this daemon">
+          <a href={fromRoot('docs')}>Routes of the API</a>
+          <a href={fromRoot('status')}>Status as JSON</a>
+          <a href={fromRoot('openapi.json')}>OpenAPI</a>
+          <a href={fromRoot('v1/blocks?height=latest')}>Newest block</a>
+        </nav>
+        <p class="dim">Metrics, /livez and /readyz have a port of their own (metrics.port).</p>
+      </footer>
+    </>
+  );
+}
+
+function whose({ chainId, network, uptimeSeconds, version }: Status): string {
+  return `${network} (${chainId}), version ${version}, up ${duration(Math.floor(uptimeSeconds))}`;
+}
 
 const root = document.getElementById('page');
 if (root === null) throw new Error('the page has no place for its content');
-const codes = readCodes();
-const show = (view: View): void =>
-  render(<App view={view} codes={codes} onToken={() => connection.askAgain()} />, root);
-const connection = new Connection({ onChange: show });
-show({ status: undefined, receivedAtMs: 0, trouble: undefined, newest: undefined });
+const codes = JSON.parse(document.getElementById('readiness-codes')?.textContent ?? '{}') as Codes;
+const connection = new Connection({
+  onChange: (view) => render(<App view={view} codes={codes} onToken={() => connection.askAgain()} />, root),
+});
 connection.start();

@@ -5,7 +5,7 @@ import { IndexView } from '../../view/IndexView.js';
 import { nodeVersion } from '../../view/nodeVersion.js';
 import { wantsProven } from '../../view/queryParameters.js';
 import type { Query } from '../../view/queryParameters.js';
-import { provenOnly } from '../../view/statusDocument.js';
+import { provenOnly } from '../../view/indexedRange.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { blockRoutes } from './blockRoutes.js';
 import { collectionRoutes } from './collectionRoutes.js';

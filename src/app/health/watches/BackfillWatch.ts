@@ -9,8 +9,7 @@ import type { Clock } from '../../../runtime/index.js';
 import type { IndexStore } from '../../../storage/index.js';
 import type { Backfill } from '../../line/history/Backfill.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
-import { withoutIds } from '../describeTroubles.js';
-import { lineHeldUp } from '../heldUp.js';
+import { lineHeldUp, withoutIds } from '../heldUp.js';
 import type { HeldUp } from '../heldUp.js';
 import type { DiskWatch } from './DiskWatch.js';
 

@@ -1,5 +1,4 @@
-import type { Codes } from './codes.js';
-import type { View } from '../types.js';
+import type { Codes, View } from './types.js';
 
 /** The state of the daemon in a word or two. */
 export interface Standing {

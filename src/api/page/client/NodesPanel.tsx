@@ -1,8 +1,7 @@
 import type { VNode } from 'preact';
-import { age, amount, count, duration, many, momentIn, percent } from '../format.js';
-import { Facts, Panel } from '../parts/Panel.js';
-import { sentence } from '../sentence.js';
-import type { Endpoint, Status } from '../types.js';
+import { age, amount, count, duration, many, momentIn, percent, sentence } from './format.js';
+import { Facts, Panel } from './parts.js';
+import type { Endpoint, Status } from './types.js';
 
 const STATES: Readonly<Record<Endpoint['state'], readonly [words: string, look: string]>> = {
   healthy: ['healthy', 'ok'],
@@ -12,52 +11,42 @@ const STATES: Readonly<Record<Endpoint['state'], readonly [words: string, look: 
   unknown: ['not heard of yet', 'unknown'],
 };
 
-interface NodesPanelProps {
-  readonly status: Status;
-  readonly elapsed: number;
-}
-
 /** Each access node with its state and its troubles. */
-export function NodesPanel({ status: { endpoints }, elapsed }: NodesPanelProps): VNode {
+export function NodesPanel({ status: { endpoints } }: { readonly status: Status }): VNode {
   const from = (wanted: Endpoint['origin']): readonly Endpoint[] =>
     endpoints.filter(({ origin }) => origin === wanted);
   const [configured, historic, peers] = [from('configured'), from('historic'), from('peer')];
   const healthy = configured.filter(({ state, calls }) => state === 'healthy' && calls.length === 0).length;
   return (
     <Panel title="Access nodes" summary={`${count(healthy)} of ${count(configured.length)} healthy`}>
-      <Cards nodes={configured} elapsed={elapsed} />
+      <Cards nodes={configured} />
       {peers.length === 0 ? null : (
         <>
           <h3>Peers, which give collections and nothing else</h3>
-          <Cards nodes={peers} elapsed={elapsed} />
+          <Cards nodes={peers} />
         </>
       )}
       {historic.length === 0 ? null : (
         <details>
           <summary>{many(historic.length, 'node')} of earlier sporks</summary>
-          <Cards nodes={historic} elapsed={elapsed} />
+          <Cards nodes={historic} />
         </details>
       )}
     </Panel>
   );
 }
 
-interface CardsProps {
-  readonly nodes: readonly Endpoint[];
-  readonly elapsed: number;
-}
-
-function Cards({ nodes, elapsed }: CardsProps): VNode {
+function Cards({ nodes }: { readonly nodes: readonly Endpoint[] }): VNode {
   return (
     <ul class="cards">
       {nodes.map((node) => (
-        <Node key={node.name} node={node} elapsed={elapsed} />
+        <Node key={node.name} node={node} />
       ))}
     </ul>
   );
 }
 
-function Node({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: number }): VNode {
+function Node({ node }: { readonly node: Endpoint }): VNode {
   const { name, version, lowestHeight } = node;
   const [words, look] = standingOf(node);
   const from = lowestHeight === null ? '' : `from height ${count(lowestHeight)}`;
@@ -70,7 +59,7 @@ function Node({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: nu
       </p>
       <p class="dim">{about.length === 0 ? 'It has not identified itself.' : about.join(', ')}</p>
       <Facts items={factsOf(node)} />
-      <Troubles node={node} elapsed={elapsed} />
+      <Troubles node={node} />
     </li>
   );
 }
@@ -124,7 +113,7 @@ function spaced(method: string): string {
 }
 
 /** Why it is set aside or failing, since when, and until when. */
-function Troubles({ node, elapsed }: { readonly node: Endpoint; readonly elapsed: number }): VNode | null {
+function Troubles({ node }: { readonly node: Endpoint }): VNode | null {
   const { reason, sinceSeconds, endsInSeconds } = node;
   // A false answer counts against the call and the node: show it once.
   const calls = node.calls.filter((call) => call.reason !== reason);
@@ -133,15 +122,15 @@ function Troubles({ node, elapsed }: { readonly node: Endpoint; readonly elapsed
     <ul class="troubles">
       {reason === null ? null : (
         <li>
-          {sentence(withoutName(reason, node))} {sinceWords(sinceSeconds, elapsed)}{' '}
-          {untilWords(node.state, endsInSeconds, elapsed)}
+          {sentence(withoutName(reason, node))} {sinceWords(sinceSeconds)}{' '}
+          {untilWords(node.state, endsInSeconds)}
         </li>
       )}
       {calls.map(({ method, state, reason: why, count: times, ...call }) => (
         <li key={method}>
           <code>{method}</code> {state === 'failing' ? 'is failing' : 'is set aside'}: {many(times, 'fault')}{' '}
           in a row. {sentence(withoutName(why, node).replace(`${method}: `, ''))}{' '}
-          {sinceWords(call.sinceSeconds, elapsed)} {untilWords(state, call.endsInSeconds, elapsed)}
+          {sinceWords(call.sinceSeconds)} {untilWords(state, call.endsInSeconds)}
         </li>
       ))}
     </ul>
@@ -153,13 +142,12 @@ function withoutName(words: string, { name }: Endpoint): string {
   return words.replaceAll(` at ${name}`, '');
 }
 
-function sinceWords(sinceSeconds: number | null, elapsed: number): string {
-  return sinceSeconds === null ? '' : `For ${age(sinceSeconds + elapsed)}.`;
+function sinceWords(seconds: number | null): string {
+  return seconds === null ? '' : `For ${age(seconds)}.`;
 }
 
-function untilWords(state: Endpoint['state'], endsInSeconds: number | null, elapsed: number): string {
-  if (endsInSeconds === null) return '';
-  const left = endsInSeconds - elapsed;
+function untilWords(state: Endpoint['state'], left: number | null): string {
+  if (left === null) return '';
   if (left <= 0) return 'It is being asked again.';
   const what = state === 'set_aside' ? 'Set aside' : 'Asked after the others';
   return `${what} until ${momentIn(left)}, for ${age(left)} more.`;

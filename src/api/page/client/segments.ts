@@ -1,32 +1,39 @@
-import type { Status } from '../types.js';
+import type { Status } from './types.js';
 
-/** Kinds of stretches of the chain; where they overlap, the first applies. */
-export const segmentKinds = [
-  'failed',
-  'disputed',
-  'filling',
-  'begun',
-  'indexed',
-  'next',
-  'unserved',
-  'planned',
-  'missing',
-] as const;
-export type SegmentKind = (typeof segmentKinds)[number];
+/** Kinds of stretches of the chain, as the page names them; where they overlap, the first applies. */
+export const NAMES = {
+  failed: 'failed, to be tried again',
+  disputed: 'disputed at its borders',
+  filling: 'being filled in',
+  begun: 'begun, waiting its turn',
+  indexed: 'indexed',
+  next: 'to be indexed up to the head',
+  unserved: 'planned, but not served by any known node',
+  planned: 'planned',
+  missing: 'not indexed, not planned',
+} as const;
+type SegmentKind = keyof typeof NAMES;
+export const kinds = Object.keys(NAMES) as SegmentKind[];
 
-export interface Segment {
-  readonly from: number;
-  readonly to: number;
-  readonly kind: SegmentKind;
-}
-
-/** Narrower gaps between stretches of one kind are not drawn; a share of the whole. */
-const SMALLEST_GAP = 1 / 1_000;
+/** The kind of a range of history, by its state. */
+export const kindOf = {
+  waiting: 'begun',
+  running: 'filling',
+  failed: 'failed',
+  disputed: 'disputed',
+} as const;
 
 interface Stretch {
   readonly from: number;
   readonly to: number;
 }
+
+interface Segment extends Stretch {
+  readonly kind: SegmentKind;
+}
+
+/** Narrower gaps between stretches of one kind are not drawn; a share of the whole. */
+const SMALLEST_GAP = 1 / 1_000;
 
 /** The chain as far as it is known: from the lowest height that is served, planned or indexed to the head. */
 export function chainOf({
@@ -36,29 +43,25 @@ export function chainOf({
   latestIndexed,
   lowestServed,
 }: Status): Stretch | undefined {
-  const first = coverage[0]?.from;
-  const from = Math.min(
-    ...[lowestServed ?? Infinity, first ?? Infinity],
-    ...backfill.plans.map((plan) => plan.from),
-  );
+  const firsts = [lowestServed ?? Infinity, ...[...coverage, ...backfill.plans].map(({ from }) => from)];
+  const from = Math.min(...firsts);
   const to = Math.max(head ?? -Infinity, latestIndexed ?? -Infinity);
   return Number.isFinite(from) && Number.isFinite(to) && from <= to ? { from, to } : undefined;
 }
 
 /** The chain cut into stretches of one kind, from its first height to its last. */
-export function segmentsOf(status: Status): readonly Segment[] {
-  const chain = chainOf(status);
-  if (chain === undefined) return [];
+export function segmentsOf(status: Status, chain: Stretch): readonly Segment[] {
   const { backfill, coverage, firstIndexed, latestIndexed } = status;
-  const kindOf = { waiting: 'begun', running: 'filling', failed: 'failed', disputed: 'disputed' } as const;
   const nextFrom = (latestIndexed ?? (firstIndexed ?? Infinity) - 1) + 1;
+  const all = (stretches: readonly Stretch[], kind: SegmentKind): readonly Segment[] =>
+    stretches.map(({ from, to }) => ({ from, to, kind }));
   const stretches: readonly Segment[] = [
     ...backfill.ranges.map(({ from, to, state }) => ({ from, to, kind: kindOf[state] })),
-    ...coverage.map(({ from, to }) => ({ from, to, kind: 'indexed' as const })),
-    ...(nextFrom <= chain.to ? [{ from: nextFrom, to: chain.to, kind: 'next' as const }] : []),
-    ...backfill.unserved.map(({ from, to }) => ({ from, to, kind: 'unserved' as const })),
-    ...backfill.plans.map(({ from, to }) => ({ from, to, kind: 'planned' as const })),
-    { ...chain, kind: 'missing' },
+    ...all(coverage, 'indexed'),
+    ...all(nextFrom <= chain.to ? [{ from: nextFrom, to: chain.to }] : [], 'next'),
+    ...all(backfill.unserved, 'unserved'),
+    ...all(backfill.plans, 'planned'),
+    ...all([chain], 'missing'),
   ];
   return joined(cut(stretches, chain), (chain.to - chain.from + 1) * SMALLEST_GAP);
 }
@@ -81,7 +84,7 @@ function cut(stretches: readonly Segment[], chain: Stretch): readonly Segment[] 
     const end = ascending[index + 1];
     if (end === undefined) break;
     open = [...open.filter(({ to }) => to >= from), ...(starts.get(from) ?? [])];
-    const kind = segmentKinds.find((each) => open.some((stretch) => stretch.kind === each)) ?? 'missing';
+    const kind = kinds.find((each) => open.some((stretch) => stretch.kind === each)) ?? 'missing';
     pieces.push({ from, to: end - 1, kind });
   }
   return pieces;

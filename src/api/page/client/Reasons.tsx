@@ -1,0 +1,124 @@
+import type { ComponentChildren, VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { keepToken } from './daemon.js';
+import { age, many, sentence, timeOf } from './format.js';
+import type { Codes, Status, Trouble } from './types.js';
+
+interface NoAnswerProps {
+  readonly trouble: Trouble;
+  readonly hasStatus: boolean;
+  readonly onToken: () => void;
+}
+
+/** The daemon gives no status: since when and why, or that it wants a token. */
+export function NoAnswer({ trouble, hasStatus, onToken }: NoAnswerProps): VNode {
+  const { since, isRefusal, message, wantsToken } = trouble;
+  const last = hasStatus ? 'Below is the last known status.' : '';
+  return (
+    <>
+      <section class={`notice ${wantsToken ? 'busy' : 'bad'}`} aria-label="No answer">
+        <p role="alert">
+          <strong>
+            {wantsToken
+              ? 'This daemon shows its status only to callers with a bearer token.'
+              : `The daemon has not ${isRefusal ? 'given its status' : 'answered'} since ${timeOf(since)}.`}
+          </strong>{' '}
+          {message}
+        </p>
+        <p>
+          {wantsToken ? last : `The page asks again, and goes on by itself once there is an answer. ${last}`}
+        </p>
+      </section>
+      {wantsToken ? <TokenForm onToken={onToken} /> : null}
+    </>
+  );
+}
+
+function TokenForm({ onToken }: Pick<NoAnswerProps, 'onToken'>): VNode {
+  const [text, setText] = useState('');
+  const onSubmit = (event: Event): void => {
+    event.preventDefault();
+    const token = text.trim();
+    if (token === '') return;
+    setText('');
+    keepToken(token);
+    onToken();
+  };
+  return (
+    <section class="search" aria-label="Token">
+      <form onSubmit={onSubmit}>
+        <label for="token">Bearer token, kept until this tab is closed</label>
+        <div class="field">
+          <input
+            id="token"
+            type="password"
+            value={text}
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+            autocomplete="off"
+          />
+          <button type="submit">Use it</button>
+        </div>
+      </form>
+    </section>
+  );
+}
+
+/** Why the daemon is not ready: each reason with its age, and what to do. */
+export function Reasons({ status, codes }: { readonly status: Status; readonly codes: Codes }): VNode | null {
+  const { ready, reasons } = status;
+  if (ready || reasons.length === 0) return null;
+  const isTrouble = ({ code }: { readonly code: string }): boolean => codes[code]?.severity !== 'ordinary';
+  const troublesFirst = [...reasons.filter(isTrouble), ...reasons.filter((reason) => !isTrouble(reason))];
+  return (
+    <Notice look={reasons.some(isTrouble) ? 'bad' : 'busy'} label="Why it is not ready">
+      {troublesFirst.map(({ code, message, sinceSeconds }) => {
+        // In bold what holds it up, then, after the first colon, the details.
+        const [what = '', ...why] = sentence(message).split(': ');
+        return (
+          <li key={code}>
+            <p>
+              <code class="tag">{code}</code> <strong>{why.length === 0 ? what : `${what}:`}</strong>{' '}
+              {why.join(': ')} <span class="nowrap">For {age(sinceSeconds)}.</span>
+            </p>
+            <p class="fix">{withCode(codes[code]?.fix ?? '')}</p>
+          </li>
+        );
+      })}
+    </Notice>
+  );
+}
+
+/** Outputs of the daemon that take no lines of its log. Nothing else is wrong. */
+export function LogTroubles({ status: { log } }: { readonly status: Status }): VNode | null {
+  if (log.length === 0) return null;
+  return (
+    <Notice look="busy" label="The log">
+      {log.map(({ output, reason, lostLines, ageSeconds }) => (
+        <li key={output}>
+          <strong>The log cannot be written to {output}:</strong> {sentence(reason)}{' '}
+          {lostLines === 0 ? 'Nothing is lost yet.' : `${many(lostLines, 'line')} lost.`}{' '}
+          <span class="nowrap">For {age(ageSeconds)}.</span>
+        </li>
+      ))}
+    </Notice>
+  );
+}
+
+interface NoticeProps {
+  readonly look: string;
+  readonly label: string;
+  readonly children: ComponentChildren;
+}
+
+function Notice({ look, label, children }: NoticeProps): VNode {
+  return (
+    <section class={`notice ${look}`} aria-label={label}>
+      <ul class="reasons">{children}</ul>
+    </section>
+  );
+}
+
+/** Text with `code` between backticks. */
+function withCode(text: string): readonly (VNode | string)[] {
+  return text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
+}

@@ -1,0 +1,153 @@
+import type { VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { find, fromRoot, messageOf } from './daemon.js';
+import type { Found } from './daemon.js';
+import type { Explanation } from './types.js';
+
+/** The beginning of the address fragment that names what to find. */
+const FIND = '#find=';
+/** Stages in which nothing is wrong. */
+const SOUND: ReadonlySet<Explanation['stage']> = new Set([
+  'indexed',
+  'committing',
+  'waiting_for_gap',
+  'awaiting_proof',
+]);
+
+export function findHref(key: string): string {
+  return FIND + encodeURIComponent(key);
+}
+
+/** The key in the address; empty if there is none. */
+function keyOfAddress(): string {
+  const { hash } = window.location;
+  return hash.startsWith(FIND) ? decodeURIComponent(hash.slice(FIND.length)).trim() : '';
+}
+
+/** A height or an id as people write it, with commas and spaces removed. */
+function cleaned(text: string): string {
+  const bare = text.trim();
+  return /^[\d,._\s’']+$/.test(bare) ? bare.replaceAll(/\D/g, '') : bare;
+}
+
+type Result = Found | { readonly key: string; readonly failure: string };
+
+/** Finds a height or an id. The key is in the address, so that it can be linked to and the back button works. */
+export function Search(): VNode {
+  const [key, setKey] = useState(keyOfAddress);
+  const [text, setText] = useState(key);
+  const [result, setResult] = useState<Result | undefined>();
+  const heading = useRef<HTMLHeadingElement>(null);
+
+  useEffect(() => {
+    const onChange = (): void => {
+      setKey(keyOfAddress());
+      setText(keyOfAddress());
+    };
+    window.addEventListener('hashchange', onChange);
+    return () => window.removeEventListener('hashchange', onChange);
+  }, []);
+
+  useEffect(() => {
+    setResult(undefined);
+    let isWanted = key !== '';
+    const show = (found: Result): void => {
+      if (isWanted) setResult(found);
+    };
+    if (isWanted) find(key).then(show, (error: unknown) => show({ key, failure: messageOf(error) }));
+    return () => {
+      isWanted = false;
+    };
+  }, [key]);
+
+  useEffect(() => heading.current?.focus(), [result]);
+
+  const onSubmit = (event: Event): void => {
+    event.preventDefault();
+    const wanted = cleaned(text);
+    if (wanted === '') return;
+    // The same key again: the address does not change.
+    if (wanted === key) setKey('');
+    window.location.hash = findHref(wanted);
+    setKey(wanted);
+  };
+  const onClose = (): void => {
+    history.pushState(null, '', window.location.pathname);
+    setKey('');
+    setText('');
+  };
+  return (
+    <section class="search" aria-label="Find">
+      <form role="search" onSubmit={onSubmit}>
+        <label for="find">Find a height or an ID</label>
+        <div class="field">
+          <input
+            id="find"
+            type="search"
+            value={text}
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+            placeholder="158000000, or 64 hexadecimal digits"
+            autocomplete="off"
+            autocapitalize="off"
+            spellcheck={false}
+            enterkeyhint="search"
+          />
+          <button type="submit">Find</button>
+        </div>
+      </form>
+      {key === '' ? null : (
+        <div class="panel found">
+          <div class="title">
+            <h2 ref={heading} tabIndex={-1} class="long">
+              {key}
+            </h2>
+            <button type="button" class="quiet" onClick={onClose}>
+              Close
+            </button>
+          </div>
+          {result === undefined ? <p class="dim">Looking …</p> : <Finding result={result} />}
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** What was found: why it is here or not, its document, and all that is known about it. */
+function Finding({ result }: { readonly result: Result }): VNode {
+  if ('failure' in result) return <p class="bad">{result.failure}</p>;
+  const { document: found, explanation } = result;
+  const { height, stage, summary } = explanation;
+  const isIndexed = 'path' in found;
+  return (
+    <>
+      <p>
+        <span class={`pill ${SOUND.has(stage) ? 'ok' : 'busy'}`}>{stage.replaceAll('_', ' ')}</span> {summary}{' '}
+        {height === null ? null : <a href={findHref(String(height))}>Height {height}</a>}
+      </p>
+      {isIndexed ? (
+        <>
+          <p>
+            <a class="long" href={fromRoot(found.path)}>
+              /{found.path}
+            </a>
+          </p>
+          <Json label="Document" value={found.body} />
+        </>
+      ) : (
+        <p class="dim">{found.why}</p>
+      )}
+      <details open={!isIndexed}>
+        <summary>Everything that is known about it</summary>
+        <Json label="Explanation" value={explanation} />
+      </details>
+    </>
+  );
+}
+
+function Json({ label, value }: { readonly label: string; readonly value: unknown }): VNode {
+  return (
+    <pre tabIndex={0} role="region" aria-label={`${label} as JSON`}>
+      {JSON.stringify(value, null, 2)}
+    </pre>
+  );
+}

@@ -1,4 +1,0 @@
-/** The address of something of the daemon: this script is one folder below its root, wherever a proxy puts that. */
-export function fromRoot(path: string): string {
-  return new URL(`../${path}`, import.meta.url).href;
-}

@@ -1,0 +1,80 @@
+import { stat, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import type { DaemonConfig } from '../../config/index.js';
+import { formatCount, formatSize } from '../../observability/index.js';
+import type { StoredHeights } from './store.js';
+import { ok, those, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+/** With fewer heights, the mean block size is not reliable. */
+const HEIGHTS_TO_MEASURE = 500;
+/** A block of 5 collections of 10 transactions (docs/scale-out.md). */
+const USUAL_BLOCK_BYTES = 12_273;
+/** Public networks make about a block a second. */
+const BLOCKS_PER_DAY = 86_400;
+const DAYS_TO_LAST = 30;
+
+const REMOTE = 'a file system whose locks and syncs LevelDB cannot rely on';
+/** What is wrong with a file system, by the number that `statfs` gives. */
+const UNFIT: Readonly<Record<number, string>> = {
+  0x0102_1994: 'memory (tmpfs), and a restart of the machine loses it',
+  0x794c_7630: 'the writable layer of a container, and is lost with it',
+  0x6969: `NFS, ${REMOTE}`,
+  0xff53_4d42: `CIFS, ${REMOTE}`,
+  0xfe53_4d42: `SMB, ${REMOTE}`,
+  0x6573_5546: `FUSE, ${REMOTE}`,
+  0x0102_1997: `9P, ${REMOTE}`,
+};
+
+interface DiskPlans {
+  readonly stored: StoredHeights;
+  /** Heights still to be indexed: up to the head, and in plans. `undefined`: no node gave its head. */
+  readonly heightsToCome: number | undefined;
+}
+
+/** Whether the disk of the data directory keeps what it is given, and has room for the heights to come. */
+export async function checkDisk(
+  { dataDir, store }: Pick<DaemonConfig, 'dataDir' | 'store'>,
+  { heightsToCome, stored }: DiskPlans,
+): Promise<Finding[]> {
+  if (store !== undefined) return [ok('The index is in a database, whose disks are not seen from here.')];
+  const { bavail, bsize, type } = await statfs(await nearest(resolve(dataDir)));
+  const freeBytes = bavail * bsize;
+  const unfit = UNFIT[type >>> 0];
+  const heights = stored.coverage.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  const isMeasured = heights >= HEIGHTS_TO_MEASURE && stored.bytes !== undefined && stored.bytes > 0;
+  const perBlock = isMeasured ? stored.bytes / heights : USUAL_BLOCK_BYTES;
+  const measured = isMeasured
+    ? `measured over ${formatCount(heights)} heights`
+    : 'assuming 5 collections of 10 transactions, because too little is indexed to measure';
+  const neededBytes = (heightsToCome ?? 0) * perBlock;
+  const days = Math.floor((freeBytes - neededBytes) / (perBlock * BLOCKS_PER_DAY));
+  const toCome = heightsToCome === undefined ? 'an unknown number of heights' : counted(heightsToCome);
+  const facts =
+    `${formatSize(freeBytes)} are free on the disk of ${dataDir}, and ${toCome} to come need about ${formatSize(neededBytes)} at ` +
+    `${formatSize(perBlock)} a block (${measured})`;
+  const lasts = `${facts}; then it lasts for about ${formatCount(Math.max(0, days))} days at a block a second`;
+  return those(
+    unfit !== undefined &&
+      warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`),
+    neededBytes > freeBytes
+      ? warning(`${facts}; use a larger disk, or begin at a later --start-height.`)
+      : days < DAYS_TO_LAST
+        ? warning(`${lasts}; plan for a larger one.`)
+        : ok(`${lasts}.`),
+  );
+}
+
+function counted(heights: number): string {
+  return heights === 1 ? '1 height' : `${formatCount(heights)} heights`;
+}
+
+/** The directory, or its nearest existing ancestor. */
+async function nearest(path: string): Promise<string> {
+  try {
+    if ((await stat(path)).isDirectory()) return path;
+  } catch {
+    // Try its parent.
+  }
+  return dirname(path) === path ? path : nearest(dirname(path));
+}

@@ -1,0 +1,125 @@
+import { stat } from 'node:fs/promises';
+import { parseEndpoint } from '../../access/index.js';
+import { isLoopback } from '../../api/index.js';
+import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { expiryOf, readCertificate } from '../guard/certificate.js';
+import { ok, problem, those, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+const DAY_MS = 86_400_000;
+/** A certificate with less time left should have been renewed by now. */
+const RENEW_DAYS = 14;
+/** Permission bits: the group may write, others may read or write. */
+const GROUP_WRITES_OTHERS_READ = 0o026;
+
+/**
+ * Who can reach the ports and what they may do, what is sent in the clear, and who else can read the secrets. Expected errors:
+ * `OperatorError` of a certificate that cannot be used.
+ */
+export async function checkExposure(
+  { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
+  clock: Pick<Clock, 'now'>,
+): Promise<Finding[]> {
+  const { access, api, metrics, peerTokenFile, roles, store } = config;
+  const isServed = roles.includes('api');
+  const secrets: readonly (string | undefined)[] = [
+    ...(isServed ? [api.tls.keyFile ?? api.tls.certificateFile, api.tokensFile] : []),
+    ...[peerTokenFile, access.metadataFile],
+  ];
+  const found = those(
+    ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
+    isServed && (await certificate(api.tls, clock)),
+    ...(await Promise.all(secrets.map((path) => tooOpen(path)))),
+    ...inTheClear(config),
+    !isLoopback(metrics.host) &&
+      warning(
+        `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always unencrypted, and name your nodes and their ` +
+          'faults; let only your Prometheus reach them (firewall), or leave --metrics-host at 127.0.0.1.',
+      ),
+    store !== undefined &&
+      origins['store'] === 'flag' &&
+      URL.canParse(store) &&
+      new URL(store).password !== '' &&
+      warning(
+        '--store contains a password, which every user of the machine can see; put it in PGPASSFILE or PGPASSWORD.',
+      ),
+  );
+  return found.length === 0 ? [ok('Only callers that you let in reach the ports.')] : found;
+}
+
+/** Findings for an API that listens beyond this machine. */
+function openApi(api: DaemonConfig['api']): Finding[] {
+  const { corsOrigins, forward, forwardRest, host, ratePerSecondPerAddress, tls, tokensFile, tokensFor } =
+    api;
+  const who = `The API listens at ${host}, beyond this machine`;
+  const asks = tokensFile !== undefined || tls.clientCaFile !== undefined;
+  return those(
+    tls.certificateFile === undefined &&
+      warning(
+        `${who}, in the clear: anyone on the network path can ${tokensFile === undefined ? 'read and change the answers' : 'read the tokens'}; ` +
+          'set --api-tls-certificate-file and --api-tls-key-file, or put a TLS proxy in front of it.',
+      ),
+    !asks &&
+      warning(
+        `${who}, without asking for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall decide ` +
+          'who reaches it.',
+      ),
+    ratePerSecondPerAddress === 0 &&
+      !(asks && tokensFor === 'everything') &&
+      warning(
+        `${who}, without a limit per caller; set --api-rate-per-second-per-address, for example to 50, or put a proxy in front of it.`,
+      ),
+    (forward || forwardRest !== undefined) &&
+      !asks &&
+      warning(
+        `${who}, and forwards what it cannot answer: any caller can use your access nodes; set --api-tokens-file with ` +
+          `--api-tokens-for expensive, or remove ${forward ? '--api-forward' : '--api-forward-rest'}.`,
+      ),
+    corsOrigins.includes('*') &&
+      !asks &&
+      warning(
+        `${who}, and web pages of every origin may use it; unless it is public, name your origins with --api-cors-origin, or none.`,
+      ),
+  );
+}
+
+async function certificate(
+  { certificateFile, clientCaFile, keyFile = certificateFile }: DaemonConfig['api']['tls'],
+  clock: Pick<Clock, 'now'>,
+): Promise<Finding | undefined> {
+  if (certificateFile === undefined || keyFile === undefined) return undefined;
+  const { leaf } = readCertificate({ certificateFile, clientCaFile, keyFile });
+  const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
+  const until = expiryOf(leaf).toISOString();
+  const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
+  if (days < 0)
+    return problem('configuration', `The certificate in ${certificateFile} expired at ${until}; ${next}.`);
+  return days < RENEW_DAYS
+    ? warning(`The certificate in ${certificateFile} expires in ${days} days, at ${until}; ${next}.`)
+    : ok(`The certificate in ${certificateFile} is valid until ${until}.`);
+}
+
+/** The token for peers that is sent unencrypted. Metadata for nodes is only where `access.metadataWithoutTls` says so. */
+function inTheClear({ peers, peerTokenFile }: DaemonConfig): Finding[] {
+  if (peerTokenFile === undefined) return [];
+  const open = peers.map(parseEndpoint).filter(({ host, tls }) => !tls && !isLoopback(host));
+  return open.map(({ name }) =>
+    warning(
+      `The token of ${peerTokenFile} goes to ${name} in the clear, and anyone on the network path can read it; write grpcs://${name}.`,
+    ),
+  );
+}
+
+/** Windows has no permission bits, and a file that is missing `start` names. */
+async function tooOpen(path: string | undefined): Promise<Finding | undefined> {
+  if (path === undefined || process.platform === 'win32') return undefined;
+  const mode = await stat(path).then(
+    (file) => file.mode & 0o777,
+    () => 0,
+  );
+  if ((mode & GROUP_WRITES_OTHERS_READ) === 0) return undefined;
+  return warning(
+    `${path}, which has a secret, is open to other users of this machine (mode ${mode.toString(8)}); chmod 600 ${path}.`,
+  );
+}

@@ -1,0 +1,287 @@
+import { parseEndpoint, surveyNode } from '../../access/index.js';
+import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { formatDuration } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { credentialsFor } from '../guard/nodeMetadata.js';
+import type { CredentialSources } from '../guard/nodeMetadata.js';
+import type { StoredHeights } from './store.js';
+import { ok, problem, those, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+/** For each call to a node, and for the wait for a stream. */
+const CALL_LIMIT_MS = 4_000;
+/** A node with a higher median latency slows everything down. */
+const SLOW_MS = 1_000;
+/** A node's message can be any text of any length; a refusal ends with what to do about it. */
+const MAX_SAID = 600;
+/** The clock of a block's proposer may be ahead by this much. */
+const AHEAD_MS = 3_000;
+/** A public network has a block every second or so; an older newest block means a wrong clock, or a halted chain. */
+const BEHIND_MS = 60_000;
+
+function brief(text = 'it said nothing'): string {
+  return text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)}…` : text;
+}
+
+type Method = CallSurvey['method'];
+
+/** For each need, the calls that serve it; either one does. */
+const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
+  ['the head of the chain', ['SubscribeBlockDigestsFromLatest', 'GetLatestBlockHeader']],
+  ['blocks', ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight']],
+  ['collections', ['GetFullCollectionByID', 'GetCollectionByID']],
+];
+const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
+
+interface Surveying {
+  readonly sources: CredentialSources;
+  readonly clock: Clock;
+}
+
+/** Asks all nodes at once, each once, even if it is configured for two purposes. */
+export function surveyNodes(config: DaemonConfig, surveying: Surveying): Promise<readonly NodeSurvey[]> {
+  const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
+  const peers = new Set(config.peers.map((peer) => parseEndpoint(peer).name));
+  const all = [...config.accessNodes.map(parseEndpoint), ...feeds];
+  const byName = new Map(all.map((endpoint) => [endpoint.name, endpoint]));
+  return Promise.all(
+    [...byName.values()].map((endpoint) => {
+      const asksExecutionData = feeds.some(({ name }) => name === endpoint.name);
+      return survey(config, endpoint, { asksExecutionData, isPeer: peers.has(endpoint.name) }, surveying);
+    }),
+  );
+}
+
+/** Asks all peers for their blocks from this height on. */
+export function surveyPeers(
+  config: DaemonConfig,
+  fromHeight: number,
+  surveying: Surveying,
+): Promise<readonly NodeSurvey[]> {
+  const peer = config.accessNodes.length === 0 ? 'mirrored' : { fromHeight };
+  return Promise.all(
+    config.peers.map((each) =>
+      survey(config, parseEndpoint(each), { asksExecutionData: false, isPeer: true, peer }, surveying),
+    ),
+  );
+}
+
+interface Asked {
+  readonly asksExecutionData: boolean;
+  readonly isPeer: boolean;
+  readonly peer?: { readonly fromHeight: number } | 'mirrored';
+}
+
+function survey(
+  { access: { maxMessageBytes } }: DaemonConfig,
+  endpoint: Endpoint,
+  { isPeer, ...asks }: Asked,
+  { clock, sources }: Surveying,
+): Promise<NodeSurvey> {
+  const credentials = credentialsFor(endpoint, isPeer, sources);
+  return surveyNode({ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS, credentials, ...asks }, { clock });
+}
+
+type Expected = Pick<DaemonConfig, 'access' | 'accessNodes' | 'chainId' | 'edi' | 'ediOnly' | 'network'>;
+
+/** Whether the nodes answer, are of the right chain, and serve the calls that the daemon makes. */
+export function checkNodes(
+  config: Expected,
+  { stored, surveys }: { readonly stored: StoredHeights; readonly surveys: readonly NodeSurvey[] },
+): Finding[] {
+  const judged = surveys.map((survey) => ({ survey, unusable: whyUnusable(survey, config, stored) }));
+  const serving = judged.filter(({ unusable }) => unusable === undefined);
+  const found = judged.flatMap(({ survey, unusable }) => {
+    if (unusable === undefined) return checkNode(survey, config, stored);
+    // One node is enough.
+    return serving.length > 0 ? [warning(unusable.message)] : [unusable];
+  });
+  const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
+  if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
+  const none = 'No node sent execution data just now';
+  return [
+    ...found,
+    config.ediOnly
+      ? problem(
+          'no_daemon',
+          `${none}, and ediOnly uses nothing else; name an --edi-node that serves it, or remove --edi-only.`,
+        )
+      : warning(
+          `${none}, so every collection is requested; name an --edi-node that serves it, or add --no-edi.`,
+        ),
+  ];
+}
+
+/** Why nothing can be had of a node; `undefined`: it is of use. */
+function whyUnusable(
+  survey: NodeSurvey,
+  { chainId, network }: Expected,
+  stored: StoredHeights,
+): Finding | undefined {
+  const node = `Node ${survey.endpoint.name}`;
+  if (!survey.isAnswering)
+    return problem('no_daemon', `${node} does not answer: ${silence(survey, '--access-node')}.`);
+  const foreign = foreignTo(survey, chainId, stored);
+  if (foreign !== undefined)
+    return problem('foreign', `${node} ${foreign}; name nodes of ${network}, or the --network of this one.`);
+  const refusal = refusalOf(survey);
+  return refusal === undefined ? undefined : problem('no_daemon', `${node} refuses us: ${refusal}.`);
+}
+
+function refusalOf({ calls }: NodeSurvey): string | undefined {
+  const refusal = calls.find(({ outcome }) => outcome === 'unauthenticated');
+  return refusal && brief(refusal.said);
+}
+
+/** Why a node does not answer, and what to do. `flag`: the flag that names such nodes. */
+function silence({ calls, endpoint, speaks }: NodeSurvey, flag: string): string {
+  const said = calls.flatMap((call) => call.said ?? []);
+  const why = brief(said[0]);
+  if (speaks === 'tls') return `${why}; it speaks TLS: write grpcs://${endpoint.name}`;
+  // The message ends with what to do.
+  if (endpoint.tls && /it speaks no TLS|certificate/i.test(said.join(' ')))
+    return `${why}; or name another ${flag}`;
+  return `${why}; check that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
+}
+
+/** How its chain or spork differs from the configuration or the store; `undefined`: it does not. */
+function foreignTo(
+  { chainId, version }: NodeSurvey,
+  wanted: string,
+  { sporks }: StoredHeights,
+): string | undefined {
+  if (chainId !== undefined && chainId !== wanted) return `serves ${chainId}, not ${wanted}`;
+  const known = sporks.find(({ rootHeight }) => rootHeight === version?.sporkRootHeight);
+  const areKnown =
+    version !== undefined && known !== undefined && known.sporkId !== '' && version.sporkId !== '';
+  if (!areKnown || known.sporkId === version.sporkId) return undefined;
+  return `gives spork ${version.sporkId} for root height ${known.rootHeight}, but the store has ${known.sporkId}`;
+}
+
+function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
+  return calls.find((call) => call.method === method);
+}
+
+/** What a usable node lacks, and where it is. */
+function checkNode(survey: NodeSurvey, { access }: Expected, { coverage }: StoredHeights): Finding[] {
+  const { chainId, endpoint, head, latencyMs, sealedHeight, version } = survey;
+  const node = `Node ${endpoint.name}`;
+  const limited = survey.calls.find(({ outcome }) => outcome === 'rate_limited');
+  const indexed = coverage.at(-1)?.to ?? Infinity;
+  const lowest = version === undefined ? 0 : Math.max(version.nodeRootHeight, version.sporkRootHeight);
+  const at =
+    head === undefined
+      ? 'does not report its head'
+      : `is at height ${head.height}, sealed ${sealedHeight ?? 'unknown'}`;
+  const spork = version === undefined ? '' : `, spork root ${version.sporkRootHeight}`;
+  const software = version === undefined || version.semver === '' ? '' : ` ${version.semver}`;
+  const took = latencyMs === undefined ? '' : `, ${Math.max(1, Math.round(latencyMs))} ms a call`;
+  return those(
+    ...lacks(survey),
+    limited &&
+      warning(
+        `${node} rejected a single call of ${limited.method} as too many (${brief(limited.said)}); lower --access-rate-per-second ` +
+          `(now ${access.ratePerSecond === 0 ? 'no limit' : access.ratePerSecond}), or use a node of your own.`,
+      ),
+    head !== undefined &&
+      head.height < indexed &&
+      indexed !== Infinity &&
+      warning(
+        `${node} is at height ${head.height}, below the indexed height ${indexed}; wait until it has caught up, or name another --access-node.`,
+      ),
+    lowest > indexed + 1 &&
+      warning(
+        `${node} begins at height ${lowest}, above the next height to index, ${indexed + 1}; add an --access-node that has it (the ` +
+          'daemon asks the nodes of earlier sporks in config/sporks.json by itself).',
+      ),
+    latencyMs !== undefined &&
+      latencyMs > SLOW_MS &&
+      warning(
+        `${node} takes ${Math.round(latencyMs)} ms for a call; name a nearer --access-node, or expect slow catching up.`,
+      ),
+    ok(`${node}${software} (${chainId ?? 'chain unknown'}${spork}, ${secrecyOf(endpoint)}) ${at}${took}.`),
+  );
+}
+
+function secrecyOf({ tls }: Endpoint): string {
+  return tls ? 'TLS' : 'in the clear';
+}
+
+/** Calls that failed, and whether the daemon has another way to get the same. */
+function lacks(survey: NodeSurvey): Finding[] {
+  return EITHER.flatMap(([what, ways]): Finding[] => {
+    const asked = ways.flatMap((method) => callOf(survey, method) ?? []);
+    // A quiet stream was accepted.
+    const failed = asked.filter(({ outcome }) => outcome !== 'served' && outcome !== 'quiet');
+    const [first] = failed;
+    if (first === undefined) return [];
+    const { method, outcome, said } = first;
+    const without =
+      failed.length < asked.length
+        ? `; the daemon gets ${what} the other way, which costs more calls.`
+        : `, nor any other call for ${what}; ask its operator to enable it, or add another --access-node.`;
+    return [
+      warning(`Node ${survey.endpoint.name} does not serve ${method} (${outcome}: ${brief(said)})${without}`),
+    ];
+  });
+}
+
+/** What a mirror calls in place of the calls for blocks, by these. */
+const PROVABLE: Readonly<Partial<Record<Method, string>>> = {
+  GetBlockByHeight: 'GetProvableBlock',
+  SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
+};
+
+/** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes, if any. */
+export function checkPeers(config: Expected, surveys: readonly NodeSurvey[]): Finding[] {
+  const found = surveys.map((survey) => {
+    const peer = `Peer ${survey.endpoint.name}`;
+    const trouble = peerTrouble(survey, config);
+    const about = `${survey.chainId ?? 'chain unknown'}, ${secrecyOf(survey.endpoint)}`;
+    return trouble === undefined
+      ? ok(`${peer} (${about}) sends its blocks.`)
+      : warning(`${peer} ${trouble}.`);
+  });
+  if (config.accessNodes.length > 0 || found.some(({ verdict }) => verdict === 'ok')) return found;
+  const alone =
+    'None of the peers can be used, and there is no access node; name an indexer that sends its blocks with --peer.';
+  return [...found, problem('no_daemon', alone)];
+}
+
+function peerTrouble(survey: NodeSurvey, { chainId, network }: Expected): string | undefined {
+  if (!survey.isAnswering) return `does not answer: ${silence(survey, '--peer')}`;
+  const refusal = refusalOf(survey);
+  if (refusal !== undefined) return `refuses us: ${refusal}`;
+  if (survey.chainId !== undefined && survey.chainId !== chainId)
+    return `serves ${survey.chainId}, not ${chainId}; name an indexer of ${network}`;
+  const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
+  if (stream?.outcome === 'unimplemented')
+    return 'has no stream of indexed blocks: it is not an indexer, or an older version; name the gRPC port of one, or upgrade it';
+  const unknown = survey.calls.find(
+    ({ method, outcome }) => outcome === 'unimplemented' && method in PROVABLE,
+  );
+  if (unknown !== undefined)
+    return `does not know ${PROVABLE[unknown.method] ?? ''}, so it cannot be mirrored: it is of an older version; upgrade it`;
+  // A peer with nothing newer stays quiet.
+  const sends = stream?.outcome === 'served' || stream?.outcome === 'quiet';
+  return sends ? undefined : `sent no block just now: ${brief(stream?.said)}; see its log`;
+}
+
+/** Compares our clock with the newest block of all nodes. `isPublic`: the network makes blocks all the time. */
+export function checkClock(
+  surveys: readonly NodeSurvey[],
+  { isPublic }: { readonly isPublic: boolean },
+): Finding {
+  const ages = surveys.flatMap(({ head, headAskedAtMs }) =>
+    head?.timestampMs === undefined || headAskedAtMs === undefined ? [] : [headAskedAtMs - head.timestampMs],
+  );
+  if (ages.length === 0) return ok('No node gave the time of a block, so the clock was not checked.');
+  const ageMs = Math.min(...ages);
+  const said = `By the clock of this machine the newest block is ${formatDuration(Math.abs(ageMs) / 1000)}`;
+  const fix = 'synchronize it with NTP (timedatectl set-ntp true).';
+  if (ageMs < -AHEAD_MS) return warning(`${said} in the future, so this clock is slow; ${fix}`);
+  if (isPublic && ageMs > BEHIND_MS)
+    return warning(`${said} old: either the chain has halted, or this clock is fast; ${fix}`);
+  return ok(`${said} ${ageMs < 0 ? 'in the future' : 'old'}.`);
+}

@@ -1,0 +1,163 @@
+import type { StatusDocument } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { formatSize } from '../../observability/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
+import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
+import { daemonRequest } from '../guard/daemonRequest.js';
+import { hostAndPort, isAlive, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { ok, problem, those, warning } from './verdicts.js';
+import type { Finding } from './verdicts.js';
+
+/** How long a running daemon may take to answer. */
+const ASK_MS = 3_000;
+/** Above this share of its connections in use, a server may refuse the next one. */
+const CONNECTIONS_SHARE = 0.8;
+/** Every batch waits for a few round trips. */
+const SLOW_ROUND_TRIP_MS = 20;
+
+/** What other checks need to know about the store. */
+export interface StoredHeights {
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly plans: readonly Pick<BackfillPlan, 'from' | 'to'>[];
+  /** Size of the store; `undefined` if a running daemon does not report it. */
+  readonly bytes: number | undefined;
+}
+
+export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [], bytes: undefined };
+
+interface StoreLook {
+  readonly stored: StoredHeights;
+  readonly found: readonly Finding[];
+}
+
+/** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
+export async function lookAtStore(
+  { api, chainId, dataDir, store }: Pick<DaemonConfig, 'api' | 'chainId' | 'dataDir' | 'store'>,
+  clock: Clock,
+): Promise<StoreLook> {
+  // What is wrong with a directory, `start` says itself.
+  if (store === undefined) return { stored: await heightsInDirectory(dataDir), found: [] };
+  const { surveyDatabase } = await loadPostgres();
+  const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
+  const replica = api.store && (await surveyDatabase({ url: api.store, key: 'api.store' }, { clock }));
+  const found = [
+    ...checkServer(survey),
+    ...checkTables(survey, chainId),
+    ...(replica ? checkReplica(replica) : []),
+    ok(describe(survey)),
+  ];
+  return { stored: survey.store ?? nothingStored, found };
+}
+
+/** As the running daemon tells them, else the files; nothing where neither does. */
+async function heightsInDirectory(dataDir: string): Promise<StoredHeights> {
+  const status = await statusOfDaemon(dataDir);
+  if (status !== undefined)
+    return { ...nothingStored, coverage: status.coverage, plans: status.backfill.plans };
+  try {
+    const path = storePathOf(dataDir);
+    const survey = lockHolder(path) === undefined ? await surveyStore(path) : undefined;
+    return survey === undefined ? nothingStored : { ...survey, sporks: survey.meta?.sporks ?? [] };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return nothingStored;
+  }
+}
+
+/** `undefined` if none runs, or it does not answer, or another daemon does. */
+async function statusOfDaemon(dataDir: string): Promise<StatusDocument | undefined> {
+  const { api, instance, pid } = readDaemonRecord(dataDir) ?? {};
+  // The recorded process may have ended and its number gone to another one.
+  if (api === undefined || pid === undefined || !isAlive(pid)) return undefined;
+  try {
+    const protocol = api.certificate === undefined ? 'http' : 'https';
+    const url = new URL(`${protocol}://${hostAndPort(api)}/status`);
+    const { bytes } = await daemonRequest(url, api, AbortSignal.timeout(ASK_MS));
+    const status = JSON.parse(bytes.toString()) as StatusDocument;
+    return status.instance === instance ? status : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function checkServer(survey: DatabaseSurvey): Finding[] {
+  const { connections, isReplica, isTooOld, oldestVersion, place, roundTripMs, unsafe, version } = survey;
+  return those(
+    isTooOld && problem('configuration', `${place} is PostgreSQL ${version}; use ${oldestVersion} or newer.`),
+    isReplica &&
+      problem(
+        'storage',
+        `${place} is a replica and accepts no writes; name the primary with --store, and this one with --api-store.`,
+      ),
+    unsafe.length > 0 &&
+      warning(
+        `${place} runs with ${unsafe.join(' and ')}, so a power failure can damage what was committed; set it to on.`,
+      ),
+    connections.used > connections.max * CONNECTIONS_SHARE &&
+      warning(
+        `${place} has ${connections.used} of ${connections.max} connections in use, and each process of the daemon takes about 20; ` +
+          'raise max_connections.',
+      ),
+    roundTripMs > SLOW_ROUND_TRIP_MS &&
+      warning(
+        `${place} takes ${Math.round(roundTripMs)} ms for the smallest query, and every batch waits for several; run the ` +
+          'daemon closer to it.',
+      ),
+  );
+}
+
+function checkTables({ mayCreate, place, store, user }: DatabaseSurvey, chainId: string): Finding[] {
+  return those(
+    store === undefined &&
+      !mayCreate &&
+      problem(
+        'storage',
+        `${place} has no tables of this program, and the user ${user} may not create any; GRANT CREATE ON DATABASE … TO ${user}.`,
+      ),
+    store?.mayWrite === false &&
+      problem(
+        'storage',
+        `The user ${user} may not write to the tables at ${place}; use the user that created them, or GRANT it access.`,
+      ),
+    store?.isTooNew === true &&
+      problem(
+        'configuration',
+        `The store at ${place} was written by a newer version (schema ${store.schemaVersion}); upgrade the program, or choose another database.`,
+      ),
+    store !== undefined &&
+      store.chainId !== chainId &&
+      problem(
+        'foreign',
+        `The store at ${place} belongs to chain ${store.chainId}, not to ${chainId}; name the --network of the store, or another place for this one.`,
+      ),
+  );
+}
+
+function checkReplica({ isReplica, place, store }: DatabaseSurvey): Finding[] {
+  const advice = 'name a streaming replica of the store, or leave --api-store out';
+  return those(
+    !isReplica &&
+      warning(
+        `api.store, ${place}, is not a replica and does not receive what the store is given; ${advice}.`,
+      ),
+    store === undefined &&
+      problem('storage', `api.store, ${place}, has no tables of this program; ${advice}.`),
+  );
+}
+
+function describe({ connections, jobsVersion, place, store, tls, user, version }: DatabaseSurvey): string {
+  const heights =
+    store && (store.coverage.length === 0 ? 'no heights yet' : `heights ${rangesInWords(store.coverage)}`);
+  const has =
+    store === undefined
+      ? 'no index yet'
+      : `${heights}, ${formatSize(store.bytes)}, schema ${store.schemaVersion}`;
+  const queue = jobsVersion === undefined ? '' : `, pg-boss schema ${jobsVersion}`;
+  return (
+    `${place}: PostgreSQL ${version}, ${tls ?? 'in the clear'}, as ${user}, ${connections.used} of ${connections.max} connections ` +
+    `in use; ${has}${queue}.`
+  );
+}
