@@ -42,7 +42,7 @@ import {
   UNPROVEN_KEY,
 } from '../records/schema.js';
 import { isCorruption, StorageError } from '../StorageError.js';
-import type { VerifyReport } from './verify/DamageList.js';
+import type { VerifyReport } from '../verify/DamageList.js';
 
 /**
  * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and adds

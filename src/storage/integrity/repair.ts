@@ -11,7 +11,7 @@ import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, storageErrorFrom } from '../StorageError.js';
 import { beyondRepair, forgetDamage } from './forgetDamage.js';
-import type { VerifyReport } from './verify/DamageList.js';
+import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 
 export interface RepairOptions {

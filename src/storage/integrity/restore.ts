@@ -10,9 +10,9 @@ import type { SnapshotProgress } from '../files/snapshotArchive.js';
 import { syncDirectory } from '../files/syncDirectory.js';
 import { holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { StorageError, storageErrorFrom } from '../StorageError.js';
-import type { VerifyReport } from './verify/DamageList.js';
+import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
-import type { VerifyOptions, VerifyProgress } from './verify/verifyStore.js';
+import type { VerifyOptions, VerifyProgress } from '../verify/checkHeights.js';
 
 export interface RestoreOptions extends Pick<VerifyOptions, 'objectionTo'> {
   /** A directory with a store, a data directory, or the URL of an archive of either. */
