@@ -1,8 +1,6 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError } from './port/BorderError.js';
-export { RangeLostError } from './port/RangeLostError.js';
-export { RangeTakenError } from './port/RangeTakenError.js';
+export { BorderError, RangeLostError, RangeTakenError } from './port/rangeErrors.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
@@ -59,4 +57,4 @@ export const loadPostgres = () => import('./postgres/postgres.js');
 /** Restoring a snapshot, whose package is loaded here and not before. */
 export const loadRestore = () => import('./integrity/restore.js');
 export type { RestoreDependencies } from './integrity/restore.js';
-export { syncDirectory } from './files/syncDirectory.js';
+export { syncDirectory } from './files/synced.js';

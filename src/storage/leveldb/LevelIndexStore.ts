@@ -15,7 +15,7 @@ import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
 import { healedBook, healingIn } from '../records/book/repairedBook.js';
-import { putChanges } from '../records/book/putChanges.js';
+import { putChanges } from '../records/book/bookRecords.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';

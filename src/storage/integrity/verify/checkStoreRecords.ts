@@ -1,5 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
-import { finishInterrupted } from '../../leveldb/removal/finishInterrupted.js';
+import { finishInterrupted } from '../../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
@@ -13,7 +13,7 @@ import {
   readProgress,
   readPublished,
   readUnproven,
-} from '../../records/book/readState.js';
+} from '../../records/book/bookRecords.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import { encodeMeta } from '../../records/coding/jsonRecords.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';

@@ -10,7 +10,7 @@ import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { Fence } from '../writing/Fence.js';
-import { bookOf, repairRows, writeRepaired } from '../writing/repairRows.js';
+import { bookOf, repairRows, writeRepaired } from '../writing/changeRows.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 

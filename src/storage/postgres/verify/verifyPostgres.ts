@@ -15,9 +15,8 @@ import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readEvidence } from '../reading/evidenceRows.js';
-import { readStored } from '../reading/readStored.js';
+import { readCoverage, readHeads, readOpenRanges, readSporks, readStored } from '../tables/readState.js';
 import { prepareDatabase } from '../tables/prepareDatabase.js';
-import { readCoverage, readHeads, readOpenRanges, readSporks } from '../tables/readState.js';
 import { isCovered } from '../tables/schema.js';
 import { expectedRows } from './expectedRows.js';
 
