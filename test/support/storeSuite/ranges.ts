@@ -201,12 +201,19 @@ export function rangeSuite({ name, use }: StoreKind): void {
     it('may lose what is above a height of theirs', async () => {
       const store = await begun();
       const run = await store.ranges.run(range(120, 129));
-      await run.commit({ blocks: [at(120), at(121), at(124)], latestIndexedHeight: 121 });
-      await run.rewind(121);
-      expect([run.latestIndexedHeight(), run.blocksAboveWatermark()]).toEqual([121, []]);
+      const waiting = () => run.blocksAboveWatermark().map(({ height }) => height);
+      await run.commit({ blocks: [at(120), at(121), at(124), at(125)], latestIndexedHeight: 121 });
+      await run.rewind(125);
+      expect(waiting()).toEqual([124, 125]);
+      await run.rewind(124);
+      expect([run.latestIndexedHeight(), waiting()]).toEqual([121, [124]]);
+      expect([119, 121, 122, 124].map((height) => run.hasHeight(height))).toEqual([false, true, false, true]);
       await run.rewind(120);
-      expect(run.latestBlock()?.id).toBe(at(120).block.id);
-      await run.commit({ blocks: blocksOf(range(121, 129)), latestIndexedHeight: 129 });
+      expect([run.latestBlock()?.id, waiting()]).toEqual([at(120).block.id, []]);
+      await run.rewind(119);
+      expect(run.latestBlock()).toBeUndefined();
+      await expect(run.rewind(118)).rejects.toThrow('the range begins at height 120');
+      await run.commit({ blocks: blocksOf(range(120, 129)), latestIndexedHeight: 129 });
       expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
     });
 
@@ -240,6 +247,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       expect(again.ranges.plans()).toEqual(plans.slice(1));
       await again.ranges.change({ plans: [plan(3, 122, 138)] });
       expect(again.ranges.plans()).toEqual([]);
+      await expect(again.ranges.change({ plans: [plan(1, 9, 8)] })).rejects.toThrow('no heights');
     });
 
     it('above a rewind go, and where the live one goes the highest below it takes its place', async () => {
@@ -277,6 +285,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       ['overlaps an open one', range(145, 155)],
       ['is too long', range(0, 1_000)],
       ['is none', range(105, 104)],
+      ['begins below height 0', range(-1, 5)],
     ])('cannot be begun: %s', async (_, its) => {
       const store = await begun();
       await fill(store, range(120, 129));

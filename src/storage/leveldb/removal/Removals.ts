@@ -79,7 +79,7 @@ export class Removals {
   /** Expected errors: `OperatorError` (`usage`). */
   #rewound(height: number): NonNullable<ReturnType<typeof rewoundBook>> {
     const book = this.#deps.keeper.initialised();
-    const rewound = Number.isSafeInteger(height) ? rewoundBook(book, height) : undefined;
+    const rewound = rewoundBook(book, height);
     if (rewound !== undefined) return rewound;
     throw rewindRefusal({ coverage: coverageOfBook(book), firstHeight: book.live.meta.firstHeight }, height);
   }

@@ -9,10 +9,10 @@ import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { isConfirmedRoot } from '../../records/book/applyCommit.js';
-import { emptyLine, newRecord } from '../../records/book/changeBook.js';
-import { healedBook, rewindRefusal } from '../../records/book/repairedBook.js';
+import { emptyLine, newRecord, unfilled } from '../../records/book/changeBook.js';
+import { healedBook, rewindRefusal, rewoundRanges } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { contains, joined, overlap, upTo, within, without } from '../../records/heightRanges.js';
+import { contains, joined, overlap, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION, parseEvidenceKey } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
@@ -101,32 +101,18 @@ async function removeDonePlans(session: Session, coverage: readonly HeightRange[
   return left;
 }
 
-/** Plans with an uncovered height below the live range; the live range grows over the heights above it. */
 export function withHoles(plans: readonly BackfillPlan[], coverage: readonly HeightRange[]): BackfillPlan[] {
-  const firstHeight = coverage.at(-1)?.from ?? 0;
-  return plans.filter(
-    ({ from, to }) => without([{ from, to: Math.min(to, firstHeight - 1) }], coverage).length > 0,
-  );
-}
-
-/** The result of a rewind. */
-interface Rewound {
-  readonly live: HeightRange;
-  /** Everything above goes, plans included. */
-  readonly target: number;
+  return unfilled(plans, coverage, coverage.at(-1)?.from ?? 0);
 }
 
 /** Expected errors: `OperatorError` (`usage`). */
 export function rewound(
-  { published, live }: { readonly published: readonly HeightRange[]; readonly live: HeightRange },
+  ranges: { readonly published: HeightRanges; readonly live: HeightRange },
   height: number,
-): Rewound {
-  const isHeight = Number.isSafeInteger(height);
-  if (isHeight && (height >= live.from || (height === live.from - 1 && published.length === 0))) {
-    return { live: { from: live.from, to: Math.min(live.to, height) }, target: height };
-  }
-  const last = isHeight ? upTo(published, height).at(-1) : undefined;
-  if (last !== undefined) return { live: last, target: last.to };
+): NonNullable<ReturnType<typeof rewoundRanges>> {
+  const after = rewoundRanges(ranges, height);
+  if (after !== undefined) return after;
+  const { live, published } = ranges;
   throw rewindRefusal({ coverage: joined([...published, live]), firstHeight: live.from }, height);
 }
 

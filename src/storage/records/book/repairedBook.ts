@@ -122,21 +122,34 @@ export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: n
   return contains(coverageOfBook({ live, ...book }), height) || rangeOf(open, height) !== undefined;
 }
 
-/** The book after a rewind, and the height above which everything is removed; `undefined` if nothing would remain. */
+/**
+ * The ranges after a rewind, and the height above which everything is removed; `undefined` if nothing would remain, or for
+ * what is no height.
+ */
+export function rewoundRanges(
+  { published, live }: { readonly published: HeightRanges; readonly live: HeightRange },
+  height: number,
+) {
+  if (!Number.isSafeInteger(height)) return undefined;
+  if (height >= live.from || (height === live.from - 1 && published.length === 0)) {
+    return { live: { from: live.from, to: Math.min(live.to, height) }, published, target: height };
+  }
+  const kept = upTo(published, height);
+  const last = kept.pop();
+  return last && { live: last, published: kept, target: last.to };
+}
+
+/** The book after a rewind, and the height above which everything is removed; `undefined` as for `rewoundRanges`. */
 export function rewoundBook(
   book: StoreBook,
   height: number,
 ): { readonly after: StoreBook; readonly target: number } | undefined {
-  const { live, published } = book;
-  const { firstHeight } = live.meta;
-  const keepsLive = height >= firstHeight || (height === firstHeight - 1 && published.length === 0);
-  if (keepsLive) {
-    const to = Math.min(live.latestIndexedHeight, height);
-    return { after: withLive(book, { from: firstHeight, to }, book.published, height), target: height };
-  }
-  const kept = upTo(published, height);
-  const last = kept.pop();
-  return last && { after: withLive(book, last, kept, last.to), target: last.to };
+  const { latestIndexedHeight, meta } = book.live;
+  const live = { from: meta.firstHeight, to: latestIndexedHeight };
+  const ranges = rewoundRanges({ published: book.published, live }, height);
+  if (ranges === undefined) return undefined;
+  const { published, target } = ranges;
+  return { after: withLive(book, ranges.live, published, target), target };
 }
 
 /**
