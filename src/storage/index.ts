@@ -1,8 +1,6 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError } from './port/BorderError.js';
-export { RangeLostError } from './port/RangeLostError.js';
-export { RangeTakenError } from './port/RangeTakenError.js';
+export { BorderError, RangeLostError, RangeTakenError } from './port/rangeErrors.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
@@ -44,9 +42,10 @@ export type { StorageErrorKind } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
 export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
 export { lockHolder } from './lockHolder.js';
-export type { RangeReport, VerifyReport } from './integrity/verify/DamageList.js';
+export type { RangeReport, VerifyReport } from './verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
-export type { VerifyDependencies, VerifyOptions, VerifyProgress } from './integrity/verify/verifyStore.js';
+export type { VerifyDependencies } from './integrity/verify/verifyStore.js';
+export type { VerifyOptions, VerifyProgress } from './verify/checkHeights.js';
 export { sharedRangesOf } from './postgres/ranges/SharedRangeBook.js';
 export type { RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
 export type { PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
@@ -58,4 +57,4 @@ export const loadPostgres = () => import('./postgres/postgres.js');
 /** Restoring a snapshot, whose package is loaded here and not before. */
 export const loadRestore = () => import('./integrity/restore.js');
 export type { RestoreDependencies } from './integrity/restore.js';
-export { syncDirectory } from './files/syncDirectory.js';
+export { syncDirectory } from './files/synced.js';

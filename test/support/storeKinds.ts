@@ -28,11 +28,10 @@ export interface StoreKind {
   readonly use: () => () => Promise<StoreHome>;
 }
 
+export const levelStores: StoreKind = { name: 'LevelDB', use: useDirectories };
+export const postgresStores: StoreKind = { name: 'PostgreSQL', use: () => usePostgres().home };
 /** Both stores: what holds for one holds for the other. */
-export const storeKinds: readonly StoreKind[] = [
-  { name: 'LevelDB', use: useDirectories },
-  { name: 'PostgreSQL', use: () => usePostgres().home },
-];
+export const storeKinds: readonly StoreKind[] = [levelStores, postgresStores];
 
 function useDirectories(): () => Promise<StoreHome> {
   const closing = useClosing();

@@ -1,7 +1,10 @@
 import { accountsOf, splitCollection } from '../../flow/index.js';
+import type { BlockEntry } from '../port/RangeStore.js';
+import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
 import { encodeAccountValue } from '../records/coding/slices.js';
+import type { Entry } from '../records/Database.js';
 import { accountKey } from '../records/schema.js';
 
 /** A collection whose transactions are located, as in `VerifiedCollection`. */
@@ -37,4 +40,13 @@ export function locate(encoded: Uint8Array): LocatedCollection {
     transaction.length,
   ]);
   return { encoded, ranges };
+}
+
+/** Every pointer to what a block holds, and its account entries if wanted. */
+export function entriesOf(entry: BlockEntry, withAccounts: boolean): Entry[] {
+  const entries: Entry[] = [];
+  const put: Put = (key, value) => void entries.push([Buffer.from(key), Buffer.from(value)]);
+  putPointers(entry, put);
+  if (withAccounts) putAccounts(entry.block.height, entry.collections, put);
+  return entries;
 }

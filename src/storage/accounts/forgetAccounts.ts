@@ -1,5 +1,5 @@
 import type { StoreMeta } from '../port/stored.js';
-import { readCoverage } from '../records/book/readState.js';
+import { readCoverage } from '../records/book/bookRecords.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { encodeMeta } from '../records/coding/jsonRecords.js';
 import { seal } from '../records/coding/seal.js';

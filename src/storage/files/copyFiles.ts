@@ -1,8 +1,7 @@
 import { copyFile, link, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
-import { syncDirectory } from './syncDirectory.js';
-import { syncFile, writeSynced } from './syncedFiles.js';
+import { syncDirectory, syncFile, writeSynced } from './synced.js';
 
 const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
 const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;

@@ -5,8 +5,7 @@ import { Unpack } from 'tar';
 import { childOf, maskedEndpoint, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { StorageError } from '../StorageError.js';
-import { syncDirectory } from './syncDirectory.js';
-import { syncFile } from './syncedFiles.js';
+import { syncDirectory, syncFile } from './synced.js';
 
 /** The files of a database. Everything else in an archive is ignored. */
 const DATABASE_FILE = /^(?:CURRENT|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;

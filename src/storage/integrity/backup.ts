@@ -4,7 +4,7 @@ import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
 import type { CopiedFiles } from '../files/copyFiles.js';
-import { syncDirectory } from '../files/syncDirectory.js';
+import { syncDirectory } from '../files/synced.js';
 import { makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import type { HeightRanges } from '../records/heightRanges.js';

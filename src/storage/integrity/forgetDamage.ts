@@ -13,16 +13,16 @@ import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { disorderOf } from '../records/book/checkStore.js';
 import { keeps, repairedBook } from '../records/book/repairedBook.js';
-import { putChanges } from '../records/book/putChanges.js';
 import {
   coverageOf,
+  putChanges,
   readMeta,
   readOpenRecords,
   readPlans,
   readProgress,
   readPublished,
   readUnproven,
-} from '../records/book/readState.js';
+} from '../records/book/bookRecords.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
@@ -42,7 +42,7 @@ import {
   UNPROVEN_KEY,
 } from '../records/schema.js';
 import { isCorruption, StorageError } from '../StorageError.js';
-import type { VerifyReport } from './verify/DamageList.js';
+import type { VerifyReport } from '../verify/DamageList.js';
 
 /**
  * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and adds

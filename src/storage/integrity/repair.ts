@@ -2,8 +2,7 @@ import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { copyFiles } from '../files/copyFiles.js';
-import { exists } from '../files/exists.js';
-import { syncDirectory } from '../files/syncDirectory.js';
+import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, defaultTuning, repairLevel } from '../leveldb/directory/openLevel.js';
 import { damagedPathOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
@@ -11,7 +10,7 @@ import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, storageErrorFrom } from '../StorageError.js';
 import { beyondRepair, forgetDamage } from './forgetDamage.js';
-import type { VerifyReport } from './verify/DamageList.js';
+import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 
 export interface RepairOptions {

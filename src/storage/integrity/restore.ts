@@ -3,16 +3,15 @@ import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { exists } from '../files/exists.js';
+import { exists, syncDirectory } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
-import { syncDirectory } from '../files/syncDirectory.js';
 import { holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { StorageError, storageErrorFrom } from '../StorageError.js';
-import type { VerifyReport } from './verify/DamageList.js';
+import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
-import type { VerifyOptions, VerifyProgress } from './verify/verifyStore.js';
+import type { VerifyOptions, VerifyProgress } from '../verify/checkHeights.js';
 
 export interface RestoreOptions extends Pick<VerifyOptions, 'objectionTo'> {
   /** A directory with a store, a data directory, or the URL of an archive of either. */

@@ -1,7 +1,7 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
-import { exists } from '../files/exists.js';
+import { exists } from '../files/synced.js';
 import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../leveldb/directory/openLevel.js';
 import type { BackfillPlan } from '../port/RangeBook.js';

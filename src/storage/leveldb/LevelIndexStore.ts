@@ -15,13 +15,13 @@ import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
 import { healedBook, healingIn } from '../records/book/repairedBook.js';
-import { putChanges } from '../records/book/putChanges.js';
+import { putChanges } from '../records/book/bookRecords.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
-import { contains, rangesInWords, without } from '../records/heightRanges.js';
+import { rangesInWords, without } from '../records/heightRanges.js';
 import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
 import { blockKey, COVERAGE_KEY, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
@@ -31,7 +31,7 @@ import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './director
 import { loadStore } from './loadStore.js';
 import type { LoadedStore } from './loadStore.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
-import { checkHeights } from './reading/checkHeights.js';
+import { checkStored } from './reading/checkHeights.js';
 import { levelReader } from './reading/levelReader.js';
 import { Removals } from './removal/Removals.js';
 import { BookKeeper } from './writing/BookKeeper.js';
@@ -257,19 +257,19 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
     const { live, unproven } = this.#keeper.initialised();
-    const { meta } = live;
-    return checkHeights(
-      range,
-      {
-        database: this.#database,
-        meta,
-        isCovered: (height) => contains(this.coverage(), height),
-        accounts: this.#accounts.stored(),
-        unproven: meta.schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
-        holds: (this.#holds ??= proofChecker(meta.chainId)),
+    const { chainId, firstHeight, schemaVersion, sporks } = live.meta;
+    const parts = {
+      database: this.#database,
+      coverage: () => this.coverage(),
+      extent: {
+        live: { from: firstHeight, to: live.latestIndexedHeight },
+        sporks,
+        unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
       },
-      signal,
-    );
+      accounts: this.#accounts.stored(),
+      holds: (this.#holds ??= proofChecker(chainId)),
+    };
+    return checkStored(range, parts, signal);
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {

@@ -3,15 +3,13 @@ import { closed, opened } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
 import { settled, withoutEntries } from '../records/book/changeBook.js';
 import { checkEmpty, checkMeta } from '../records/book/checkStore.js';
-import { loadBook } from '../records/book/loadBook.js';
-import { putChanges } from '../records/book/putChanges.js';
-import { coverageOf, readMeta } from '../records/book/readState.js';
+import { coverageOf, loadBook, putChanges, readMeta } from '../records/book/bookRecords.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
 import { COVERAGE_KEY } from '../records/schema.js';
-import { finishInterrupted } from './removal/finishInterrupted.js';
+import { finishInterrupted } from './removal/rewind.js';
 
 export interface LoadOptions {
   readonly path: string;

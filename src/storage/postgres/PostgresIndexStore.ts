@@ -26,7 +26,7 @@ import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
-import { healRows } from './writing/repairRows.js';
+import { healRows } from './writing/changeRows.js';
 import { addProofs, parseHeights } from './writing/unprovenRows.js';
 
 /** How often to look for changes of other processes, each time with one small query. */

@@ -89,23 +89,6 @@ async function expectTrue(store: LevelIndexStore): Promise<void> {
 }
 
 describe('the account index', () => {
-  it('lists every transaction of an account in any of the roles asked for, newest first', async () => {
-    const { store } = await begun(true);
-    await commitUpTo(store, LAST);
-    for (const address of accounts) {
-      const all = everyTransactionOf(address, chain);
-      for (let roles = 1; roles <= ALL; roles += 1) {
-        for (const limit of [1, 50]) {
-          expect(await listed(store, address, roles, limit)).toEqual(
-            all.filter((each) => (each.roles & roles) !== 0),
-          );
-        }
-      }
-    }
-    expect(everyTransactionOf(accounts[0]!, chain).length).toBeGreaterThan(100);
-    expect(everyTransactionOf(accounts[3]!, chain)).toEqual([]);
-  });
-
   it('goes on at the same place while new blocks come', async () => {
     const { store } = await begun(true);
     await commitUpTo(store, LAST - 100);
@@ -116,19 +99,6 @@ describe('the account index', () => {
     expect([...first.transactions, ...second.transactions]).toEqual(
       everyTransactionOf(address, blocksUpTo(FIRST, LAST - 100)).slice(0, 20),
     );
-  });
-
-  it('shows nothing above the watermark', async () => {
-    const { store } = await begun(true);
-    await store.commit({ blocks: blocksUpTo(FIRST + 1, LAST), latestIndexedHeight: FIRST - 1 });
-    const [address] = accounts as [Address];
-    expect(await store.accounts.page({ address, roles: ALL, limit: 10 })).toEqual({
-      transactions: [],
-      next: undefined,
-      coverage: { from: FIRST, to: FIRST - 1, missingHeights: 0 },
-    });
-    await commitUpTo(store, LAST);
-    await expectTrue(store);
   });
 
   it('is the same store whether it was built along or later', async () => {

@@ -69,41 +69,6 @@ describe('a store of one range', () => {
 });
 
 describe('a range', () => {
-  it('is read once it is whole, and not before', async () => {
-    const store = await liveStore();
-    const run = await store.ranges.run({ from: 11, to: 20 });
-    expect(run.meta()?.firstHeight).toBe(11);
-    expect([run.latestIndexedHeight(), run.latestBlock()]).toEqual([10, undefined]);
-    await commitThrough(run, chain, 15);
-    expect(run.latestIndexedHeight()).toBe(15);
-    expect(run.latestBlock()?.id).toBe(chain[14]?.block.id);
-    expect(run.hasHeight(12) && !run.hasHeight(16) && !run.hasHeight(10)).toBe(true);
-    expect((await run.blockByHeight(12))?.block.id).toBe(chain[11]?.block.id);
-    expect(store.coverage()).toEqual([{ from: LIVE, to: LAST }]);
-    expect(await store.blockByHeight(12)).toBeUndefined();
-    expect(await store.blockById(chain[11]!.block.id)).toBeUndefined();
-    // The lowest place that can be read.
-    expect((await store.collection(often.id))?.place.height).toBe(45);
-    expect(store.ranges.open()).toMatchObject([{ from: 11, to: 20, next: 16, failures: 0 }]);
-
-    await commitThrough(run, chain, 20);
-    expect(run.latestIndexedHeight()).toBe(20);
-    expect(run.hasHeight(20)).toBe(true);
-    expect(store.ranges.open()).toEqual([]);
-    expect(store.coverage()).toEqual([
-      { from: 11, to: 20 },
-      { from: LIVE, to: LAST },
-    ]);
-    expect((await store.blockByHeight(12))?.block.id).toBe(chain[11]?.block.id);
-    expect((await store.collection(often.id))?.place.height).toBe(12);
-    expect(await store.collectionPlaces(often.id, 9)).toEqual([
-      { height: 12, collectionIndex: 0 },
-      { height: 45, collectionIndex: 0 },
-    ]);
-    expect(store.meta()).toMatchObject({ schemaVersion: 3, firstHeight: LIVE });
-    expect(await store.blockByHeight(21)).toBeUndefined();
-  });
-
   it.each([true, undefined])(
     'that touches the live one becomes part of it, byte for byte (accounts: %s)',
     async (accounts) => {
@@ -133,37 +98,6 @@ describe('a range', () => {
       await expectSound(path);
     },
   );
-
-  it('is continued where it was by the next process, with what was durable above a gap', async () => {
-    const path = await freshPath();
-    const before = await liveStore(path);
-    await before.ranges.change({ plans: [plan(1, 40, { isPaused: true })] });
-    const begun = await before.ranges.run({ from: 11, to: 20 });
-    await commitThrough(begun, chain, 13);
-    await begun.commit({ blocks: [chain[16]!, chain[14]!], latestIndexedHeight: 13 });
-    await before.close();
-    await expectSound(path);
-    const store = await open(path);
-    expect(store.ranges.plans()).toEqual([plan(1, 40, { isPaused: true })]);
-    expect(store.ranges.open()).toMatchObject([{ from: 11, to: 20, next: 14 }]);
-    const run = await store.ranges.run({ from: 11, to: 20 });
-    expect(run.latestBlock()?.height).toBe(13);
-    expect(run.blocksAboveWatermark().map(({ height }) => height)).toEqual([15, 17]);
-    await commitThrough(run, chain, 20);
-    expect(store.coverage()).toHaveLength(2);
-    await store.close();
-    await expectSound(path);
-  });
-
-  it('begins at the covered block below it', async () => {
-    const store = await liveStore();
-    await fill(store, chain, { from: 11, to: 20 });
-    const run = await store.ranges.run({ from: 21, to: 30 });
-    expect(run.latestBlock()?.id).toBe(chain[19]?.block.id);
-    expect(run.latestIndexedHeight()).toBe(20);
-    expect(run.hasHeight(20)).toBe(false);
-    expect((await run.blockByHeight(15))?.block.id).toBe(chain[14]?.block.id);
-  });
 
   it('that does not link to its neighbour is not written, and can be dropped and filled anew', async () => {
     const path = await freshPath();
@@ -214,20 +148,6 @@ describe('a range', () => {
     await expect(commitThrough(run, chain, 31)).rejects.toThrow('over');
   });
 
-  it('is rewound alone', async () => {
-    const store = await liveStore();
-    const run = await store.ranges.run({ from: 11, to: 20 });
-    await commitThrough(run, chain, 15);
-    await run.commit({ blocks: [chain[18]!], latestIndexedHeight: 15 });
-    await run.rewind(15);
-    expect(run.blocksAboveWatermark()).toEqual([]);
-    await run.rewind(12);
-    expect(run.latestBlock()?.id).toBe(chain[11]?.block.id);
-    await commitThrough(run, chain, 20);
-    expect(store.coverage()[0]).toEqual({ from: 11, to: 20 });
-    expect(store.latestIndexedHeight()).toBe(LAST);
-  });
-
   it('is not rewound over a block that is damaged, of which something would be left', async () => {
     const path = await freshPath();
     const first = await liveStore(path);
@@ -243,41 +163,6 @@ describe('a range', () => {
       kind: 'corrupt',
       message: expect.stringContaining('block of height 14: not all of it is there') as string,
     });
-  });
-
-  it.each([
-    ['is not below the live range', { from: 40, to: 41 }],
-    ['is not a range', { from: 5, to: 4 }],
-    ['is not a range', { from: 0, to: 1000 }],
-    ['overlaps another range', { from: 20, to: 25 }],
-    ['overlaps another range', { from: 31, to: 33 }],
-  ])('that %s is not begun', async (words, range) => {
-    const store = await liveStore();
-    await fill(store, chain, { from: 11, to: 20 });
-    await store.ranges.run({ from: 30, to: 31 });
-    await expect(store.ranges.run(range)).rejects.toThrow(words);
-  });
-
-  it('is not begun before there is a live range', async () => {
-    const store = await open(await freshPath());
-    await store.initialise(metaFrom(LIVE));
-    await expect(store.ranges.run({ from: 1, to: 5 })).rejects.toThrow('no live range');
-  });
-
-  it('brings its spork with it', async () => {
-    const spork = { rootHeight: FIRST, sporkId: 'bb' };
-    const store = await liveStore();
-    const run = await store.ranges.run({ from: 1, to: 40 });
-    await run.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork });
-    expect(run.meta()?.sporks).toEqual([spork, { rootHeight: LIVE, sporkId: 'aa' }]);
-    expect(store.meta()?.sporks).toEqual([{ rootHeight: LIVE, sporkId: 'aa' }]);
-    await commitThrough(run, chain, 40);
-    expect(store.meta()?.sporks).toEqual([spork, { rootHeight: LIVE, sporkId: 'aa' }]);
-  });
-
-  it('is not there, nor is any plan, in a store of which nothing is known', async () => {
-    const store = await open(await freshPath());
-    expect([store.ranges.open(), store.ranges.plans(), store.coverage()]).toEqual([[], [], []]);
   });
 
   it('keeps no spork of its own that the store has by now', async () => {
@@ -348,9 +233,8 @@ describe('plans', () => {
     expect(before).not.toBe(await digestOf(again));
   });
 
-  it('of no heights, or whose ids do not ascend, are bugs', async () => {
+  it('whose ids do not ascend are a bug', async () => {
     const store = await liveStore();
-    await expect(store.ranges.change({ plans: [plan(5, 4)] })).rejects.toThrow('no heights');
     await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');
   });
 });
@@ -434,14 +318,6 @@ describe('a rewind', () => {
     expect(lowest).toBe(1);
     await again.close();
     await expectSound(path);
-  });
-
-  it('below all of them is refused, and names them', async () => {
-    const store = await manyRanges();
-    await expect(store.rewind(4)).rejects.toMatchObject({
-      exit: 'usage',
-      message: expect.stringContaining('5 to 10, 21 to 30 and 41 to 60') as string,
-    });
   });
 });
 

@@ -2,13 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedCollection } from '../../../src/flow/index.js';
 import { verifyStore } from '../../../src/storage/index.js';
-import {
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-  transactionIdsOf,
-} from '../../support/storeBlocks.js';
+import { makeChain, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { digestOf } from '../../support/storeDigest.js';
@@ -35,52 +29,6 @@ describe('rewind', () => {
     const reference = kept.length > 0 ? await filled(kept) : await open(await freshPath());
     if (kept.length === 0) await reference.initialise(metaFrom(10));
     expect(await digestOf(store)).toBe(await digestOf(reference));
-  });
-
-  it('keeps what a kept block shares with a forgotten one', async () => {
-    const store = await filled(chain);
-    await store.rewind(11);
-    expect(await store.collectionPlaces(shared.id, 10)).toEqual([{ height: 10, collectionIndex: 0 }]);
-    expect((await store.transaction(transactionIdsOf(shared)[0]!))?.place.height).toBe(10);
-  });
-
-  it('lets the forgotten heights be indexed again', async () => {
-    const store = await filled(chain);
-    const before = await digestOf(store);
-    await store.rewind(11);
-    await store.commit({ blocks: chain.slice(2), latestIndexedHeight: 14 });
-    expect(await digestOf(store)).toBe(before);
-  });
-
-  it('forgets blocks above a gap, and the sporks that begin above', async () => {
-    const store = await open(await freshPath());
-    await store.initialise(metaFrom(10));
-    await store.commit({ blocks: chain.slice(0, 2), latestIndexedHeight: 11 });
-    const spork = { rootHeight: 14, sporkId: 'bb' };
-    await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11, spork });
-    await store.rewind(11);
-    expect(store.blocksAboveWatermark()).toEqual([]);
-    expect(store.meta()).toEqual(metaFrom(10));
-    expect(await digestOf(store)).toBe(await digestOf(await filled(chain.slice(0, 2))));
-  });
-
-  it('does nothing above the highest height, any number of times', async () => {
-    const store = await filled(chain);
-    const before = await digestOf(store);
-    await store.rewind(14);
-    await store.rewind(1_000_000);
-    expect(await digestOf(store)).toBe(before);
-    expect(store.latestIndexedHeight()).toBe(14);
-  });
-
-  it('refuses to go below the first height', async () => {
-    const store = await filled(chain);
-    await expect(store.rewind(8)).rejects.toMatchObject({
-      name: 'OperatorError',
-      exit: 'usage',
-      message: expect.stringContaining('this store begins at height 10') as string,
-    });
-    expect(store.latestIndexedHeight()).toBe(14);
   });
 
   it('removes heights by the hundred, and large bodies', async () => {

@@ -41,17 +41,6 @@ async function openOver(path: string, replace: (database: Database) => Partial<D
 }
 
 describe('a store that was never initialised', () => {
-  it('holds nothing, says so, and takes nothing', async () => {
-    const store = await open(await freshPath());
-    expect(store.meta()).toBeUndefined();
-    expect(store.latestIndexedHeight()).toBe(0);
-    expect(store.latestBlock()).toBeUndefined();
-    expect(store.blocksAboveWatermark()).toEqual([]);
-    expect(store.hasHeight(0)).toBe(false);
-    expect(await store.blockByHeight(0)).toBeUndefined();
-    await expect(store.rewind(0)).rejects.toThrow('not initialised');
-  });
-
   it('is not initialised with a schema that this program does not write', async () => {
     const store = await open(await freshPath());
     await expect(store.initialise(metaFrom(1, { schemaVersion: 2 }))).rejects.toThrow('writes schema 1');

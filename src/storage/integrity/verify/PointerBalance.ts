@@ -1,4 +1,8 @@
+import { putAccounts } from '../../accounts/accountEntries.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
+import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
+import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 
 /** Buckets of heights; together they take about 800 KB, however long the chain is. */
 const MAX_BUCKETS = 65_536;
@@ -32,9 +36,12 @@ export class PointerBalance {
     return height >= this.#from && height <= this.#to;
   }
 
-  /** A pointer that should be stored. `value` ends with its (right) checksum. */
-  expect(height: number, key: Buffer, value: Buffer): void {
-    this.#add(height, key, value, 1);
+  /** The pointers and account entries that a sound block requires. */
+  expectAll(entry: BlockEntry, withAccounts: boolean): undefined {
+    const { height } = entry.block;
+    const put: Put = (key, value) => this.#add(height, key, value, 1);
+    putPointers(entry, put);
+    if (withAccounts) putAccounts(height, entry.collections, put);
   }
 
   /** A stored pointer, whose checksum has been checked. */

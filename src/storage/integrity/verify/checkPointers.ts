@@ -1,27 +1,22 @@
-import { putAccounts } from '../../accounts/accountEntries.js';
+import { entriesOf } from '../../accounts/accountEntries.js';
+import { checkPointers as lookUp } from '../../leveldb/reading/checkHeights.js';
 import type { HeightRange } from '../../port/stored.js';
 import { readEntry } from '../../records/blocks/assembleBlock.js';
-import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../../records/blocks/BlockEntryWriter.js';
-import {
-  describeAccountKey,
-  openAccountEntry,
-  openPointer,
-  pointerNames,
-} from '../../records/blocks/openPointers.js';
-import type { Database } from '../../records/Database.js';
+import { openLookup } from '../../records/blocks/openPointers.js';
+import type { Lookup } from '../../records/blocks/openPointers.js';
+import type { Database, Entry } from '../../records/Database.js';
 import { contains } from '../../records/heightRanges.js';
 import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
 import { isCorruption } from '../../StorageError.js';
-import { notHeld } from './checkBlocks.js';
+import { notHeld } from '../../verify/checkHeights.js';
+import type { DamageList } from '../../verify/DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
-import type { Extent } from './checkStoreRecords.js';
-import type { DamageList } from './DamageList.js';
+import type { LevelExtent } from './checkStoreRecords.js';
 import type { PointerBalance } from './PointerBalance.js';
 
 export interface PointerPass {
   readonly database: Database;
-  readonly extent: Extent;
+  readonly extent: LevelExtent;
   readonly balance: PointerBalance;
   readonly damages: DamageList;
   /** Called for every page of pointers, and for every height that is checked in detail. */
@@ -56,10 +51,10 @@ export async function checkPointers(pass: PointerPass): Promise<number> {
   return pointers;
 }
 
-function addFound([key, value]: [Buffer, Buffer], { balance, damages, extent }: PointerPass): void {
+function addFound([key, value]: Entry, { balance, damages, extent }: PointerPass): void {
   if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
   try {
-    const { height, name } = open([key, value]);
+    const { height, name } = openLookup([key, value]);
     if (!contains(extent.allowed, height)) {
       damages.add('unexpected', height, `${name()}: ${notHeld(extent)}`);
     } else if (key[0] === Prefix.account && extent.coverage === undefined) {
@@ -78,14 +73,7 @@ async function checkPointersOf(height: number, { database, damages, extent }: Po
   const expected = await expectedPointers(database, height, isCovered(extent, height));
   // A missing or damaged block is reported already, and its pointers are unknown.
   if (expected === undefined) return;
-  const keys = expected.map(([key]) => key);
-  const values = await database.getMany(keys);
-  for (const [index, [key, value]] of expected.entries()) {
-    const stored = values[index];
-    if (stored?.equals(value) === true) continue;
-    const what = stored === undefined ? 'missing' : 'not what it should be';
-    damages.add('pointer', height, `${open([key, value]).name()}: it is ${what}`);
-  }
+  await lookUp(height, expected, { damages, valueOf: (key) => database.get(key) });
 }
 
 /** Looks for stored pointers of these heights that no block requires. */
@@ -108,26 +96,10 @@ async function findExtraPointers(runs: readonly HeightRange[], pass: PointerPass
   }
 }
 
-interface OpenedPointer {
-  readonly height: number;
-  /** For messages. */
-  readonly name: () => string;
-}
-
-/** Expected errors: `StorageError` (`corrupt`). */
-function open(entry: [Buffer, Buffer]): OpenedPointer {
-  if (entry[0][0] === Prefix.account) {
-    const opened = openAccountEntry(entry);
-    return { height: opened.height, name: () => describeAccountKey(opened) };
-  }
-  const { prefix, height, id } = openPointer(entry);
-  return { height, name: () => `${pointerNames[prefix]} of height ${height}, id ${id.toString('hex')}` };
-}
-
 /** `undefined` for one that the first pass reported. */
-function sound(entry: [Buffer, Buffer]): OpenedPointer | undefined {
+function sound(entry: Entry): Lookup | undefined {
   try {
-    return open(entry);
+    return openLookup(entry);
   } catch (error) {
     if (!isCorruption(error)) throw error;
     return undefined;
@@ -139,12 +111,7 @@ async function expectedPointers(
   database: Database,
   height: number,
   withAccounts: boolean,
-): Promise<[key: Buffer, value: Buffer][] | undefined> {
+): Promise<Entry[] | undefined> {
   const entry = await readEntry(database, height);
-  if (entry === undefined || entry === 'damaged') return undefined;
-  const pointers: [Buffer, Buffer][] = [];
-  const put: Put = (key, value) => void pointers.push([Buffer.from(key), Buffer.from(value)]);
-  putPointers(entry, put);
-  if (withAccounts) putAccounts(height, entry.collections, put);
-  return pointers;
+  return entry === undefined || entry === 'damaged' ? undefined : entriesOf(entry, withAccounts);
 }

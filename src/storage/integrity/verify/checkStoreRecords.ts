@@ -1,6 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
-import { finishInterrupted } from '../../leveldb/removal/finishInterrupted.js';
-import type { SporkRecord, StoreMeta } from '../../port/stored.js';
+import { finishInterrupted } from '../../leveldb/removal/rewind.js';
+import type { StoreMeta } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { openEvidence, readEvidence } from '../../records/blocks/committeeEvidence.js';
@@ -13,14 +13,13 @@ import {
   readProgress,
   readPublished,
   readUnproven,
-} from '../../records/book/readState.js';
+} from '../../records/book/bookRecords.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import { encodeMeta } from '../../records/coding/jsonRecords.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import { seal } from '../../records/coding/seal.js';
 import type { Database } from '../../records/Database.js';
 import { joined } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
 import {
   agreesOnAccounts,
   COVERAGE_KEY,
@@ -39,33 +38,20 @@ import {
   UNPROVEN_KEY,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
-import type { DamageList } from './DamageList.js';
+import { extentOf } from '../../verify/checkHeights.js';
+import type { Extent } from '../../verify/checkHeights.js';
+import type { DamageList } from '../../verify/DamageList.js';
 
-/** The heights of the store, according to its own records or, if those are damaged, to its block records. */
-export interface Extent {
-  /** The first height of the live range. */
-  readonly firstHeight: number;
-  readonly latestIndexedHeight: number;
-  /** Covered, below the live range. */
-  readonly published: HeightRanges;
-  readonly open: readonly OpenRecord[];
-  /** Each of these heights must have a block. */
-  readonly required: HeightRanges;
-  /** All other heights must be empty. Besides `required`: blocks above a gap, in the live range and in open ones. */
-  readonly allowed: HeightRanges;
-  /** The sporks that the store has crossed. */
-  readonly sporks: readonly SporkRecord[];
+export interface LevelExtent extends Extent {
   /**
    * The heights whose account entries must exist; `undefined`: no entry may exist; `unknown`: the record is damaged,
    * and the index lost with it.
    */
   readonly coverage: Coverage | 'unknown' | undefined;
-  /** Heights whose blocks may be without a proof; `undefined`: any, as no block has one. */
-  readonly unproven: HeightRanges | undefined;
 }
 
 /** True for a height whose account entries must exist. */
-export function isCovered({ coverage }: Extent, height: number): boolean {
+export function isCovered({ coverage }: LevelExtent, height: number): boolean {
   return coverage !== 'unknown' && covers(coverage, height);
 }
 
@@ -80,7 +66,7 @@ export async function checkStoreRecords(
   where: { readonly path: string; readonly chainId: string },
   damages: DamageList,
   { logger }: { readonly logger: Logger },
-): Promise<Extent | undefined> {
+): Promise<LevelExtent | undefined> {
   const meta = await attempt(damages, () => readMeta(database));
   if (meta !== undefined) {
     checkMeta(meta, where);
@@ -112,15 +98,9 @@ export async function checkStoreRecords(
   for (const entry of (await attempt(damages, () => readEvidence(database))) ?? [])
     await attempt(damages, () => Promise.resolve().then(() => openEvidence(entry)));
   const live = { from: firstHeight, to: latestIndexedHeight };
-  const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
   const entered = open.filter(({ hasAccounts }) => hasAccounts);
   return {
-    firstHeight,
-    latestIndexedHeight,
-    published,
-    open,
-    required: joined([...published, ...below, live]),
-    allowed: joined([...published, ...open, live, { from: latestIndexedHeight + 1, to: highest }]),
+    ...extentOf({ live, published, open }, highest),
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
     coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
     unproven: await attempt(damages, () => readUnprovenOf(database, meta)),
@@ -136,7 +116,7 @@ async function checkRanges(
   database: Database,
   meta: StoreMeta | undefined,
   { firstHeight, damages }: { readonly firstHeight: number; readonly damages: DamageList },
-): Promise<Pick<Extent, 'published' | 'open'>> {
+): Promise<Pick<Extent, 'published'> & { readonly open: readonly OpenRecord[] }> {
   const published = (await attempt(damages, () => readPublished(database))) ?? [];
   const plans = (await attempt(damages, () => readPlans(database))) ?? [];
   const open: OpenRecord[] = [];

@@ -1,40 +1,25 @@
-import type { FinalizedBlock } from '../../../flow/index.js';
 import type { Logger } from '../../../observability/index.js';
-import { abortReason, OperatorError } from '../../../runtime/index.js';
+import { abortReason } from '../../../runtime/index.js';
 import { LevelDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../../leveldb/directory/openLevel.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
+import { headBelow, storedHeights } from '../../leveldb/reading/checkHeights.js';
 import { readingOn } from '../../leveldb/reading/readingOn.js';
-import type { HeightRange } from '../../port/stored.js';
 import type { Database } from '../../records/Database.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
-import { rangesInWords } from '../../records/heightRanges.js';
+import { contains } from '../../records/heightRanges.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
-import { checkBlocks } from './checkBlocks.js';
-import type { BlockCounts } from './checkBlocks.js';
+import { checkHeights, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
+import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
+import { DamageList } from '../../verify/DamageList.js';
+import type { VerifyReport } from '../../verify/DamageList.js';
 import { checkPointers } from './checkPointers.js';
-import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
-import type { Extent } from './checkStoreRecords.js';
-import { DamageList } from './DamageList.js';
-import type { VerifyReport } from './DamageList.js';
+import { checkStoreRecords, checkUnknownKeys, isCovered } from './checkStoreRecords.js';
 import { PointerBalance } from './PointerBalance.js';
 
-export interface VerifyOptions {
+export interface VerifyStoreOptions extends VerifyOptions {
   readonly path: string;
-  readonly chainId: string;
-  /** First and last height to check. Default: the whole store. */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  /** The most damages that the report describes; it counts all of them. */
-  readonly maxDamages?: number;
-  /** What else is wrong with a block, by what the caller knows of the chain; in words. */
-  readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
 }
-
-/** How far a verification has come. */
-export type VerifyProgress =
-  | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
-  | { readonly phase: 'pointers'; readonly pointers: number };
 
 export interface VerifyDependencies {
   readonly logger: Logger;
@@ -57,7 +42,7 @@ const MAX_UNREADABLE = 20;
  * outside the store); the signal's abort reason.
  */
 export async function verifyStore(
-  options: VerifyOptions,
+  options: VerifyStoreOptions,
   dependencies: VerifyDependencies,
 ): Promise<VerifyReport> {
   const { path, maxDamages = DEFAULT_MAX_DAMAGES } = options;
@@ -85,7 +70,7 @@ export async function verifyStore(
   } catch (error) {
     if (!isCorruption(error)) throw error;
     damages.add('database', undefined, error.damage ?? causesOf(error).at(-1)?.message ?? error.message);
-    return report(damages, {});
+    return reportOf(damages);
   }
 }
 
@@ -95,24 +80,24 @@ interface Steps extends VerifyDependencies {
 
 async function verifyDatabase(
   database: Database,
-  options: VerifyOptions,
+  options: VerifyStoreOptions,
   damages: DamageList,
   { logger, step }: Steps,
 ): Promise<VerifyReport> {
   const extent = await checkStoreRecords(database, options, damages, { logger });
-  if (extent === undefined) return report(damages, {});
+  if (extent === undefined) return reportOf(damages);
   const range = rangeToCheck(options, extent, damages);
   const balance = new PointerBalance(range);
-  const counts = await checkBlocks({
-    database,
+  const isWhole = options.from === undefined && options.to === undefined;
+  const counts = await checkHeights(storedHeights(database, isWhole ? undefined : range, damages), {
     extent,
     range,
-    whole: options.from === undefined && options.to === undefined,
-    balance,
+    below: contains(extent.allowed, range.from - 1) ? await headBelow(database, range.from) : undefined,
     damages,
     holds: proofChecker(options.chainId),
     objectionTo: options.objectionTo,
     onHeight: (height) => step({ phase: 'blocks', height, ...range }),
+    onSound: (entry) => balance.expectAll(entry, isCovered(extent, entry.block.height)),
   });
   const pointers = await checkPointers({
     database,
@@ -122,42 +107,5 @@ async function verifyDatabase(
     onStep: (seen) => step({ phase: 'pointers', pointers: seen }),
   });
   await checkUnknownKeys(database, damages);
-  const { latestIndexedHeight } = extent;
-  return report(damages, { range, latestIndexedHeight, ...counts, pointers });
-}
-
-function rangeToCheck(options: VerifyOptions, extent: Extent, damages: DamageList): HeightRange {
-  const { firstHeight, allowed } = extent;
-  const lowest = allowed[0]?.from ?? firstHeight;
-  const highest = allowed.at(-1)?.to ?? firstHeight - 1;
-  const { from = lowest, to = highest } = options;
-  const asked = options.from !== undefined || options.to !== undefined;
-  // If the store's own records are damaged, its extent is a guess, and no reason to refuse heights.
-  if (asked && damages.count === 0 && (from < lowest || to > highest || from > to)) {
-    throw new OperatorError(
-      'usage',
-      `Cannot verify heights ${from} to ${to}: the store holds heights ${rangesInWords(allowed)}.`,
-    );
-  }
-  return { from: Math.max(from, lowest), to: Math.min(to, highest) };
-}
-
-function report(
-  damages: DamageList,
-  found: Partial<Omit<VerifyReport, 'ranges'>> & { readonly ranges?: BlockCounts['ranges'] },
-): VerifyReport {
-  const { range, ranges = [] } = found;
-  return {
-    latestIndexedHeight: undefined,
-    waiting: undefined,
-    heights: 0,
-    collections: 0,
-    transactions: 0,
-    bytes: 0,
-    proven: 0,
-    pointers: 0,
-    ...found,
-    ...damages.report(ranges),
-    range: range === undefined || range.to < range.from ? undefined : range,
-  };
+  return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts, pointers });
 }

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Pause } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
-import { syncDirectory } from '../../files/syncDirectory.js';
+import { syncDirectory } from '../../files/synced.js';
 import type { HeightRange } from '../../port/stored.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 

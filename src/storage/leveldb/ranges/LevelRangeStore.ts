@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
-import { BorderError } from '../../port/BorderError.js';
+import { BorderError } from '../../port/rangeErrors.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { isConfirmedRoot, applyCommit } from '../../records/book/applyCommit.js';
@@ -14,8 +14,7 @@ import {
   withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
-import { readHead } from '../../records/book/readLine.js';
-import { coverageOf } from '../../records/book/readState.js';
+import { coverageOf, readHead } from '../../records/book/bookRecords.js';
 import { isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import type { Database } from '../../records/Database.js';

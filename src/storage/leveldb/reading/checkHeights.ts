@@ -1,105 +1,163 @@
 import type { FinalizedBlock } from '../../../flow/index.js';
 import { abortReason } from '../../../runtime/index.js';
-import { putAccounts } from '../../accounts/accountEntries.js';
-import type { CheckedHeights, FoundDamage } from '../../port/IndexStore.js';
-import type { BlockEntry } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
+import { entriesOf } from '../../accounts/accountEntries.js';
+import type { CheckedHeights } from '../../port/IndexStore.js';
+import type { HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
-import { assembleEntry } from '../../records/blocks/assembleBlock.js';
-import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../../records/blocks/BlockEntryWriter.js';
-import { openPointer, pointerNames } from '../../records/blocks/openPointers.js';
-import { links } from '../../records/book/applyCommit.js';
-import { readHead } from '../../records/book/readLine.js';
-import type { Database } from '../../records/Database.js';
-import { contains } from '../../records/heightRanges.js';
+import { openLookup } from '../../records/blocks/openPointers.js';
+import { readBlock } from '../../records/blocks/readBlocks.js';
+import type { Database, Entry } from '../../records/Database.js';
+import { contains, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { blockKey, heightRange, parseBodyKey, Prefix } from '../../records/schema.js';
-import { corruptRecord, isCorruption } from '../../StorageError.js';
+import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
+import type { KeyRange } from '../../records/schema.js';
+import { isCorruption } from '../../StorageError.js';
+import { checkHeights } from '../../verify/checkHeights.js';
+import type { Extent, StoredHeight } from '../../verify/checkHeights.js';
+import { DamageList } from '../../verify/DamageList.js';
+import { readingOn } from './readingOn.js';
+
+/** Of one check: damage that is everywhere need not be told at once. */
+const MAX_DAMAGES = 1_000;
 
 export interface CheckParts {
   readonly database: Database;
-  readonly meta: StoreMeta;
-  /** The readable heights, at the moment of the call: others are not checked. */
-  readonly isCovered: (height: number) => boolean;
+  /** The readable heights, at the moment of the call. */
+  readonly coverage: () => HeightRanges;
+  readonly extent: Pick<Extent, 'live' | 'sporks' | 'unproven'>;
   /** Of the account index. */
   readonly accounts: Coverage | undefined;
-  /** `undefined`: no block needs a proof. */
-  readonly unproven: HeightRanges | undefined;
   /** See `proofChecker`. */
   readonly holds: (block: FinalizedBlock) => boolean;
 }
 
 /** Like `IndexStore.check`, on the records themselves. */
-export async function checkHeights(
-  { from, to }: HeightRange,
-  parts: CheckParts,
+export async function checkStored(
+  range: HeightRange,
+  { database, coverage, extent, accounts, holds }: CheckParts,
   signal: AbortSignal | undefined,
 ): Promise<CheckedHeights> {
-  const { database, isCovered, meta } = parts;
-  const damages: FoundDamage[] = [];
-  const noted = async <T>(height: number, check: () => Promise<T>): Promise<T | undefined> => {
-    try {
-      return await check();
-    } catch (error) {
-      if (!isCorruption(error)) throw error;
-      // It may have left the index meanwhile.
-      if (isCovered(height)) damages.push({ height, what: error.damage ?? error.message });
-      return undefined;
-    }
-  };
+  const damages = new DamageList({ max: MAX_DAMAGES });
+  // What cannot be read is missing, and found as that.
+  const sound = readingOn(database, () => undefined);
+  const required = within(coverage(), range);
+  const below = contains(coverage(), range.from - 1) ? await headBelow(sound, range.from) : undefined;
   let bytes = 0;
-  let lower = isCovered(from - 1) ? await readHead(database, from - 1).catch(ignoreDamage) : undefined;
-  for (let height = from; height <= to; height += 1) {
-    if (signal?.aborted === true) throw abortReason(signal);
-    const entry = isCovered(height) ? await noted(height, () => checkHeight(height, parts)) : undefined;
-    const upper: BlockHead | undefined = entry?.block;
-    if (lower !== undefined && upper !== undefined && !links(lower, upper, meta)) {
-      const what = `block of height ${height}: its parent is not the block of height ${height - 1}`;
-      // Either may be the wrong one.
-      damages.push({ height: height - 1, what }, { height, what });
-    }
-    lower = upper;
-    for (const { encoded } of entry?.collections ?? []) bytes += encoded.length;
+  for (const part of required) {
+    const counts = await checkHeights(storedHeights(sound, part, damages), {
+      extent: { ...extent, required, allowed: required, published: required, open: [] },
+      range: part,
+      below: part.from === range.from ? below : undefined,
+      damages,
+      holds,
+      onHeight: () => {
+        if (signal?.aborted === true) throw abortReason(signal);
+      },
+      onSound: (entry) => {
+        const { height } = entry.block;
+        const expected = entriesOf(entry, covers(accounts, height));
+        return checkPointers(height, expected, { damages, valueOf: (key) => valueAt(sound, key) });
+      },
+    });
+    bytes += counts.bytes;
   }
-  return { bytes, damages };
+  // A height may have left the index meanwhile.
+  return { bytes, damages: damages.at(coverage()) };
 }
 
-function ignoreDamage(error: unknown): undefined {
-  if (!isCorruption(error)) throw error;
-  return undefined;
-}
-
-/** Expected errors: `StorageError` (`corrupt`). */
-async function checkHeight(
+/** Looks up every pointer and account entry that the block of a height requires. */
+export async function checkPointers(
   height: number,
-  { accounts, database, holds, unproven }: CheckParts,
-): Promise<BlockEntry> {
-  const record = await valueAt(database, blockKey(height));
-  if (record === undefined) throw corruptRecord('block record', height, 'it is missing');
-  const body = new Map<number, Buffer>();
-  for await (const page of database.pages(heightRange(Prefix.body, height, height))) {
-    for (const [key, value] of page) body.set(parseBodyKey(key)?.chunk ?? -1, value);
-  }
-  const entry = assembleEntry(height, record, body, holds);
-  if (entry.block.proof === undefined && unproven !== undefined && !contains(unproven, height))
-    throw corruptRecord('block record', height, 'its proof is missing');
-  const pointers: [key: Buffer, value: Buffer][] = [];
-  const put: Put = (key, value) => void pointers.push([Buffer.from(key), Buffer.from(value)]);
-  putPointers(entry, put);
-  if (covers(accounts, height)) putAccounts(height, entry.collections, put);
-  for (const [key, value] of pointers) {
-    const stored = await valueAt(database, key);
+  expected: readonly Entry[],
+  {
+    damages,
+    valueOf,
+  }: { readonly damages: DamageList; readonly valueOf: (key: Buffer) => Promise<Buffer | undefined> },
+): Promise<void> {
+  for (const [key, value] of expected) {
+    const stored = await valueOf(key);
     if (stored?.equals(value) === true) continue;
-    const name = key[0] === Prefix.account ? 'account entry' : pointerNames[openPointer([key, value]).prefix];
-    throw corruptRecord(name, height, stored === undefined ? 'it is missing' : 'it is not what it should be');
+    const what = stored === undefined ? 'missing' : 'not what it should be';
+    damages.add('pointer', height, `${openLookup([key, value]).name()}: it is ${what}`);
   }
-  return entry;
 }
 
 /** By an iterator: LevelDB counts other reads that miss, and merges tables after some hundred, which writes them anew. */
 async function valueAt(database: Database, key: Buffer): Promise<Buffer | undefined> {
   const [entry] = await database.first({ gte: key, lt: Buffer.concat([key, Buffer.of(0)]) }, 1);
   return entry?.[1];
+}
+
+/** The block below a height; `undefined` where it is damaged or missing, which is not part of this check. */
+export async function headBelow(database: Database, height: number) {
+  try {
+    return (await readBlock(database, height - 1))?.block;
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    return undefined;
+  }
+}
+
+/**
+ * Block records and bodies of a range, ascending, in one pass over the disk. Foreign keys are damage. No range: every key
+ * of the two prefixes, even with impossible heights. Expected errors: `StorageError`.
+ */
+export async function* storedHeights(
+  database: Database,
+  range: HeightRange | undefined,
+  damages: DamageList,
+): AsyncGenerator<StoredHeight, void, undefined> {
+  const keysOf = (prefix: typeof Prefix.block | typeof Prefix.body): KeyRange =>
+    range === undefined ? prefixRange(prefix) : heightRange(prefix, range.from, range.to);
+  const records = cursor(database, keysOf(Prefix.block), damages, (key) => {
+    const height = parseBlockKey(key);
+    return height === undefined ? undefined : { height, chunk: 0 };
+  });
+  const bodies = cursor(database, keysOf(Prefix.body), damages, parseBodyKey);
+  try {
+    let record = await records.next();
+    let body = await bodies.next();
+    while (record.done !== true || body.done !== true) {
+      const height = Math.min(
+        record.done === true ? Infinity : record.value.height,
+        body.done === true ? Infinity : body.value.height,
+      );
+      let value: Buffer | undefined;
+      if (record.done !== true && record.value.height === height) {
+        value = record.value.value;
+        record = await records.next();
+      }
+      const chunks = new Map<number, Buffer>();
+      while (body.done !== true && body.value.height === height) {
+        chunks.set(body.value.chunk, body.value.value);
+        body = await bodies.next();
+      }
+      yield { height, record: value, body: chunks };
+    }
+  } finally {
+    await records.return();
+    await bodies.return();
+  }
+}
+
+interface Positioned {
+  readonly height: number;
+  readonly chunk: number;
+  readonly value: Buffer;
+}
+
+async function* cursor(
+  database: Database,
+  range: KeyRange,
+  damages: DamageList,
+  parse: (key: Buffer) => Omit<Positioned, 'value'> | undefined,
+): AsyncGenerator<Positioned, void, undefined> {
+  for await (const page of database.pages(range)) {
+    for (const [key, value] of page) {
+      const position = parse(key);
+      if (position !== undefined) yield { ...position, value };
+      else damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
+    }
+  }
 }

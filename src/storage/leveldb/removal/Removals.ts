@@ -3,9 +3,8 @@ import type { Clock } from '../../../runtime/index.js';
 import { forgetAccounts } from '../../accounts/forgetAccounts.js';
 import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
 import { withoutEntries } from '../../records/book/changeBook.js';
-import { loadBook } from '../../records/book/loadBook.js';
-import { coverageOf } from '../../records/book/readState.js';
-import { rewindRefusal, rewoundBook } from '../../records/book/rewoundBook.js';
+import { coverageOf, loadBook } from '../../records/book/bookRecords.js';
+import { rewindRefusal, rewoundBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
 import type { Database } from '../../records/Database.js';
 import { without } from '../../records/heightRanges.js';
@@ -80,7 +79,7 @@ export class Removals {
   /** Expected errors: `OperatorError` (`usage`). */
   #rewound(height: number): NonNullable<ReturnType<typeof rewoundBook>> {
     const book = this.#deps.keeper.initialised();
-    const rewound = Number.isSafeInteger(height) ? rewoundBook(book, height) : undefined;
+    const rewound = rewoundBook(book, height);
     if (rewound !== undefined) return rewound;
     throw rewindRefusal({ coverage: coverageOfBook(book), firstHeight: book.live.meta.firstHeight }, height);
   }

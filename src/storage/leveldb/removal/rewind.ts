@@ -1,32 +1,35 @@
 import type { Logger } from '../../../observability/index.js';
+import { corruptRecord } from '../../StorageError.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
-import type { HeightRange } from '../../port/stored.js';
+import type { HeightRange, StoreMeta } from '../../port/stored.js';
+import type { Database, WriteBatch } from '../../records/Database.js';
 import { covers, rewound } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
-import { readEntry } from '../../records/blocks/assembleBlock.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
-import { putChanges } from '../../records/book/putChanges.js';
+import { readEntry } from '../../records/blocks/assembleBlock.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
+import { coverageOf, putChanges, readOpenRecords, readRewind } from '../../records/book/bookRecords.js';
 import { encodeCoverage, encodeRewind } from '../../records/coding/heightRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
+import { encodeOpenRecord } from '../../records/coding/jsonRecords.js';
 import { seal } from '../../records/coding/seal.js';
-import type { Database, WriteBatch } from '../../records/Database.js';
 import { contains, overlap } from '../../records/heightRanges.js';
 import {
-  blockKey,
   COVERAGE_KEY,
+  POINTER_PREFIXES,
+  Prefix,
+  RANGES_SCHEMA_VERSION,
+  REWIND_KEY,
+  blockKey,
   heightRange,
+  openKey,
   parseAccountKey,
   parseBlockKey,
   parseBodyKey,
   parseEvidenceKey,
   parsePointerKey,
-  POINTER_PREFIXES,
-  Prefix,
   prefixRange,
-  REWIND_KEY,
 } from '../../records/schema.js';
-import { corruptRecord } from '../../StorageError.js';
 
 /** Heights, and deletions, per atomic batch of a rewind. */
 const MAX_HEIGHTS_PER_BATCH = 64;
@@ -183,4 +186,27 @@ function heightOf(key: Buffer): number | undefined {
     parseBodyKey(key)?.height ??
     (parsePointerKey(key) ?? parseAccountKey(key))?.height
   );
+}
+
+/** Finishes a removal that an earlier process began. Expected errors: `StorageError`. */
+export async function finishInterrupted(database: Database, meta: StoreMeta, logger: Logger): Promise<void> {
+  const rewind = await readRewind(database);
+  if (rewind !== undefined) {
+    logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
+    await finishRewind(database, rewind, { logger, coverage: await coverageOf(database, meta) });
+  }
+  if (meta.schemaVersion < RANGES_SCHEMA_VERSION) return;
+  for (const record of await readOpenRecords(database)) {
+    const { from, to, keep, isDropped } = record;
+    if (keep === undefined) continue;
+    logger.info({ from, to }, 'finishing the removal of a range');
+    const coverage = await coverageOf(database, meta);
+    const write = (batch: WriteBatch): Promise<void> => batch.write();
+    await removeBlocks(database, { from: keep + 1, to }, { coverage, write });
+    using batch = database.batch();
+    const key = openKey(from);
+    if (isDropped) batch.del(key);
+    else batch.put(key, seal(key, encodeOpenRecord({ ...record, keep: undefined })));
+    await batch.write();
+  }
 }

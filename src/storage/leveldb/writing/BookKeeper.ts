@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import { putChanges } from '../../records/book/putChanges.js';
+import { putChanges } from '../../records/book/bookRecords.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
 import { ChangeGroup, WaitingChange } from './ChangeGroup.js';

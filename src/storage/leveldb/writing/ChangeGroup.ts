@@ -1,7 +1,7 @@
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead } from '../../port/stored.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
-import { readHead } from '../../records/book/readLine.js';
+import { readHead } from '../../records/book/bookRecords.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
 import type { LevelIndexWriter } from './LevelIndexWriter.js';

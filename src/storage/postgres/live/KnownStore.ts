@@ -6,7 +6,7 @@ import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Loaded } from '../reading/loadStore.js';
 import { BlockLine } from '../writing/BlockLine.js';
 import type { LineWriting } from '../writing/BlockLine.js';
-import type { Published } from '../writing/publish.js';
+import type { Published } from '../writing/changeRows.js';
 
 export interface KnownStoreDependencies extends LineWriting {
   /** Receives the plans and open ranges; those that are left out have not changed. */

@@ -9,7 +9,7 @@ import { readStore } from '../reading/loadStore.js';
 import { writeSporks } from '../tables/readState.js';
 import type { BlockLine } from '../writing/BlockLine.js';
 import { Fence } from '../writing/Fence.js';
-import { forgetAbove, rewound } from '../writing/rewindRows.js';
+import { forgetAbove, rewound } from '../writing/changeRows.js';
 import type { KnownStore } from './KnownStore.js';
 
 /** `forRewind` tolerates a damaged block at the watermark, which a rewind is about to remove. */

@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { RangeLostError } from '../../port/RangeLostError.js';
+import { RangeLostError } from '../../port/rangeErrors.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { bothSporks, sporksBesides } from '../../records/book/changeBook.js';
@@ -8,8 +8,8 @@ import type { Session, WriteSession } from '../connection/Session.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
 import type { LineState, LineWriting } from '../writing/BlockLine.js';
-import { checkBorders, publish } from '../writing/publish.js';
-import type { Published } from '../writing/publish.js';
+import { checkBorders, publish } from '../writing/changeRows.js';
+import type { Published } from '../writing/changeRows.js';
 import type { RunHooks } from './SharedRangeBook.js';
 
 export interface PostgresRangeDependencies extends LineWriting {

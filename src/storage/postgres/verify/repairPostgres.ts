@@ -1,7 +1,7 @@
 import { abortReason } from '../../../runtime/index.js';
 import { unchanged } from '../../integrity/repair.js';
 import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
-import type { VerifyReport } from '../../integrity/verify/DamageList.js';
+import type { VerifyReport } from '../../verify/DamageList.js';
 import { repairedBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
 import { without } from '../../records/heightRanges.js';
@@ -10,7 +10,7 @@ import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { Fence } from '../writing/Fence.js';
-import { bookOf, repairRows, writeRepaired } from '../writing/repairRows.js';
+import { bookOf, repairRows, writeRepaired } from '../writing/changeRows.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 

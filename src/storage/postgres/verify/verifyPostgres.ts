@@ -1,251 +1,144 @@
-import type { FinalizedBlock } from '../../../flow/index.js';
-import { abortReason, OperatorError } from '../../../runtime/index.js';
-import { DamageList } from '../../integrity/verify/DamageList.js';
-import type { CheckedRange, StoredRange, VerifyReport } from '../../integrity/verify/DamageList.js';
-import type { VerifyDependencies, VerifyOptions } from '../../integrity/verify/verifyStore.js';
+import { abortReason } from '../../../runtime/index.js';
+import type { VerifyDependencies } from '../../integrity/verify/verifyStore.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
-import type { BlockEntry } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
-import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
+import type { HeightRange } from '../../port/stored.js';
+import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { openEvidence } from '../../records/blocks/committeeEvidence.js';
-import { isConfirmedRoot } from '../../records/book/applyCommit.js';
-import { contains, rangesInWords, within } from '../../records/heightRanges.js';
-import { bodyChunks } from '../../records/schema.js';
+import { contains, within } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
+import { checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
+import type { HeightPass, StoredHeight, VerifyOptions } from '../../verify/checkHeights.js';
+import { DamageList } from '../../verify/DamageList.js';
+import type { VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readEvidence } from '../reading/evidenceRows.js';
-import { readStored } from '../reading/readStored.js';
-import type { Stored } from '../reading/readStored.js';
+import { readCoverage, readHeads, readOpenRanges, readSporks, readStored } from '../tables/readState.js';
 import { prepareDatabase } from '../tables/prepareDatabase.js';
-import { readCoverage, readHeads, readOpenRanges, readSporks } from '../tables/readState.js';
 import { isCovered } from '../tables/schema.js';
-import { ExpectedRows } from './ExpectedRows.js';
+import { expectedRows } from './expectedRows.js';
 
 /** Heights read at once. */
 const HEIGHTS_AT_ONCE = 50;
 const MAX_DAMAGES = 1000;
 
-export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to' | 'objectionTo'> & {
-  readonly url: string;
-};
+export type PostgresVerifyOptions = Omit<VerifyOptions, 'maxDamages'> & { readonly url: string };
 export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' | 'signal'> &
   PostgresDatabaseDependencies;
 
-interface Pass {
-  readonly database: Session;
-  readonly damages: DamageList;
-  readonly sporks: readonly SporkRecord[];
-  readonly signal: AbortSignal | undefined;
-  readonly counts: {
-    heights: number;
-    collections: number;
-    transactions: number;
-    bytes: number;
-    proven: number;
-    pointers: number;
-  };
-  /** See `proofChecker`. */
-  readonly holds: (block: FinalizedBlock) => boolean;
-  readonly objectionTo: VerifyOptions['objectionTo'];
-}
-
 /**
- * Like `verifyStore`, for a database: reads every covered height, checks and rehashes its bytes, and compares all its
- * rows with them. May run beside a daemon. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`,
- * heights that are not covered); the signal's abort reason.
+ * Like `verifyStore`, for a database: checks the bytes of every height, and compares all its rows with them. May run
+ * beside a daemon. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`, heights outside the
+ * store); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, from, to, objectionTo }: PostgresVerifyOptions,
+  { url, chainId, objectionTo, ...asked }: PostgresVerifyOptions,
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
   try {
     await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
-    const whole = await readCoverage(database);
-    const covered = whole.filter((range) => range.to >= range.from);
-    const asked = rangesOf(covered, { from, to });
     const damages = new DamageList({ max: MAX_DAMAGES });
-    const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
-    const sporks = await readSporks(database);
-    const holds = proofChecker(chainId);
-    const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo };
-    const ranges: CheckedRange[] = [];
-    for (const range of asked) {
-      const kind = range.to === covered.at(-1)?.to ? 'live' : 'published';
-      const onStep = (height: number): void => onProgress?.({ phase: 'blocks', height, ...range });
-      ranges.push(await checkRange(pass, { ...range, kind }, { next: Infinity, onStep }));
-    }
-    if (from === undefined && to === undefined) {
-      const open = await readOpenRanges(database);
-      for (const { next, ...range } of open) {
-        ranges.push(await checkRange(pass, { ...range, kind: 'open' }, { next }));
-      }
-      await checkRest(database, { damages, open });
-    }
-    const latestIndexedHeight = whole.at(-1)?.to;
-    return {
-      ...counts,
-      range: spanOf(asked),
-      latestIndexedHeight,
-      waiting: await waitingAbove(database, latestIndexedHeight),
-      ...damages.report(ranges),
+    const coverage = await readCoverage(database);
+    const live = coverage.at(-1) ?? { from: 0, to: -1 };
+    const waiting = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
+    const open = await readOpenRanges(database);
+    const extent = {
+      ...extentOf({ live, published: coverage.slice(0, -1), open }, waiting.at(-1)?.height ?? live.to),
+      sporks: await readSporks(database),
     };
+    const range = rangeToCheck(asked, extent, damages);
+    const counts = await checkRows(database, {
+      extent,
+      range,
+      damages,
+      holds: proofChecker(chainId),
+      objectionTo,
+      onHeight: (height) => {
+        if (signal?.aborted === true) throw abortReason(signal);
+        onProgress?.({ phase: 'blocks', height, ...range });
+      },
+    });
+    if (asked.from === undefined && asked.to === undefined) await checkRest(database, { damages, open });
+    return reportOf(damages, { range, latestIndexedHeight: coverage.at(-1)?.to, ...counts });
   } finally {
     await database.close();
   }
 }
 
-function rangesOf(
-  covered: readonly HeightRange[],
-  { from, to }: Pick<VerifyOptions, 'from' | 'to'>,
-): readonly HeightRange[] {
-  const first = covered[0]?.from ?? 0;
-  const last = covered.at(-1)?.to ?? -1;
-  const asked = { from: from ?? first, to: to ?? last };
-  const isNamed = from !== undefined || to !== undefined;
-  if (isNamed && (asked.from > asked.to || !contains(covered, asked.from) || !contains(covered, asked.to))) {
-    throw new OperatorError(
-      'usage',
-      `Cannot verify heights ${asked.from} to ${asked.to}: the store holds heights ${rangesInWords(covered)}.`,
-    );
-  }
-  return within(covered, asked);
-}
-
-function spanOf(ranges: readonly HeightRange[]): HeightRange | undefined {
-  const [first] = ranges;
-  const last = ranges.at(-1);
-  return first && last && { from: first.from, to: last.to };
-}
-
 /** Like `IndexStore.check`. Expected errors: those of the session; the signal's abort reason. */
 export async function checkStored(
   database: Session,
-  { from, to }: HeightRange,
-  { holds, signal }: Pick<Pass, 'holds' | 'signal'>,
+  range: HeightRange,
+  { holds, signal }: { readonly holds: HeightPass['holds']; readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
   const damages = new DamageList({ max: MAX_DAMAGES });
-  const counts = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0, pointers: 0 };
+  const coverage = await readCoverage(database);
+  const live = coverage.at(-1) ?? range;
+  const required = within(coverage, range);
   const sporks = await readSporks(database);
-  const pass: Pass = { database, damages, counts, signal, sporks, holds, objectionTo: undefined };
-  for (const range of within(await readCoverage(database), { from, to })) {
-    const [below] = range.from === from ? await readHeads(database, from - 1, from - 1) : [];
-    await checkRange(pass, { ...range, kind: 'live' }, { next: Infinity, below });
-  }
-  const found = damages.report([]).damages;
-  // It may have left the coverage meanwhile.
-  const covered = found.length === 0 ? [] : await readCoverage(database);
-  return {
-    bytes: counts.bytes,
-    damages: found.flatMap(({ height, message }) =>
-      height !== undefined && contains(covered, height) ? [{ height, what: message }] : [],
-    ),
-  };
+  const { bytes } = await checkRows(database, {
+    extent: { live, published: required, open: [], required, allowed: required, sporks },
+    range,
+    damages,
+    holds,
+    onHeight: () => {
+      if (signal?.aborted === true) throw abortReason(signal);
+    },
+  });
+  // A height may have left the coverage meanwhile.
+  return { bytes, damages: damages.at(await readCoverage(database)) };
 }
 
-/** Every height below `next` must have a block; heights from there on may. */
-async function checkRange(
-  pass: Pass,
-  { from, to, kind }: StoredRange,
-  {
-    next,
-    onStep,
-    ...lower
-  }: {
-    readonly next: number;
-    readonly below?: BlockHead | undefined;
-    readonly onStep?: (height: number) => void;
-  },
-): Promise<CheckedRange> {
-  const { counts, signal } = pass;
-  const before = counts.heights;
-  let { below } = lower;
-  for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
-    if (signal?.aborted === true) throw abortReason(signal);
-    onStep?.(height);
-    const range = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
-    below = await checkHeights(pass, range, below, next);
-  }
-  return { from, to, kind, blocks: counts.heights - before };
+/** The heights of a database, and all rows of theirs. */
+async function checkRows(database: Session, pass: Omit<HeightPass, 'below' | 'onSound'>) {
+  const { damages, extent, range } = pass;
+  const check: RowCheck = { damages, database, sound: new Set(), expected: new Set(), pointers: 0 };
+  const below = contains(extent.allowed, range.from - 1) ? range.from - 1 : undefined;
+  const [head] = below === undefined ? [] : await readHeads(database, below, below);
+  const counts = await checkHeights(storedHeights(within(extent.allowed, range), check), {
+    ...pass,
+    below: head,
+    onSound: (entry) => {
+      check.sound.add(entry.block.height);
+      for (const row of expectedRows(entry)) check.expected.add(row);
+      return undefined;
+    },
+  });
+  return { ...counts, pointers: check.pointers };
 }
 
-/** Returns the highest block, to check the link of the next one. */
-async function checkHeights(
-  pass: Pass,
-  range: HeightRange,
-  lower: BlockHead | undefined,
-  next: number,
-): Promise<BlockHead | undefined> {
-  const { counts, damages, database, objectionTo } = pass;
-  const stored = await readStored(database, range);
-  const rows = new ExpectedRows();
-  const sound = new Set<number>();
-  let below = lower;
-  for (let height = range.from; height <= range.to; height += 1) {
-    const values = stored.get(height);
-    const entry = values === undefined && height >= next ? undefined : entryOf(pass, height, values);
-    if (entry === undefined) {
-      below = undefined;
-      continue;
+/** What is checked of the rows of a few heights. */
+interface RowCheck {
+  readonly database: Session;
+  readonly damages: DamageList;
+  /** The sound ones, and the rows that they must have. */
+  readonly sound: Set<number>;
+  readonly expected: Set<string>;
+  pointers: number;
+}
+
+/** Reads a few heights at once, and compares their rows once the caller has taken all of these heights. */
+async function* storedHeights(ranges: HeightRanges, check: RowCheck): AsyncGenerator<StoredHeight, void> {
+  for (const { from, to } of ranges) {
+    for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
+      const some = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
+      const stored = await readStored(check.database, some);
+      for (const [at, { record, body }] of [...stored].sort(([left], [right]) => left - right))
+        yield { height: at, record, body };
+      await compareRows(some, check);
     }
-    const { block, collections } = entry;
-    if (below !== undefined && below.id !== block.parentId && !isConfirmedRoot(block, pass)) {
-      damages.add(
-        'parent',
-        height,
-        `block of height ${height}: its parent is not the block of height ${height - 1}`,
-      );
-    }
-    const objection = objectionTo?.(block);
-    if (objection !== undefined) damages.add('foreign', height, `block of height ${height}: ${objection}`);
-    below = block;
-    sound.add(height);
-    rows.add(entry);
-    counts.heights += 1;
-    if (block.proof !== undefined) counts.proven += 1;
-    counts.collections += collections.length;
-    for (const { encoded } of collections) counts.bytes += encoded.length;
-  }
-  counts.transactions += rows.transactions;
-  await compareRows(pass, range, { rows, sound });
-  return below;
-}
-
-/** The height's content if all of it is sound. */
-function entryOf(
-  { damages, holds }: Pass,
-  height: number,
-  stored: Stored | undefined,
-): BlockEntry | undefined {
-  if (stored?.record === undefined) {
-    damages.add('missing_block', height, `height ${height} has no block record`);
-    return undefined;
-  }
-  try {
-    const entry = assembleEntry(height, stored.record, stored.body, holds);
-    const bytes = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
-    if (stored.body.size > bodyChunks(bytes)) {
-      damages.add('unexpected', height, `body of height ${height}: it has chunks that should not exist`);
-    }
-    return entry;
-  } catch (error) {
-    damages.addError('block', error, height);
-    return undefined;
   }
 }
 
-async function compareRows(
-  { counts, damages, database }: Pass,
-  range: HeightRange,
-  { rows, sound }: { readonly rows: ExpectedRows; readonly sound: ReadonlySet<number> },
-): Promise<void> {
-  const expected = rows.texts;
+async function compareRows(range: HeightRange, check: RowCheck): Promise<void> {
+  const { damages, database, expected, sound } = check;
   for (const { table, height, row } of await storedRows(database, range)) {
     // Nobody knows what the rows of a damaged height should be.
     if (!sound.has(height)) continue;
-    counts.pointers += 1;
+    check.pointers += 1;
     if (!expected.delete(`${table} ${height} ${row}`)) {
       damages.add('unexpected', height, `row of ${table} of height ${height}: it is not what its block says`);
     }
@@ -254,6 +147,8 @@ async function compareRows(
     const [table, height] = missing.split(' ', 2);
     damages.add('pointer', Number(height), `row of ${table} of height ${height}: it is missing`);
   }
+  expected.clear();
+  sound.clear();
 }
 
 /** Checks blocks outside all ranges, evidence of committees, and scripts. */
@@ -282,17 +177,6 @@ async function checkRest(
   });
   for (const { hash } of scripts.rows)
     damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
-}
-
-async function waitingAbove(
-  database: PostgresDatabase,
-  watermark: number | undefined,
-): Promise<VerifyReport['waiting']> {
-  if (watermark === undefined) return undefined;
-  const heads = await readHeads(database, watermark + 1, Number.MAX_SAFE_INTEGER);
-  const [first] = heads;
-  const last = heads.at(-1);
-  return first && last && { blocks: heads.length, from: first.height, to: last.height };
 }
 
 /** A row as a text, which is the same for a row of the database and one that is derived from a block's bytes. */

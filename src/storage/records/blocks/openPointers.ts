@@ -49,13 +49,24 @@ export function openAccountEntry([key, value]: Entry): AccountKey & AccountValue
   return { ...parsed, ...decoded };
 }
 
-/** For messages. */
-export function describeAccountKey({ address, height }: AccountKey): string {
-  return `${ACCOUNT_ENTRY} of height ${height}, address ${address}`;
-}
-
-export const pointerNames: Readonly<Record<PointerPrefix, string>> = {
+const pointerNames: Readonly<Record<PointerPrefix, string>> = {
   [Prefix.blockId]: 'block id pointer',
   [Prefix.collection]: 'collection pointer',
   [Prefix.transaction]: 'transaction pointer',
 };
+
+/** What leads from an id or an address to a block: the height, and a name for messages. */
+export interface Lookup {
+  readonly height: number;
+  readonly name: () => string;
+}
+
+/** Checks and parses a pointer or an entry of the account index. Expected errors: `StorageError` (`corrupt`). */
+export function openLookup(entry: Entry): Lookup {
+  if (entry[0][0] === Prefix.account) {
+    const { address, height } = openAccountEntry(entry);
+    return { height, name: () => `${ACCOUNT_ENTRY} of height ${height}, address ${address}` };
+  }
+  const { prefix, height, id } = openPointer(entry);
+  return { height, name: () => `${pointerNames[prefix]} of height ${height}, id ${id.toString('hex')}` };
+}

@@ -1,3 +1,4 @@
+import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -9,7 +10,7 @@ import type { LineState, OpenState, StoreBook, StoreState } from './StoreBook.js
 
 /** Without completed plans, and with the schema version for what remains. */
 export function settled(book: StoreBook): StoreBook {
-  const missing = book.plans.filter((plan) => holesOf(book, plan).length > 0);
+  const missing = unfilled(book.plans, coverageOfBook(book), book.live.meta.firstHeight);
   const plans = missing.length === book.plans.length ? book.plans : missing;
   const { hasAccounts, published, open, live } = book;
   const ranges = published.length + plans.length + open.length > 0;
@@ -19,11 +20,17 @@ export function settled(book: StoreBook): StoreBook {
   return { ...book, plans, live: { ...live, meta: { ...live.meta, schemaVersion } } };
 }
 
-/**
- * The heights of a range below the live one that are not covered. Those above it are not a hole: the live range grows.
- */
-function holesOf(book: StoreBook, { from, to }: HeightRange): HeightRange[] {
-  return without([{ from, to: Math.min(to, book.live.meta.firstHeight - 1) }], coverageOfBook(book));
+/** The plans with an uncovered height below the live range, which grows over the heights above it. */
+export function unfilled(
+  plans: readonly BackfillPlan[],
+  coverage: HeightRanges,
+  firstHeight: number,
+): BackfillPlan[] {
+  const below = (plan: HeightRange): HeightRange => ({
+    from: plan.from,
+    to: Math.min(plan.to, firstHeight - 1),
+  });
+  return plans.filter((plan) => without([below(plan)], coverage).length > 0);
 }
 
 export function openAt({ open }: StoreBook, { from, to }: HeightRange): OpenState | undefined {

@@ -1,11 +1,21 @@
+import { OperatorError } from '../../../runtime/index.js';
 import { MAX_PLANS } from '../../port/RangeBook.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange } from '../../port/stored.js';
-import { contains, joined, rangeOf, upTo, within, withinGap, without } from '../heightRanges.js';
+import {
+  contains,
+  joined,
+  rangeOf,
+  rangesInWords,
+  upTo,
+  within,
+  withinGap,
+  without,
+} from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
-import { emptyLine, settled } from './changeBook.js';
 import { coverageOfBook } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
+import { emptyLine, settled } from './changeBook.js';
 
 /** What remains of a store without its damaged heights. */
 export interface RepairedBook {
@@ -110,4 +120,77 @@ export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: n
   if (height > live.latestIndexedHeight) return live.latestIndexedHeight === before.live.latestIndexedHeight;
   const open = book.open.map(({ record }) => record);
   return contains(coverageOfBook({ live, ...book }), height) || rangeOf(open, height) !== undefined;
+}
+
+/**
+ * The ranges after a rewind, and the height above which everything is removed; `undefined` if nothing would remain, or for
+ * what is no height.
+ */
+export function rewoundRanges(
+  { published, live }: { readonly published: HeightRanges; readonly live: HeightRange },
+  height: number,
+) {
+  if (!Number.isSafeInteger(height)) return undefined;
+  if (height >= live.from || (height === live.from - 1 && published.length === 0)) {
+    return { live: { from: live.from, to: Math.min(live.to, height) }, published, target: height };
+  }
+  const kept = upTo(published, height);
+  const last = kept.pop();
+  return last && { live: last, published: kept, target: last.to };
+}
+
+/** The book after a rewind, and the height above which everything is removed; `undefined` as for `rewoundRanges`. */
+export function rewoundBook(
+  book: StoreBook,
+  height: number,
+): { readonly after: StoreBook; readonly target: number } | undefined {
+  const { latestIndexedHeight, meta } = book.live;
+  const live = { from: meta.firstHeight, to: latestIndexedHeight };
+  const ranges = rewoundRanges({ published: book.published, live }, height);
+  if (ranges === undefined) return undefined;
+  const { published, target } = ranges;
+  return { after: withLive(book, ranges.live, published, target), target };
+}
+
+/**
+ * The book when `range` is the live one and nothing above `target` is kept. The next load corrects its blocks, plans and
+ * version: until the rewind is done, the version stays.
+ */
+function withLive(
+  book: StoreBook,
+  range: HeightRange,
+  published: StoreBook['published'],
+  target: number,
+): StoreBook {
+  const { meta } = book.live;
+  // A spork whose root is removed will be recorded again; the first one stays.
+  const kept = Math.max(target, range.from);
+  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= kept);
+  const open = book.open.filter(({ record }) => record.to < range.from);
+  const isAbove = book.plans.some(({ to }) => to > target);
+  const plans = isAbove ? book.plans.flatMap((plan) => planUpTo(plan, target)) : book.plans;
+  const live = {
+    ...emptyLine(0),
+    latestIndexedHeight: range.to,
+    meta: { ...meta, firstHeight: range.from, sporks },
+  };
+  return { ...book, published, plans, open, live, unproven: upTo(book.unproven, target) };
+}
+
+/** Why a store with this coverage cannot be rewound to a height. */
+export function rewindRefusal(
+  { coverage, firstHeight }: { readonly coverage: HeightRanges; readonly firstHeight: number },
+  height: number,
+): OperatorError {
+  const isOneRange = coverage.every(({ from }) => from >= firstHeight);
+  const advice = isOneRange
+    ? `this store begins at height ${firstHeight}. The lowest height to rewind to is ${firstHeight - 1}, which forgets ` +
+      'every block.'
+    : `this store holds heights ${rangesInWords(coverage)}, and nothing at or below ${height}. Name a height in one of ` +
+      'them.';
+  return new OperatorError('usage', `Cannot rewind to height ${height}: ${advice}`);
+}
+
+function planUpTo(plan: BackfillPlan, height: number): readonly BackfillPlan[] {
+  return plan.from > height ? [] : [{ ...plan, to: Math.min(plan.to, height) }];
 }

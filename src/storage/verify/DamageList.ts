@@ -1,7 +1,8 @@
-import type { HeightRange } from '../../port/stored.js';
-import { joined, within, withinGap } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
-import { isCorruption } from '../../StorageError.js';
+import type { FoundDamage } from '../port/IndexStore.js';
+import type { HeightRange } from '../port/stored.js';
+import { contains, joined, within, withinGap } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import { isCorruption } from '../StorageError.js';
 
 export type DamageKind =
   /** LevelDB cannot open its files, or read all of them. */
@@ -76,7 +77,7 @@ export interface VerifyReport {
 
 /** Collects damage: counts all of it, describes a bounded part. */
 export class DamageList {
-  readonly #kept: Damage[] = [];
+  readonly #kept: (Damage & { readonly heights: HeightRanges })[] = [];
   #count = 0;
   readonly #max: number;
   readonly #damaged = new DamagedHeights();
@@ -93,12 +94,12 @@ export class DamageList {
   /** `heights`: all damaged heights, if there are more than `height`. */
   add(kind: DamageKind, height: number | undefined, message: string, heights?: HeightRange): void {
     this.#count += 1;
-    if (height !== undefined) {
-      const range = heights ?? { from: height, to: height };
+    const ranges = height === undefined ? [] : [heights ?? { from: height, to: height }];
+    for (const range of ranges) {
       this.#damaged.add(range);
       if (LOSSES.has(kind)) this.#lost.add(range);
     }
-    if (this.#kept.length < this.#max) this.#kept.push({ height, kind, message });
+    if (this.#kept.length < this.#max) this.#kept.push({ height, kind, message, heights: ranges });
   }
 
   /** The part of a report that describes the damage. */
@@ -106,12 +107,23 @@ export class DamageList {
     const damagedHeights = this.#damaged.ranges();
     return {
       ranges: ranges.map((range) => ({ ...range, damaged: within(damagedHeights, range) })),
-      damages: this.#kept,
+      damages: this.#kept.map(({ height, kind, message }) => ({ height, kind, message })),
       damageCount: this.#count,
       damagedHeights,
       lostHeights: this.#lost.ranges(),
       lowestDamagedHeight: damagedHeights[0]?.from,
     };
+  }
+
+  /** The damages at heights that are covered, one for each height. */
+  at(covered: HeightRanges): FoundDamage[] {
+    return this.#kept
+      .flatMap(({ heights, message }) =>
+        heights.flatMap(({ from, to }) =>
+          Array.from({ length: to - from + 1 }, (_, index) => ({ height: from + index, what: message })),
+        ),
+      )
+      .filter(({ height }) => contains(covered, height));
   }
 
   /** Records a `corrupt` error as damage; rethrows any other. */

@@ -1,33 +1,156 @@
 import { ok as assert } from 'node:assert/strict';
+import { BorderError } from '../../port/rangeErrors.js';
+import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import type { HeightRange } from '../../port/stored.js';
+import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
+import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
-import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
-import { emptyLine, newRecord } from '../../records/book/changeBook.js';
-import { healedBook } from '../../records/book/repairedBook.js';
-import type { RepairedBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { joined, overlap, within } from '../../records/heightRanges.js';
+import { isConfirmedRoot } from '../../records/book/applyCommit.js';
+import { emptyLine, newRecord, unfilled } from '../../records/book/changeBook.js';
+import { healedBook, rewindRefusal, rewoundRanges } from '../../records/book/repairedBook.js';
+import type { RepairedBook } from '../../records/book/repairedBook.js';
+import { contains, joined, overlap, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { parseEvidenceKey, SCHEMA_VERSION } from '../../records/schema.js';
+import { SCHEMA_VERSION, parseEvidenceKey } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readEvidence } from '../reading/evidenceRows.js';
-import { readStored } from '../reading/readStored.js';
-import { BlockRows } from '../tables/BlockRows.js';
 import {
   lockStore,
   readCoverage,
+  readHeads,
   readOpenRanges,
   readPlans,
   readSporks,
+  readStored,
   writePlans,
+  writeSporks,
 } from '../tables/readState.js';
-import { isCovered } from '../tables/schema.js';
+import { BlockRows } from '../tables/BlockRows.js';
 import { Scripts } from '../tables/Scripts.js';
+import { isCovered } from '../tables/schema.js';
 import { deleteBlocks } from './BlockLine.js';
-import type { Published } from './publish.js';
+
+/** The state of the store after a range was published. */
+export interface Published {
+  /** Ascending; the last one is the live range. */
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  readonly plans: readonly BackfillPlan[];
+}
+
+/**
+ * Makes a complete open range part of the coverage, joined with the ranges that it touches. Expected errors: those of the
+ * session; `BorderError`.
+ */
+export async function publish(
+  session: Session,
+  range: HeightRange,
+  sporks: readonly SporkRecord[],
+): Promise<Published> {
+  const { from, to } = range;
+  // One publication at a time, in whatever process.
+  await lockStore(session);
+  const covered = await readCoverage(session, 'FOR UPDATE');
+  const lowest = covered.find((each) => each.to === from - 1)?.from ?? from;
+  const upper = covered.find((each) => each.from === to + 1);
+  await writeSporks(session, sporks);
+  const known = await readSporks(session);
+  await checkBorders(session, range, { sporks: known });
+  await session.query({ text: 'DELETE FROM flow_store.coverage WHERE from_height = $1', values: [lowest] });
+  // The upper neighbour keeps its row: it may be the live range, whose writer finds it by its upper end.
+  await session.query(
+    upper === undefined
+      ? { text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [lowest, to] }
+      : {
+          text: 'UPDATE flow_store.coverage SET from_height = $1 WHERE from_height = $2',
+          values: [lowest, upper.from],
+        },
+  );
+  await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
+  const coverage = await readCoverage(session);
+  return { coverage, sporks: known, plans: await removeDonePlans(session, coverage) };
+}
+
+/**
+ * Checks that a range's first and last block, if stored, link to the covered blocks next to them. Expected errors: those
+ * of the session; `BorderError`.
+ */
+export async function checkBorders(
+  session: Session,
+  { from, to }: HeightRange,
+  known: Pick<StoreMeta, 'sporks'>,
+): Promise<void> {
+  const covered = await readCoverage(session);
+  for (const lowerHeight of [from - 1, to]) {
+    const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
+    if (!contains(covered, neighbour)) continue;
+    const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
+    if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
+    if (!isConfirmedRoot(upper, known)) throw new BorderError(upper, lower);
+  }
+}
+
+/** Removes the plans whose heights are all covered; returns the others. */
+async function removeDonePlans(session: Session, coverage: readonly HeightRange[]): Promise<BackfillPlan[]> {
+  const plans = await readPlans(session);
+  const left = withHoles(plans, coverage);
+  if (left.length < plans.length) await writePlans(session, left);
+  return left;
+}
+
+export function withHoles(plans: readonly BackfillPlan[], coverage: readonly HeightRange[]): BackfillPlan[] {
+  return unfilled(plans, coverage, coverage.at(-1)?.from ?? 0);
+}
+
+/** Expected errors: `OperatorError` (`usage`). */
+export function rewound(
+  ranges: { readonly published: HeightRanges; readonly live: HeightRange },
+  height: number,
+): NonNullable<ReturnType<typeof rewoundRanges>> {
+  const after = rewoundRanges(ranges, height);
+  if (after !== undefined) return after;
+  const { live, published } = ranges;
+  throw rewindRefusal({ coverage: joined([...published, live]), firstHeight: live.from }, height);
+}
+
+/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; those of `rewound`. */
+export async function forgetAbove(session: Session, height: number): Promise<void> {
+  const before = await readCoverage(session);
+  const whole = before.at(-1);
+  assert(whole !== undefined, 'the store is not initialised');
+  const { live, target } = rewound({ published: before.slice(0, -1), live: whole }, height);
+  await deleteBlocks(session, live.to + 1, Number.MAX_SAFE_INTEGER);
+  await session.query({
+    text: 'DELETE FROM flow_store.coverage WHERE from_height > $1',
+    values: [live.from],
+  });
+  await session.query({
+    text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE from_height = $1',
+    values: [live.from, live.to],
+  });
+  await session.query({
+    text: 'DELETE FROM flow_store.open_range WHERE from_height > $1',
+    values: [live.from],
+  });
+  await session.query({
+    text: `UPDATE flow_store.unproven SET heights = heights * int8multirange(int8range(NULL, $1, '[]'))`,
+    values: [target],
+  });
+  await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height > $1', values: [target] });
+  await session.query({ text: 'UPDATE flow_store.proven SET height = least(height, $1)', values: [target] });
+  // A spork whose root is removed will be recorded again; the first one stays.
+  await session.query({
+    text: `DELETE FROM flow_store.spork WHERE root_height > $1`,
+    values: [Math.max(target, live.from)],
+  });
+  const plans = (await readPlans(session))
+    .filter(({ from }) => from <= target)
+    .map((plan) => ({ ...plan, to: Math.min(plan.to, target) }));
+  await writePlans(session, withHoles(plans, await readCoverage(session)));
+}
 
 /**
  * Rebuilds every row of sound blocks from their bytes. Without a range: of the blocks that have a damaged script, and removes

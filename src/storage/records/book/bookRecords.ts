@@ -1,0 +1,266 @@
+import { corruptRecord, isCorruption } from '../../StorageError.js';
+import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { BlockHead, StoreMeta } from '../../port/stored.js';
+import type { Database, Entry, WriteBatch } from '../Database.js';
+import type { Coverage } from '../accountCoverage.js';
+import { headOf, openBlockRecord, readBlock } from '../blocks/readBlocks.js';
+import {
+  decodeCoverage,
+  decodeProgress,
+  decodeRewind,
+  encodeCoverage,
+  encodeProgress,
+} from '../coding/heightRecords.js';
+import type { RewindIntent } from '../coding/heightRecords.js';
+import {
+  decodeMeta,
+  decodeOpenRecord,
+  decodePlans,
+  encodeMeta,
+  encodeOpenRecord,
+  encodePlans,
+} from '../coding/jsonRecords.js';
+import type { OpenRecord } from '../coding/jsonRecords.js';
+import { seal, unseal } from '../coding/seal.js';
+import type { HeightRanges } from '../heightRanges.js';
+import {
+  ACCOUNTS_SCHEMA_VERSION,
+  COVERAGE_KEY,
+  META_KEY,
+  PLANS_KEY,
+  PROGRESS_KEY,
+  PROOFS_SCHEMA_VERSION,
+  PUBLISHED_KEY,
+  Prefix,
+  RANGES_SCHEMA_VERSION,
+  REWIND_KEY,
+  UNPROVEN_KEY,
+  heightRange,
+  openKey,
+  parseBlockKey,
+  parseOpenKey,
+  prefixRange,
+} from '../schema.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
+import type { LineState, OpenState, StoreBook } from './StoreBook.js';
+import { settled } from './changeBook.js';
+import { disorderOf } from './checkStore.js';
+
+export function readMeta(database: Database): Promise<StoreMeta | undefined> {
+  return readRecord(database, META_KEY, 'meta record', (payload) =>
+    decodeMeta(payload, PROOFS_SCHEMA_VERSION),
+  );
+}
+
+export function readProgress(database: Database): Promise<number | undefined> {
+  return readRecord(database, PROGRESS_KEY, 'progress record', decodeProgress);
+}
+
+export function readRewind(database: Database): Promise<RewindIntent | undefined> {
+  return readRecord(database, REWIND_KEY, 'rewind record', decodeRewind);
+}
+
+export async function readPublished(database: Database): Promise<HeightRanges> {
+  return (await readRecord(database, PUBLISHED_KEY, 'record of the ranges', decodeCoverage)) ?? [];
+}
+
+export async function readUnproven(database: Database): Promise<HeightRanges> {
+  return (await readRecord(database, UNPROVEN_KEY, 'record of the unproven heights', decodeCoverage)) ?? [];
+}
+
+export async function readPlans(database: Database): Promise<readonly BackfillPlan[]> {
+  return (await readRecord(database, PLANS_KEY, 'record of the plans', decodePlans)) ?? [];
+}
+
+/** The open ranges, ascending. Expected errors: `StorageError` (`corrupt`). */
+export async function readOpenRecords(database: Database): Promise<OpenRecord[]> {
+  const records: OpenRecord[] = [];
+  for await (const page of database.pages(prefixRange(Prefix.open))) {
+    for (const entry of page) records.push(openOpenRecord(entry));
+  }
+  return records;
+}
+
+/** Checks and parses the record of an open range. Expected errors: `StorageError` (`corrupt`). */
+export function openOpenRecord([key, value]: Entry): OpenRecord {
+  const from = parseOpenKey(key);
+  if (from === undefined) {
+    throw corruptRecord(OPEN_RECORD, undefined, `key ${key.toString('hex')} is not one of ours`);
+  }
+  const payload = unseal(key, value);
+  if (payload === undefined) throw corruptRecord(OPEN_RECORD, from, 'its checksum does not match');
+  const record = decodeOpenRecord(from, payload);
+  if (record === undefined) throw corruptRecord(OPEN_RECORD, from, 'it cannot be read');
+  return record;
+}
+
+const OPEN_RECORD = 'record of an open range';
+
+/** The coverage record, whether or not the meta record claims an account index. */
+export function readCoverage(database: Database): Promise<Coverage | undefined> {
+  return readRecord(database, COVERAGE_KEY, COVERAGE_RECORD, decodeCoverage);
+}
+
+/**
+ * What the account index of a store covers; `undefined` for a store that never had one, without a read. Expected
+ * errors: `StorageError` (`corrupt`).
+ */
+export async function coverageOf(database: Database, meta: StoreMeta): Promise<Coverage | undefined> {
+  if (meta.schemaVersion < ACCOUNTS_SCHEMA_VERSION) return undefined;
+  const coverage = await readCoverage(database);
+  if (coverage === undefined && meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION) {
+    throw corruptRecord(COVERAGE_RECORD, undefined, 'it is missing');
+  }
+  return coverage;
+}
+
+const COVERAGE_RECORD = 'record of the account index';
+
+async function readRecord<T>(
+  database: Database,
+  key: Buffer,
+  name: string,
+  decode: (payload: Buffer) => T | undefined,
+): Promise<T | undefined> {
+  const value = await database.get(key);
+  if (value === undefined) return undefined;
+  const payload = unseal(key, value);
+  if (payload === undefined) throw corruptRecord(name, undefined, 'its checksum does not match');
+  const record = decode(payload);
+  if (record === undefined) throw corruptRecord(name, undefined, 'it cannot be read');
+  return record;
+}
+
+/**
+ * What is durable of a run, from the records themselves: the block at the watermark, and the blocks above it, up to
+ * `to`. With `tolerateDamage`, unreadable records are left to the rewind that follows.
+ *
+ * Expected errors: `StorageError` (`corrupt`).
+ */
+export async function readLine(
+  database: Database,
+  { firstHeight, latestIndexedHeight, to }: LineBounds,
+  tolerateDamage: boolean,
+): Promise<LineState> {
+  let damaged = false;
+  const tolerate = (error: unknown): void => {
+    if (!tolerateDamage || !isCorruption(error)) throw error;
+    damaged = true;
+  };
+  let latestBlock: BlockHead | undefined;
+  if (latestIndexedHeight >= firstHeight) {
+    try {
+      latestBlock = await readHead(database, latestIndexedHeight);
+    } catch (error) {
+      tolerate(error);
+    }
+  }
+  const above = new Map<number, BlockHead>();
+  for await (const page of database.pages(heightRange(Prefix.block, latestIndexedHeight + 1, to))) {
+    for (const [key, value] of page) {
+      try {
+        const head = headOf(openBlockAbove(key, value));
+        above.set(head.height, head);
+      } catch (error) {
+        tolerate(error);
+      }
+      if (above.size > MAX_BLOCKS_ABOVE_WATERMARK) {
+        throw corruptRecord(
+          'progress record',
+          undefined,
+          `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${latestIndexedHeight}`,
+        );
+      }
+    }
+  }
+  return { latestIndexedHeight, latestBlock, above, damaged };
+}
+
+/** The heights of a run. */
+export interface LineBounds {
+  readonly firstHeight: number;
+  readonly latestIndexedHeight: number;
+  /** The highest height that may be durable. */
+  readonly to: number;
+}
+
+/** A block that must be there. Expected errors: `StorageError` (`corrupt`). */
+export async function readHead(database: Database, height: number): Promise<BlockHead> {
+  const stored = await readBlock(database, height);
+  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
+  return headOf(stored);
+}
+
+function openBlockAbove(key: Buffer, value: Buffer) {
+  const height = parseBlockKey(key);
+  if (height === undefined) {
+    throw corruptRecord('block record', undefined, `key ${key.toString('hex')} is not one of ours`);
+  }
+  return openBlockRecord(key, value, height);
+}
+
+/** Puts every record that changes with the book. `before` is `undefined` for a new store. */
+export function putChanges(before: StoreBook | undefined, after: StoreBook, batch: WriteBatch): void {
+  const { live, published, plans, open } = after;
+  const put = (key: Buffer, payload: Buffer): void => batch.put(key, seal(key, payload));
+  const putList = (key: Buffer, list: readonly unknown[], payload: Buffer): void => {
+    if (list.length > 0) put(key, payload);
+    else if (before !== undefined) batch.del(key);
+  };
+  if (live.meta !== before?.live.meta) put(META_KEY, encodeMeta(live.meta));
+  if (live.latestIndexedHeight !== before?.live.latestIndexedHeight) {
+    put(PROGRESS_KEY, encodeProgress(live.latestIndexedHeight));
+  }
+  if (published !== before?.published) putList(PUBLISHED_KEY, published, encodeCoverage(published));
+  if (plans !== before?.plans) putList(PLANS_KEY, plans, encodePlans(plans));
+  const { unproven } = after;
+  if (unproven !== before?.unproven) putList(UNPROVEN_KEY, unproven, encodeCoverage(unproven));
+  if (open === before?.open) return;
+  const records = new Set(before?.open.map(({ record }) => record));
+  for (const { record } of open)
+    if (!records.has(record)) put(openKey(record.from), encodeOpenRecord(record));
+  const left = new Set(open.map(({ record }) => record.from));
+  for (const { from } of records) if (!left.has(from)) batch.del(openKey(from));
+}
+
+/**
+ * Loads the book: all ranges of the store. If the last feature of its kind was removed, the schema version goes back.
+ * Expected errors: `StorageError` (`corrupt`).
+ */
+export async function loadBook(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreBook> {
+  const { firstHeight, schemaVersion } = meta;
+  const latestIndexedHeight = await readProgress(database);
+  if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
+  if (latestIndexedHeight < firstHeight - 1) {
+    throw corruptRecord('progress record', undefined, `it lies below the first height, ${firstHeight}`);
+  }
+  const bounds = { firstHeight, latestIndexedHeight, to: Number.MAX_SAFE_INTEGER };
+  const live = { ...(await readLine(database, bounds, forRewind)), meta };
+  if (schemaVersion < RANGES_SCHEMA_VERSION) {
+    const hasAccounts = schemaVersion === ACCOUNTS_SCHEMA_VERSION;
+    return { live, published: [], plans: [], open: [], hasAccounts, unproven: [] };
+  }
+  const hasAccounts = (await readCoverage(database)) !== undefined;
+  const open: OpenState[] = [];
+  for (const record of await readOpenRecords(database)) {
+    const { from, to, next } = record;
+    const line = await readLine(
+      database,
+      { firstHeight: from, latestIndexedHeight: next - 1, to },
+      forRewind,
+    );
+    open.push({ record, line });
+  }
+  const published = await readPublished(database);
+  const wrong = disorderOf({ firstHeight, published, open: open.map(({ record }) => record) });
+  if (wrong !== undefined) throw corruptRecord('record of the ranges', undefined, wrong);
+  const unproven = await readUnproven(database);
+  const book = { live, published, plans: await readPlans(database), open, hasAccounts, unproven };
+  const after = settled(book);
+  if (after !== book) {
+    using batch = database.batch();
+    putChanges(book, after, batch);
+    await batch.write();
+  }
+  return after;
+}

@@ -1,0 +1,261 @@
+import type { FinalizedBlock } from '../../flow/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { BlockEntry } from '../port/RangeStore.js';
+import type { BlockHead, HeightRange, SporkRecord } from '../port/stored.js';
+import { assembleEntry } from '../records/blocks/assembleBlock.js';
+import type { BodyValues } from '../records/blocks/assembleBlock.js';
+import { links } from '../records/book/applyCommit.js';
+import { contains, joined, rangeOf, rangesInWords, within } from '../records/heightRanges.js';
+import type { HeightRanges } from '../records/heightRanges.js';
+import { bodyChunks } from '../records/schema.js';
+import type { CheckedRange, DamageList, StoredRange, VerifyReport } from './DamageList.js';
+
+/** What is asked of a verification, of whatever store. */
+export interface VerifyOptions {
+  readonly chainId: string;
+  /** First and last height to check. Default: the whole store. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  /** The most damages that the report describes; it counts all of them. */
+  readonly maxDamages?: number;
+  /** What else is wrong with a block, by what the caller knows of the chain; in words. */
+  readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
+}
+
+/** How far a verification has come. */
+export type VerifyProgress =
+  | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
+  | { readonly phase: 'pointers'; readonly pointers: number };
+
+/** The heights of a store, according to its own records or, if those are damaged, to its block records. */
+export interface Extent {
+  /** The live range, which may be empty. */
+  readonly live: HeightRange;
+  /** Covered, below the live range. */
+  readonly published: HeightRanges;
+  readonly open: HeightRanges;
+  /** Each of these heights must have a block. */
+  readonly required: HeightRanges;
+  /** All other heights must be empty. Besides `required`: blocks above a gap, in the live range and in open ones. */
+  readonly allowed: HeightRanges;
+  /** The sporks that the store has crossed. */
+  readonly sporks: readonly SporkRecord[];
+  /** Heights whose blocks may be without a proof; `undefined`: any. */
+  readonly unproven?: HeightRanges | undefined;
+}
+
+/** `highest`: that of the blocks above the watermark, or the watermark. */
+export function extentOf(
+  { live, published, open }: Pick<Extent, 'live' | 'published'> & { readonly open: readonly Unfinished[] },
+  highest: number,
+): Omit<Extent, 'sporks'> {
+  const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
+  return {
+    live,
+    published,
+    open,
+    required: joined([...published, ...below, live]),
+    allowed: joined([...published, ...open, live, { from: live.to + 1, to: highest }]),
+  };
+}
+
+type Unfinished = HeightRange & { readonly next: number };
+
+/** What is stored for one height: a record, a body, or both. */
+export interface StoredHeight {
+  readonly height: number;
+  readonly record: Buffer | undefined;
+  readonly body: BodyValues;
+}
+
+export interface HeightPass {
+  readonly extent: Extent;
+  /** Empty when `to` is below `from`. */
+  readonly range: HeightRange;
+  /** The block below the range, where it is stored. */
+  readonly below: BlockHead | undefined;
+  readonly damages: DamageList;
+  /** See `proofChecker`. */
+  readonly holds: (block: FinalizedBlock) => boolean;
+  readonly objectionTo?: VerifyOptions['objectionTo'];
+  /** Called for every height. May throw, to stop. */
+  readonly onHeight: (height: number) => void;
+  /** Called with what a sound height holds. */
+  readonly onSound: (entry: BlockEntry) => Promise<void> | undefined;
+}
+
+type Counts = Pick<
+  VerifyReport,
+  'heights' | 'collections' | 'transactions' | 'bytes' | 'proven' | 'waiting'
+> & { readonly ranges: readonly CheckedRange[] };
+/** While they are counted. */
+type Counting = { -readonly [Name in keyof Counts]: Counts[Name] } & {
+  readonly ranges: (StoredRange & { blocks: number })[];
+};
+
+/**
+ * Checks block records and bodies, which come in height order, from whatever store: no height is missing, every hash is
+ * right, each block is the child of the one below.
+ */
+export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: HeightPass): Promise<Counts> {
+  const { extent, range, damages } = pass;
+  const counts: Counting = { ...NOTHING, ranges: rangesIn(range, extent) };
+  let previous = pass.below;
+  let next = range.from;
+  for await (const stored of heights) {
+    const { height } = stored;
+    const isOutside = height < range.from || height > range.to;
+    if (isOutside || !contains(extent.allowed, height)) {
+      damages.add('unexpected', height, `entries of height ${height}: ${notHeld(extent)}`);
+      if (!isOutside) previous = undefined;
+      continue;
+    }
+    pass.onHeight(height);
+    reportMissing({ from: next, to: height - 1 }, extent, damages);
+    next = height + 1;
+    const entry = checkHeight(stored, pass);
+    if (entry !== undefined) {
+      checkParent(previous, entry.block, pass);
+      count(counts, entry, extent);
+      // Most have nothing to wait for.
+      const checking = pass.onSound(entry);
+      if (checking !== undefined) await checking;
+    }
+    previous = entry?.block;
+  }
+  reportMissing({ from: next, to: range.to }, extent, damages);
+  return counts;
+}
+
+const NOTHING = {
+  heights: 0,
+  collections: 0,
+  transactions: 0,
+  bytes: 0,
+  proven: 0,
+  waiting: undefined,
+};
+
+/** The parts of the store's ranges that lie in the checked heights. */
+function rangesIn(range: HeightRange, { live, open, published }: Extent): Counting['ranges'] {
+  const kinds = [
+    ...published.map((each) => ({ ...each, kind: 'published' as const })),
+    ...open.map(({ from, to }) => ({ from, to, kind: 'open' as const })),
+    { ...live, kind: 'live' as const },
+  ];
+  return kinds
+    .flatMap(({ kind, ...each }) => within([each], range).map((part) => ({ ...part, kind, blocks: 0 })))
+    .sort((left, right) => left.from - right.from);
+}
+
+/** Why nothing may be at a height, in words. */
+export function notHeld({ published, open }: Extent): string {
+  return published.length + open.length === 0
+    ? 'the store does not reach that far'
+    : 'no range of the store has it';
+}
+
+function reportMissing(run: HeightRange, { required }: Extent, damages: DamageList): void {
+  if (run.to < run.from) return;
+  for (const { from, to } of within(required, run)) {
+    const heights = from === to ? `height ${from} has` : `heights ${from} to ${to} have`;
+    damages.add('missing_block', from, `${heights} no block record`, { from, to });
+  }
+}
+
+/** The height's content if all of it is sound. */
+function checkHeight(
+  { height, record, body }: StoredHeight,
+  { damages, extent, holds, objectionTo }: HeightPass,
+): BlockEntry | undefined {
+  if (record === undefined) {
+    reportMissing({ from: height, to: height }, extent, damages);
+    damages.add('block', height, `body of height ${height}: it has no block record`);
+    return undefined;
+  }
+  try {
+    const entry = assembleEntry(height, record, body, holds);
+    const { unproven } = extent;
+    if (entry.block.proof === undefined && unproven !== undefined && !contains(unproven, height))
+      damages.add('block', height, `block record of height ${height}: its proof is missing`);
+    const objection = objectionTo?.(entry.block);
+    if (objection !== undefined) damages.add('foreign', height, `block of height ${height}: ${objection}`);
+    const bodyLength = entry.collections.reduce((sum, { encoded }) => sum + encoded.length, 0);
+    for (const chunk of body.keys()) {
+      if (chunk < bodyChunks(bodyLength)) continue;
+      damages.add('block', height, `body of height ${height}: chunk ${chunk} should not exist`);
+    }
+    return entry;
+  } catch (error) {
+    damages.addError('block', error, height);
+    return undefined;
+  }
+}
+
+function checkParent(
+  lower: BlockHead | undefined,
+  upper: BlockHead,
+  { damages, extent }: Pick<HeightPass, 'damages' | 'extent'>,
+): void {
+  const { height } = upper;
+  if (lower?.height !== height - 1 || links(lower, upper, extent)) return;
+  const what = `block of height ${height}: its parent is not the block of height ${lower.height}`;
+  // Either may be the wrong one.
+  damages.add('parent', height, what, { from: lower.height, to: height });
+}
+
+function count(
+  counts: Counting,
+  { block: { height, proof }, collections }: BlockEntry,
+  { live }: Extent,
+): void {
+  counts.heights += 1;
+  if (proof !== undefined) counts.proven += 1;
+  const range = rangeOf(counts.ranges, height);
+  if (range !== undefined) range.blocks += 1;
+  if (height > live.to) {
+    const { blocks = 0, from = height } = counts.waiting ?? {};
+    counts.waiting = { blocks: blocks + 1, from, to: height };
+  }
+  counts.collections += collections.length;
+  for (const { ranges, encoded } of collections) {
+    counts.transactions += ranges.length / 2;
+    counts.bytes += encoded.length;
+  }
+}
+
+/** Expected errors: `OperatorError` (`usage`, heights outside the store). */
+export function rangeToCheck(
+  { from: first, to: last }: Pick<VerifyOptions, 'from' | 'to'>,
+  { allowed, live }: Extent,
+  damages: DamageList,
+): HeightRange {
+  const lowest = allowed[0]?.from ?? live.from;
+  const highest = allowed.at(-1)?.to ?? live.from - 1;
+  const [from, to] = [first ?? lowest, last ?? highest];
+  const isAsked = first !== undefined || last !== undefined;
+  // If the store's own records are damaged, its extent is a guess, and no reason to refuse heights.
+  if (isAsked && damages.count === 0 && (from < lowest || to > highest || from > to)) {
+    throw new OperatorError(
+      'usage',
+      `Cannot verify heights ${from} to ${to}: the store holds heights ${rangesInWords(allowed)}.`,
+    );
+  }
+  return { from: Math.max(from, lowest), to: Math.min(to, highest) };
+}
+
+/** The report on what was checked; by default, on a store in which nothing is. */
+export function reportOf(
+  damages: DamageList,
+  found: Partial<Counts & Pick<VerifyReport, 'range' | 'latestIndexedHeight' | 'pointers'>> = {},
+): VerifyReport {
+  const { range, ranges = [] } = found;
+  return {
+    latestIndexedHeight: undefined,
+    pointers: 0,
+    ...NOTHING,
+    ...found,
+    ...damages.report(ranges),
+    range: range === undefined || range.to < range.from ? undefined : range,
+  };
+}

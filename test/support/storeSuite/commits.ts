@@ -1,0 +1,534 @@
+import { describe, expect, it } from 'vitest';
+import { accountRoles, toIdentifier, ZERO_ID } from '../../../src/flow/index.js';
+import type { Address } from '../../../src/flow/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
+import type { BlockEntry, IndexStore, TransactionPlace } from '../../../src/storage/index.js';
+import { accountChain, accounts, everyTransactionOf } from '../accountChain.js';
+import { evidenceOf } from '../committeeEvidence.js';
+import { MemoryIndexStore } from '../memoryIndexStore.js';
+import {
+  makeBlock,
+  makeChain,
+  makeCollection,
+  makeTransaction,
+  seededCollection,
+  transactionIdsOf,
+  transactionsOf,
+} from '../storeBlocks.js';
+import { metaFrom } from '../storeDirectory.js';
+import type { StoreHome, StoreKind } from '../storeKinds.js';
+
+const UNKNOWN = toIdentifier(Buffer.alloc(32, 9));
+const KIB = 1024;
+
+/** What holds of the store of every kind. */
+export function commitSuite({ name, use }: StoreKind): void {
+  describe(`the store on ${name}`, () => {
+    const newHome = use();
+
+    const filled = async (blocks: readonly BlockEntry[], home?: StoreHome): Promise<IndexStore> => {
+      const store = await (home ?? (await newHome())).open();
+      const first = blocks[0]?.block.height ?? 1;
+      await store.initialise(metaFrom(first));
+      if (blocks.length > 0) await store.commit({ blocks, latestIndexedHeight: first + blocks.length - 1 });
+      return store;
+    };
+
+    describe('reads what was committed:', () => {
+      it('a block by height and by id, with its canonical bytes and counts', async () => {
+        const chain = makeChain(100, [[], [seededCollection('a', 2), seededCollection('b', 3)]]);
+        const store = await filled(chain);
+        const expected = { block: chain[1]!.block, transactionCounts: [2, 3] };
+        expect(await store.blockByHeight(101)).toEqual(expected);
+        expect(await store.blockById(chain[1]!.block.id)).toEqual(expected);
+        expect(await store.collectionsByHeight(100)).toEqual([]);
+      });
+
+      it('a collection and a transaction as their wire bytes, with their places', async () => {
+        const collection = seededCollection('a', 3);
+        const chain = makeChain(7, [[seededCollection('z', 1), collection]]);
+        const store = await filled(chain);
+        const stored = {
+          id: collection.id,
+          place: { height: 7, collectionIndex: 1 },
+          blockId: chain[0]!.block.id,
+          encoded: Buffer.from(collection.encoded),
+        };
+        expect(await store.collection(collection.id)).toEqual(stored);
+        expect((await store.collectionsByHeight(7))?.[1]).toEqual(stored);
+        const id = transactionIdsOf(collection)[2]!;
+        expect(await store.transaction(id)).toEqual({
+          id,
+          place: { height: 7, collectionIndex: 1, transactionIndex: 2 },
+          blockId: chain[0]!.block.id,
+          collectionId: collection.id,
+          encoded: Buffer.from(transactionsOf(collection)[2]!),
+        });
+      });
+
+      it('a collection of no transactions, and a body that is cut into chunks', async () => {
+        const empty = makeCollection([]);
+        const large = seededCollection('large', 3, 200 * KIB);
+        const store = await filled(makeChain(0, [[], [empty, large, seededCollection('b', 1)]]));
+        expect((await store.collection(empty.id))?.encoded).toHaveLength(0);
+        // Compared as a whole: byte by byte takes seconds.
+        const isSame = (found: { readonly encoded: Uint8Array } | undefined, expected: Uint8Array): boolean =>
+          Buffer.compare(found?.encoded ?? Buffer.alloc(0), expected) === 0;
+        expect(isSame(await store.collection(large.id), large.encoded)).toBe(true);
+        const last = transactionIdsOf(large)[2]!;
+        expect(isSame(await store.transaction(last), transactionsOf(large)[2]!)).toBe(true);
+      });
+
+      it('all positions of an id, the lowest first', async () => {
+        const shared = makeTransaction('shared');
+        const once = makeCollection([shared]);
+        const twice = makeCollection([makeTransaction('x'), shared, shared]);
+        const store = await filled(
+          makeChain(5, [[seededCollection('a', 1)], [twice, once, twice], [], [once]]),
+        );
+        const [id] = transactionIdsOf(once);
+        const places: TransactionPlace[] = [
+          [6, 0, 1],
+          [6, 0, 2],
+          [6, 1, 0],
+          [6, 2, 1],
+          [6, 2, 2],
+          [8, 0, 0],
+        ].map(([height = 0, collectionIndex = 0, transactionIndex = 0]) => ({
+          ...{ height, collectionIndex, transactionIndex },
+        }));
+        expect(await store.transactionPlaces(id!, 9)).toEqual(places);
+        expect(await store.transactionPlaces(id!, 3)).toEqual(places.slice(0, 3));
+        expect(await store.transaction(id!)).toMatchObject({ place: places[0], collectionId: twice.id });
+        expect(await store.collectionPlaces(twice.id, 9)).toEqual([
+          { height: 6, collectionIndex: 0 },
+          { height: 6, collectionIndex: 2 },
+        ]);
+        expect(await store.collectionPlaces(once.id, 9)).toEqual([
+          { height: 6, collectionIndex: 1 },
+          { height: 8, collectionIndex: 0 },
+        ]);
+        expect((await store.collection(once.id))?.place).toEqual({ height: 6, collectionIndex: 1 });
+      });
+
+      it('nothing of what it does not hold', async () => {
+        const store = await filled(makeChain(10, [[seededCollection('a', 1)]]));
+        for (const height of [9, 11, -1, 1.5]) expect(await store.blockByHeight(height)).toBeUndefined();
+        expect(await store.collectionsByHeight(11)).toBeUndefined();
+        expect(await store.blockById(UNKNOWN)).toBeUndefined();
+        expect(await store.collection(UNKNOWN)).toBeUndefined();
+        expect(await store.transaction(UNKNOWN)).toBeUndefined();
+        expect(await store.collectionPlaces(UNKNOWN, 3)).toEqual([]);
+        expect(await store.transactionPlaces(UNKNOWN, 3)).toEqual([]);
+      });
+
+      it('nothing of a store that was never initialised', async () => {
+        const store = await (await newHome()).open();
+        expect(store.meta()).toBeUndefined();
+        expect(store.latestIndexedHeight()).toBe(0);
+        expect(store.coverage()).toEqual([]);
+        expect(store.hasHeight(0)).toBe(false);
+        expect(await store.blockByHeight(0)).toBeUndefined();
+        expect([store.latestBlock(), store.blocksAboveWatermark()]).toEqual([undefined, []]);
+        expect([store.ranges.open(), store.ranges.plans()]).toEqual([[], []]);
+        await expect(store.commit({ blocks: [], latestIndexedHeight: 0 })).rejects.toThrow(/not initialised/);
+        await expect(store.rewind(0)).rejects.toThrow(/not initialised/);
+        await store.initialise(metaFrom(0));
+        expect(store.latestIndexedHeight()).toBe(-1);
+        await expect(store.initialise(metaFrom(0))).rejects.toThrow(/initialised already/);
+      });
+    });
+
+    describe('a commit', () => {
+      const chain = makeChain(100, [[], [seededCollection('a', 2)], [seededCollection('b', 1)], [], []]);
+      const at = (height: number): BlockEntry => chain[height - 100]!;
+
+      const begun = async (home?: StoreHome): Promise<IndexStore> => {
+        const store = await (home ?? (await newHome())).open();
+        await store.initialise(metaFrom(100));
+        return store;
+      };
+
+      it('moves the watermark, and names the block it stands at', async () => {
+        const store = await begun();
+        expect([store.latestIndexedHeight(), store.latestBlock(), store.coverage()]).toEqual([
+          99,
+          undefined,
+          [],
+        ]);
+        await store.commit({ blocks: [at(101), at(100)], latestIndexedHeight: 101 });
+        expect(store.latestBlock()).toEqual({
+          ...{ height: 101, id: at(101).block.id, parentId: at(100).block.id },
+        });
+        expect(store.coverage()).toEqual([{ from: 100, to: 101 }]);
+        expect([99, 100, 101, 102].map((height) => store.hasHeight(height))).toEqual([
+          false,
+          true,
+          true,
+          false,
+        ]);
+      });
+
+      it('above a gap is durable, and hidden until the gap closes, also after a reopen', async () => {
+        const home = await newHome();
+        const store = await begun(home);
+        await store.commit({ blocks: [at(100), at(102), at(103)], latestIndexedHeight: 100 });
+        const [id] = transactionIdsOf(at(102).collections[0]!);
+        expect(await store.transaction(id!)).toBeUndefined();
+        expect(await store.blockById(at(103).block.id)).toBeUndefined();
+        await store.close();
+        const again = await home.open();
+        expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([102, 103]);
+        expect(again.hasHeight(103)).toBe(true);
+        expect(await again.transaction(id!)).toBeUndefined();
+        await again.commit({ blocks: [at(101)], latestIndexedHeight: 103 });
+        expect((await again.transaction(id!))?.place.height).toBe(102);
+        expect(again.blocksAboveWatermark()).toEqual([]);
+        expect(again.coverage()).toEqual([{ from: 100, to: 103 }]);
+      });
+
+      it('may advance over durable blocks alone', async () => {
+        const store = await begun();
+        await store.commit({ blocks: [at(100), at(101)], latestIndexedHeight: 99 });
+        await store.commit({ blocks: [], latestIndexedHeight: 101 });
+        expect(store.latestBlock()?.id).toBe(at(101).block.id);
+      });
+
+      it('carries what was staged, and stores nothing else of it', async () => {
+        const home = await newHome();
+        const store = await begun(home);
+        for (const height of [100, 101, 104]) store.stage(at(height));
+        await store.commit({ blocks: [at(100), at(101)], latestIndexedHeight: 101 });
+        store.stage(at(102));
+        await store.commit({ blocks: [at(102), at(103)], latestIndexedHeight: 103 });
+        await store.close();
+        const again = await home.open();
+        expect(again.hasHeight(104)).toBe(false);
+        expect(await again.collectionsByHeight(102)).toHaveLength(1);
+      });
+
+      it('records a spork with the block that begins it, once, and takes its confirmed parent', async () => {
+        const home = await newHome();
+        const store = await begun(home);
+        const other = makeBlock(101, toIdentifier(Buffer.alloc(32, 7)), []);
+        await store.commit({ blocks: [at(100)], latestIndexedHeight: 100 });
+        const spork = { rootHeight: 101, sporkId: 'bb', rootParentId: other.block.parentId };
+        await store.commit({ blocks: [other], latestIndexedHeight: 101, spork });
+        expect(store.meta()?.sporks).toEqual([{ rootHeight: 100, sporkId: 'aa' }, spork]);
+        await store.close();
+        const again = await home.open();
+        expect(again.meta()).toEqual({
+          ...metaFrom(100),
+          schemaVersion: again.meta()?.schemaVersion,
+          sporks: again.meta()?.sporks,
+        });
+        expect(again.meta()?.sporks).toEqual([{ rootHeight: 100, sporkId: 'aa' }, spork]);
+      });
+
+      it('records sporks in ascending order, whichever root is durable first', async () => {
+        const home = await newHome();
+        const store = await begun(home);
+        const [earlier, later] = [102, 104].map((rootHeight) => ({
+          rootHeight,
+          sporkId: `of ${rootHeight}`,
+        }));
+        await store.commit({ blocks: [at(104), at(100)], latestIndexedHeight: 100, spork: later! });
+        await store.commit({ blocks: [at(101), at(102)], latestIndexedHeight: 102, spork: earlier! });
+        await store.close();
+        const sporks = [{ rootHeight: 100, sporkId: 'aa' }, earlier, later];
+        expect((await home.open()).meta()?.sporks).toEqual(sporks);
+      });
+
+      const wrong: readonly [string, (store: IndexStore) => Promise<void>, RegExp][] = [
+        [
+          'a watermark that goes down',
+          (store) => store.commit({ blocks: [], latestIndexedHeight: 100 }),
+          /down to 100/,
+        ],
+        [
+          'a watermark over a missing height',
+          (store) => store.commit({ blocks: [at(103)], latestIndexedHeight: 103 }),
+          /102, which is missing/,
+        ],
+        [
+          'a height that is durable already',
+          (store) => store.commit({ blocks: [at(101)], latestIndexedHeight: 101 }),
+          /durable already/,
+        ],
+        [
+          'a block that is no child of the one below',
+          (store) => store.commit({ blocks: [makeBlock(102, ZERO_ID, [])], latestIndexedHeight: 102 }),
+          /not a child/,
+        ],
+        [
+          'collections that are not the guaranteed ones',
+          (store) => store.commit({ blocks: [{ ...at(102), collections: [] }], latestIndexedHeight: 102 }),
+          /not the guaranteed ones/,
+        ],
+        [
+          'another collection than the guaranteed one',
+          (store) => {
+            const other = { ...at(102), collections: [seededCollection('other', 1)] };
+            return store.commit({ blocks: [other], latestIndexedHeight: 102 });
+          },
+          /not the guaranteed ones/,
+        ],
+        [
+          'a height twice',
+          (store) => store.commit({ blocks: [at(102), at(102)], latestIndexedHeight: 102 }),
+          /durable already/,
+        ],
+        [
+          'a block that is no parent of the one above',
+          (store) => {
+            const block = { ...at(102).block, id: ZERO_ID };
+            return store.commit({ blocks: [{ ...at(102), block }, at(103)], latestIndexedHeight: 103 });
+          },
+          /103 is not a child/,
+        ],
+        [
+          'a spork below the one that the watermark is in',
+          (store) => {
+            const spork = { rootHeight: 50, sporkId: 'cc' };
+            return store.commit({ blocks: [at(102)], latestIndexedHeight: 102, spork });
+          },
+          /not above the one that the watermark is in/,
+        ],
+      ];
+      it.each(wrong)('refuses %s, and goes on', async (_, commit, message) => {
+        const store = await begun();
+        await store.commit({ blocks: [at(100), at(101)], latestIndexedHeight: 101 });
+        await expect(commit(store)).rejects.toThrow(message);
+        await store.commit({ blocks: [at(102)], latestIndexedHeight: 102 });
+        expect(store.latestIndexedHeight()).toBe(102);
+      });
+
+      it('is one at a time', async () => {
+        const store = await begun();
+        const first = store.commit({ blocks: [at(100)], latestIndexedHeight: 100 });
+        await expect(store.commit({ blocks: [at(101)], latestIndexedHeight: 101 })).rejects.toThrow(
+          /under way/,
+        );
+        await first;
+      });
+
+      it('that close() overtakes is not lost', async () => {
+        const home = await newHome();
+        const store = await begun(home);
+        const commit = store.commit({ blocks: [at(100)], latestIndexedHeight: 100 });
+        await store.close();
+        await commit;
+        await expect(store.commit({ blocks: [], latestIndexedHeight: 100 })).rejects.toThrow('closed');
+        expect((await home.open()).latestIndexedHeight()).toBe(100);
+      });
+    });
+
+    describe('a rewind', () => {
+      const shared = seededCollection('shared', 2);
+      const chain = makeChain(10, [
+        [shared],
+        [],
+        [seededCollection('b', 2)],
+        [shared],
+        [seededCollection('c', 1)],
+      ]);
+
+      it('forgets what is above, keeps what is shared, and lets it be indexed again', async () => {
+        const home = await newHome();
+        const store = await filled(chain, home);
+        await store.rewind(11);
+        expect([store.latestIndexedHeight(), store.latestBlock()?.height]).toEqual([11, 11]);
+        expect(await store.collectionPlaces(shared.id, 9)).toEqual([{ height: 10, collectionIndex: 0 }]);
+        expect(await store.collection(chain[2]!.collections[0]!.id)).toBeUndefined();
+        await store.close();
+        const again = await home.open();
+        expect(again.coverage()).toEqual([{ from: 10, to: 11 }]);
+        await again.commit({ blocks: chain.slice(2), latestIndexedHeight: 14 });
+        expect(await again.collectionPlaces(shared.id, 9)).toHaveLength(2);
+      });
+
+      it('forgets who signs above, and keeps the rest', async () => {
+        const home = await newHome();
+        const store = await filled(chain, home);
+        const [anchor, kept, gone] = [chain[0]!, chain[1]!, chain[2]!];
+        for (const each of [gone, kept]) await store.keepEvidence(evidenceOf(each));
+        await store.keepEvidence(evidenceOf(anchor));
+        await store.keepEvidence(evidenceOf(anchor, true));
+        const all = [evidenceOf(anchor, true), evidenceOf(kept), evidenceOf(gone)];
+        expect(await store.evidence()).toEqual(all);
+        await store.close();
+        const again = await home.open();
+        expect(await again.evidence()).toEqual(all);
+        await again.rewind(11);
+        expect(await again.evidence()).toEqual(all.slice(0, 2));
+      });
+
+      it('keeps who signs while blocks above a gap are forgotten, and of a block that is gone until there is another', async () => {
+        const store = await filled(chain.slice(0, 2));
+        await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11 });
+        const [anchor, kept] = [evidenceOf(chain[0]!, true), evidenceOf(chain[1]!)];
+        await Promise.all([store.keepEvidence(anchor), store.rewind(11), store.keepEvidence(kept)]);
+        expect(await store.evidence()).toEqual([anchor, kept]);
+        // Whoever reads it compares the id.
+        const late = store.rewind(10).then(() => store.keepEvidence(kept));
+        await late;
+        const other = { ...kept, id: UNKNOWN };
+        await store.keepEvidence(other);
+        expect(await store.evidence()).toEqual([anchor, other]);
+      });
+
+      it('forgets blocks above a gap, sporks that begin above, and, one below the first height, everything', async () => {
+        const store = await filled(chain.slice(0, 2));
+        const spork = { rootHeight: 14, sporkId: 'bb' };
+        await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11, spork });
+        await store.rewind(11);
+        expect([store.blocksAboveWatermark(), store.meta()?.sporks]).toEqual([
+          [],
+          [{ rootHeight: 10, sporkId: 'aa' }],
+        ]);
+        await store.rewind(9);
+        expect([store.latestIndexedHeight(), store.coverage(), store.latestBlock()]).toEqual([
+          9,
+          [],
+          undefined,
+        ]);
+        await store.commit({ blocks: chain, latestIndexedHeight: 14 });
+        expect(store.coverage()).toEqual([{ from: 10, to: 14 }]);
+      });
+
+      it('does nothing above the highest height, and refuses to go below the first', async () => {
+        const store = await filled(chain);
+        await store.rewind(14);
+        await store.rewind(99);
+        expect(store.latestIndexedHeight()).toBe(14);
+        await expect(store.rewind(8)).rejects.toMatchObject({ exit: 'usage' });
+        expect(store.latestIndexedHeight()).toBe(14);
+      });
+    });
+
+    describe('the account index', () => {
+      const blocks = accountChain(seededRandom(3), 20, 60);
+
+      const pages = async (store: IndexStore, address: Address, roles: number, limit: number) => {
+        const found = [];
+        let before: TransactionPlace | undefined;
+        do {
+          const page = await store.accounts.page({ address, roles, before, limit });
+          expect(page.transactions.length).toBeLessThanOrEqual(limit);
+          found.push(...page.transactions);
+          before = page.next;
+        } while (before !== undefined);
+        return found;
+      };
+
+      it('lists every transaction of an account in any of the roles asked for, newest first, nothing above the watermark', async () => {
+        const store = await (await newHome()).open({ accounts: true });
+        const first = 20;
+        await store.initialise(metaFrom(first));
+        const shown = first + 40;
+        const kept = blocks.filter(({ block }) => block.height !== shown + 1);
+        await store.commit({ blocks: kept, latestIndexedHeight: shown });
+        const visible = blocks.filter(({ block }) => block.height <= shown);
+        expect(store.accounts.coverage()).toEqual({ from: first, to: shown, missingHeights: 0 });
+        for (const address of accounts) {
+          for (const roles of [
+            accountRoles.payer,
+            accountRoles.authorizer,
+            accountRoles.payer + accountRoles.proposer,
+            7,
+          ]) {
+            const expected = everyTransactionOf(address, visible).filter(
+              (each) => (each.roles & roles) !== 0,
+            );
+            expect(await pages(store, address, roles, 3)).toEqual(expected);
+          }
+        }
+      });
+
+      it('is off where it is not wanted', async () => {
+        const store = await (await newHome()).open({ accounts: false });
+        await store.initialise(metaFrom(1));
+        expect(store.accounts.coverage()).toBeUndefined();
+      });
+    });
+
+    it(
+      'answers as the model does, whatever is committed in whatever order',
+      { timeout: 120_000 },
+      async () => {
+        const random = seededRandom(7);
+        const pick = (bound: number): number => Math.floor(random.next() * bound);
+        const pool = Array.from({ length: 12 }, (_, index) => seededCollection(`pool ${index}`, 1 + pick(4)));
+        const chain = makeChain(
+          50,
+          Array.from({ length: 60 }, () => Array.from({ length: pick(4) }, () => pool[pick(pool.length)]!)),
+        );
+        const model = await MemoryIndexStore.startingAt(50);
+        const home = await newHome();
+        let store = await home.open();
+        await store.initialise(metaFrom(50));
+        const waiting = [...chain];
+        while (waiting.length > 0) {
+          const reach = Math.min(waiting.length, 8);
+          const blocks = Array.from(
+            { length: 1 + pick(reach) },
+            () => waiting.splice(pick(Math.min(reach, waiting.length)), 1)[0]!,
+          );
+          let latestIndexedHeight = model.latestIndexedHeight();
+          const there = (height: number): boolean =>
+            model.hasHeight(height) || blocks.some(({ block }) => block.height === height);
+          while (there(latestIndexedHeight + 1)) latestIndexedHeight += 1;
+          for (const entry of blocks) if (random.next() < 0.5) store.stage(entry);
+          await model.commit({ blocks, latestIndexedHeight });
+          await store.commit({ blocks, latestIndexedHeight });
+          if (random.next() < 0.1) {
+            await store.close();
+            store = await home.open();
+          }
+          if (random.next() < 0.15) {
+            const to = 49 + pick(model.latestIndexedHeight() - 48);
+            await model.rewind(to);
+            await store.rewind(to);
+            waiting.splice(0, waiting.length, ...chain.filter(({ block }) => block.height > to));
+          }
+          expect(store.latestIndexedHeight()).toBe(model.latestIndexedHeight());
+          expect(store.blocksAboveWatermark().map(({ id }) => id)).toEqual(
+            model.blocksAboveWatermark().map(({ id }) => id),
+          );
+          const { id } = pool[pick(pool.length)]!;
+          expect(await store.collectionPlaces(id, 5)).toEqual(await model.collectionPlaces(id, 5));
+        }
+        for (const { block, collections } of chain) {
+          expect(await store.blockById(block.id)).toEqual(await model.blockById(block.id));
+          for (const collection of collections) {
+            for (const id of transactionIdsOf(collection)) {
+              expect((await store.transaction(id))?.place).toEqual((await model.transaction(id))?.place);
+            }
+          }
+        }
+      },
+    );
+
+    it('of another chain is refused', async () => {
+      const home = await newHome();
+      await (await filled(makeChain(1, [[]]), home)).close();
+      await expect(home.open({ chainId: 'flow-mainnet' })).rejects.toMatchObject({
+        exit: 'foreign',
+        message: expect.stringMatching(/belongs to chain flow-localnet, not to flow-mainnet/) as string,
+      });
+    });
+
+    it('that is not there is refused where none is to be made', async () => {
+      await expect((await newHome()).open({ create: false })).rejects.toMatchObject({ kind: 'missing' });
+    });
+
+    it('has one writer at a time', async () => {
+      const home = await newHome();
+      const first = await filled(makeChain(1, [[]]), home);
+      const second = home.open();
+      // The second is refused, or the first is replaced.
+      const both = second.then(() => first.commit({ blocks: [], latestIndexedHeight: 1 }));
+      await expect(both).rejects.toMatchObject({ kind: 'locked' });
+    });
+  });
+}

@@ -1,0 +1,6 @@
+import { levelStores } from '../../support/storeKinds.js';
+import { commitSuite } from '../../support/storeSuite/commits.js';
+import { rangeSuite } from '../../support/storeSuite/ranges.js';
+
+commitSuite(levelStores);
+rangeSuite(levelStores);
