@@ -1,7 +1,6 @@
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { ProfileName } from '../../../src/devnet/index.js';
-import { eachLine, startScript } from './processes.js';
+import { firstLine, startTask } from './processes.js';
 
 /** The read that is measured, of random ids among the heights given. */
 export type ReadKind = 'transaction' | 'collection';
@@ -38,7 +37,6 @@ export interface ReadResult {
   readonly latenciesMs: readonly number[];
   /** Of an open loop, likewise, before it has settled; those above are without them. */
   readonly firstLatenciesMs: readonly number[];
-  readonly bytesPerRead: number;
   /** Reads that were answered with 503, and are none of the above. */
   readonly turnedAway: number;
   /** Reads that were due a while before the end, and neither answered nor turned away. */
@@ -61,16 +59,12 @@ export interface BareServer {
 }
 
 export async function startBareServer(options: ReaderOptions): Promise<BareServer> {
-  const child = startScript('test/bench/limits/bareServer.ts', [JSON.stringify(options)]);
-  const port = await new Promise<string>((onPort, onFailure) => {
-    child.once('exit', (code) => onFailure(new Error(`the bare server ended with ${String(code)}`)));
-    void eachLine(child, onPort);
-  });
-  return { port: Number(port), close: () => void child.kill('SIGKILL') };
+  const child = startTask('limits/bareServer.ts', options);
+  return { port: Number(await firstLine(child)), close: () => void child.kill('SIGKILL') };
 }
 
 export async function startReadClient(options: ReaderOptions): Promise<ReadClient> {
-  const child: ChildProcess = startScript('test/bench/lib/readProcess.ts', [JSON.stringify(options)]);
+  const child = startTask('lib/readProcess.ts', options);
   await once(child, 'message');
   return {
     run: async (task) => {
@@ -81,4 +75,28 @@ export async function startReadClient(options: ReaderOptions): Promise<ReadClien
     stop: () => void child.send('stop'),
     close: () => void child.kill('SIGKILL'),
   };
+}
+
+export interface FollowTask {
+  /** On 127.0.0.1. */
+  readonly httpPort: number;
+  readonly grpcPort: number;
+  /** Half of them follow `/events`, half `SubscribeIndexedHeights`, each on a connection of its own. */
+  readonly followers: number;
+  /** Indexed already: a follower is connected when it has heard of it. */
+  readonly fromHeight: number;
+  readonly toHeight: number;
+}
+
+/** When a follower had heard of a height, by the clock that all processes share. */
+export type Arrival = readonly [height: number, atMs: number];
+
+/** Followers in a process of their own. Resolves when all are connected; `done` when each has heard of its last height. */
+export async function startFollowers(
+  task: FollowTask,
+): Promise<{ readonly done: Promise<readonly Arrival[]> }> {
+  const child = startTask('lib/followProcess.ts', task);
+  await once(child, 'message');
+  const done = once(child, 'message').then(([arrivals]) => arrivals as readonly Arrival[]);
+  return { done: done.finally(() => child.kill('SIGKILL')) };
 }

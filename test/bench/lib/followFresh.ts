@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
-import { sumOfMetrics } from './daemonRun.js';
+import { startDaemon, sumOfMetrics } from './daemon.js';
 import { HttpConnection } from './HttpConnection.js';
-import { startLiveDaemon } from './liveDaemon.js';
-import { scratch } from './processes.js';
-import { startTipNode } from './tipNode.js';
+import { startTipNode } from './node.js';
+import { freshDirectory } from './processes.js';
+import { nowMs } from './statistics.js';
 
 /** A node that has a block's collections some time after the block, as it was measured on a network: p50 105 ms, p90 242 ms. */
 const FRESH = { collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs: 500 };
@@ -32,8 +31,6 @@ export interface FreshOptions {
   readonly heights: number;
   /** Further flags of `start`. */
   readonly flags?: readonly string[];
-  /** The daemon's main.js. */
-  readonly program?: string;
 }
 
 export interface FreshTimes {
@@ -50,19 +47,18 @@ export interface FreshTimes {
 /** Follows a chain of fresh blocks by single calls alone. */
 export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   const { profile, history, warmUpHeights, heights, startHeight = 1 } = options;
-  const node = await startTipNode({
-    ...{ ...FRESH, profile, startHead: history, sealedLag: SEALED_LAG },
-    isHistoryMade: options.isHistoryMade === true,
-  });
-  const dataDir = mkdtempSync(join(scratch, 'data-'));
-  const daemon = await startLiveDaemon({
-    ...{ node: node.address, mode: 'requester-only', dataDir, startHeight },
-    ...{ program: options.program ?? 'dist/main.js', flags: options.flags ?? [] },
+  const node = await startTipNode(
+    { ...FRESH, profile, startHead: history, sealedLag: SEALED_LAG },
+    options.isHistoryMade,
+  );
+  const dataDir = freshDirectory();
+  const daemon = await startDaemon({
+    ...{ node: node.address, mode: 'requester-only', dataDir, startHeight, flags: options.flags ?? [] },
   });
   await daemon.reaches(history);
   const connection = await HttpConnection.open(daemon.apiPort);
   const chain = new ChainGenerator({ profile });
-  node.resume();
+  node.pace();
   const lateMs: number[] = [];
   const first = history + warmUpHeights + 1;
   let before = { requested: 0, missing: 0, atMs: 0 };
@@ -86,9 +82,6 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   }
   const after = countsIn(await daemon.metrics());
   const requested = after.requested - before.requested;
-  process.stderr.write(
-    `fresh blocks every ${FRESH.blockIntervalMs} ms: ${requested} calls, ${collections} collections\n`,
-  );
   connection.close();
   await daemon.stop();
   node.close();
@@ -106,8 +99,4 @@ function countsIn(metrics: string) {
     missing: sumOfMetrics(metrics, MISSING),
     atMs: performance.now(),
   };
-}
-
-function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
 }

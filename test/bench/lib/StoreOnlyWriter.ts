@@ -2,19 +2,7 @@ import { crc32 } from 'node:zlib';
 import { Level } from 'level';
 import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import type { LevelTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
-
-/**
- * The *store only* writer: LevelDB and nothing else, given the very entries that the product writes. It checks nothing,
- * keeps no state and answers nobody, and its keys and values are made here a second time, so that it stays a limit of its
- * own; `npx tsx test/bench/indexOnly.ts` compares the two stores byte by byte.
- */
-export interface StoreOnlyOptions {
-  readonly path: string;
-  /** What the product never leaves out. */
-  readonly sync: boolean;
-  readonly tuning?: Partial<LevelTuning>;
-}
+import { FIRST_HEIGHT, GROUP_HEIGHTS } from './blocks.js';
 
 export type KeyValue = readonly [key: Buffer, value: Buffer];
 
@@ -25,21 +13,29 @@ interface Batch {
   _write(options: { readonly sync: boolean }): Promise<void>;
 }
 
+/**
+ * The *store only* writer: LevelDB and nothing else, given the very entries that the product writes. It checks nothing,
+ * keeps no state and answers nobody, and its keys and values are made here a second time, so that it stays a limit of its
+ * own; the bench `indexOnly` compares the two stores byte by byte.
+ */
 export class StoreOnlyWriter {
   /** Bytes of keys and values that were put. */
   putBytes = 0;
-  readonly #options: StoreOnlyOptions;
+  readonly #path: string;
+  readonly #sync: boolean;
   readonly #level: Level<Buffer, Buffer>;
   readonly #batch: Batch;
 
-  private constructor(options: StoreOnlyOptions, level: Level<Buffer, Buffer>) {
-    this.#options = options;
+  private constructor(path: string, level: Level<Buffer, Buffer>, sync: boolean) {
+    this.#path = path;
+    this.#sync = sync;
     this.#level = level;
     this.#batch = level.batch() as unknown as Batch;
   }
 
-  static async open(options: StoreOnlyOptions): Promise<StoreOnlyWriter> {
-    return new StoreOnlyWriter(options, await openLevel(options));
+  /** The product never writes without `sync`. */
+  static async open(path: string, sync = true): Promise<StoreOnlyWriter> {
+    return new StoreOnlyWriter(path, await openLevel(path), sync);
   }
 
   put(key: Buffer, value: Buffer): void {
@@ -48,20 +44,30 @@ export class StoreOnlyWriter {
   }
 
   async write(): Promise<void> {
-    await this.#batch._write({ sync: this.#options.sync });
+    await this.#batch._write({ sync: this.#sync });
     this.#batch._clear();
   }
 
-  get(key: Buffer): Promise<Buffer | undefined> {
-    return this.#level.get(key);
-  }
-
-  /** The lowest entry whose key begins like this. */
-  async firstUnder(prefix: Buffer): Promise<KeyValue | undefined> {
-    const iterator = this.#level.iterator({ gte: prefix, limit: 1 });
-    const entry = await iterator.next();
-    await iterator.close();
-    return entry;
+  /** One block after the other, and a group of them durable at once; with `isAhead` the next group is made meanwhile. */
+  async writeAll(
+    heights: number,
+    next: () => readonly KeyValue[],
+    {
+      isAhead = false,
+      onWritten,
+    }: { readonly isAhead?: boolean; readonly onWritten?: (heights: number) => void } = {},
+  ): Promise<void> {
+    let writing = Promise.resolve();
+    for (let done = 0; done < heights; done += GROUP_HEIGHTS) {
+      const size = Math.min(GROUP_HEIGHTS, heights - done);
+      if (!isAhead) await writing;
+      const entries = Array.from({ length: size }, next).flat();
+      await writing;
+      for (const [key, value] of entries) this.put(key, value);
+      this.put(...progressKeyValue(FIRST_HEIGHT + done + size - 1));
+      writing = this.write().then(() => onWritten?.(size));
+    }
+    await writing;
   }
 
   async *entries(): AsyncGenerator<KeyValue> {
@@ -71,44 +77,25 @@ export class StoreOnlyWriter {
   /** Leaves everything in tables and nothing in the log, as the store does. */
   async close(): Promise<void> {
     await this.#level.close();
-    const again = await openLevel(this.#options);
+    const again = await openLevel(this.#path);
     await again.close();
   }
 }
 
-async function openLevel({ path, tuning }: StoreOnlyOptions): Promise<Level<Buffer, Buffer>> {
-  const level = new Level<Buffer, Buffer>(path, levelOptions(tuning));
+/** With what the store gives LevelDB, as LevelDB calls it. */
+async function openLevel(path: string): Promise<Level<Buffer, Buffer>> {
+  const { writeBufferBytes, cacheBytes, maxFileBytes, maxOpenFiles, blockBytes } = defaultTuning;
+  const level = new Level<Buffer, Buffer>(path, {
+    ...{ keyEncoding: 'buffer', valueEncoding: 'buffer', compression: true, maxOpenFiles },
+    ...{ writeBufferSize: writeBufferBytes, cacheSize: cacheBytes, maxFileSize: maxFileBytes },
+    blockSize: blockBytes,
+  });
   await level.open();
   return level;
 }
 
-/** What the store gives LevelDB, as LevelDB calls it. */
-function levelOptions(tuning: Partial<LevelTuning> = {}) {
-  const { writeBufferBytes, cacheBytes, maxFileBytes, maxOpenFiles, blockBytes } = {
-    ...defaultTuning,
-    ...tuning,
-  };
-  return {
-    keyEncoding: 'buffer',
-    valueEncoding: 'buffer',
-    compression: true,
-    writeBufferSize: writeBufferBytes,
-    cacheSize: cacheBytes,
-    maxFileSize: maxFileBytes,
-    maxOpenFiles,
-    blockSize: blockBytes,
-  } as const;
-}
-
 /** First bytes of keys, as docs/architecture.md has them. */
-export const KEY = {
-  progress: 0x02,
-  block: 0x10,
-  body: 0x11,
-  blockId: 0x20,
-  collection: 0x21,
-  transaction: 0x22,
-};
+const KEY = { progress: 0x02, block: 0x10, body: 0x11, blockId: 0x20, collection: 0x21, transaction: 0x22 };
 const ID = 32;
 const WHOLE_BODY_BYTES = 256 * 1024;
 
@@ -149,12 +136,7 @@ export function progressKeyValue(latestIndexedHeight: number): KeyValue {
   return sealed(Buffer.of(KEY.progress), words(0, latestIndexedHeight + 1));
 }
 
-export function indexKey(
-  prefix: number,
-  id: Uint8Array | undefined,
-  height: number,
-  indexes: number[],
-): Buffer {
+function indexKey(prefix: number, id: Uint8Array | undefined, height: number, indexes: number[]): Buffer {
   const head = 1 + (id?.length ?? 0);
   const result = Buffer.allocUnsafe(head + 8 + 4 * indexes.length);
   result[0] = prefix;
@@ -165,13 +147,13 @@ export function indexKey(
   return result;
 }
 
-export function words(...values: number[]): Buffer {
+function words(...values: number[]): Buffer {
   const result = Buffer.allocUnsafe(4 * values.length);
   for (const [place, value] of values.entries()) result.writeUInt32BE(value, 4 * place);
   return result;
 }
 
-export function sealed(of: Buffer, payload: Uint8Array): KeyValue {
+function sealed(of: Buffer, payload: Uint8Array): KeyValue {
   const value = Buffer.allocUnsafe(payload.length + 4);
   value.set(payload);
   value.writeUInt32BE(crc32(payload, crc32(of)), payload.length);

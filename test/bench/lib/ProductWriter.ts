@@ -1,39 +1,24 @@
 import { BlockCollectionIndexer } from '../../../src/collections/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
-import { silentLogger } from '../../../src/observability/index.js';
+import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../../src/storage/index.js';
-import type { BlockEntry, CommitBatch } from '../../../src/storage/index.js';
-import type { LevelTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
-import { CHAIN_ID, FIRST_HEIGHT } from './blockEntries.js';
+import type { BlockEntry, IndexStore } from '../../../src/storage/index.js';
+import { CHAIN_ID, FIRST_HEIGHT, GROUP_HEIGHTS } from './blocks.js';
 import { windowOf } from '../../support/windowOf.js';
 
 /** As the daemon has them by default. */
-export const WINDOW_HEIGHTS = 256;
-export const GROUP = { maxHeights: 64, maxBytes: 8 * 1024 * 1024 };
-
-export interface ProductOptions {
-  readonly path: string;
-  readonly tuning?: Partial<LevelTuning>;
-  readonly group?: { readonly maxHeights: number; readonly maxBytes: number };
-}
+const WINDOW_HEIGHTS = 256;
+const GROUP_MAX_BYTES = 8 * 1024 * 1024;
 
 /** The durable end of the product: the real indexer on the real store, told of verified blocks and of nothing else. */
 export class ProductWriter {
   readonly store: LevelIndexStore;
   readonly indexer: BlockCollectionIndexer;
-  /** Batches written so far. */
-  batches = 0;
 
-  private constructor(store: LevelIndexStore, group: { maxHeights: number; maxBytes: number }) {
+  private constructor(store: LevelIndexStore) {
     this.store = store;
-    const commit = store.commit.bind(store);
-    store.commit = (batch: CommitBatch) => {
-      this.batches += 1;
-      return commit(batch);
-    };
     this.indexer = new BlockCollectionIndexer(
-      { groupMaxHeights: group.maxHeights, groupMaxBytes: group.maxBytes },
+      { groupMaxHeights: GROUP_HEIGHTS, groupMaxBytes: GROUP_MAX_BYTES },
       {
         store,
         window: windowOf(store, { heights: WINDOW_HEIGHTS }),
@@ -44,19 +29,8 @@ export class ProductWriter {
     );
   }
 
-  static async open({ path, tuning = {}, group = GROUP }: ProductOptions): Promise<ProductWriter> {
-    const store = await LevelIndexStore.open(
-      { path, chainId: CHAIN_ID, tuning },
-      { logger: silentLogger, clock: systemClock },
-    );
-    await store.initialise({
-      schemaVersion: SCHEMA_VERSION,
-      chainId: CHAIN_ID,
-      firstHeight: FIRST_HEIGHT,
-      createdBy: 'bench',
-      sporks: [],
-    });
-    return new ProductWriter(store, group);
+  static async open(path: string): Promise<ProductWriter> {
+    return new ProductWriter(await openStore(path));
   }
 
   /**
@@ -102,4 +76,21 @@ export class ProductWriter {
     await this.indexer.idle();
     await this.store.close();
   }
+}
+
+/** A new store in a directory. */
+export async function openStore(path: string): Promise<LevelIndexStore> {
+  const store = await LevelIndexStore.open(
+    { path, chainId: CHAIN_ID },
+    { logger: silentLogger, clock: systemClock },
+  );
+  await initialise(store);
+  return store;
+}
+
+export function initialise(store: IndexStore): Promise<void> {
+  return store.initialise({
+    ...{ schemaVersion: SCHEMA_VERSION, chainId: CHAIN_ID, firstHeight: FIRST_HEIGHT },
+    ...{ createdBy: 'bench', sporks: [] },
+  });
 }
