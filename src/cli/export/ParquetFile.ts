@@ -1,12 +1,10 @@
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import type { ColumnSource } from 'hyparquet-writer';
-import type { Cell, ColumnShape } from '../../tables/column.js';
-import { pageCompressor } from '../compression.js';
-import type { Compression } from '../../../arguments/flags.js';
-import type { GrowingFile } from '../PartitionForm.js';
-import type { TableSink } from '../TableForm.js';
-import { parquetSchema } from './parquetSchema.js';
-import { physicalOf, sizeOf } from './physicalCells.js';
+import type { ColumnSource, SchemaElement } from 'hyparquet-writer';
+import type { Compression } from '../arguments/flags.js';
+import { cellForms } from './columns.js';
+import type { Cell, ColumnShape, SignatureCell } from './columns.js';
+import { pageCompressor } from './compression.js';
+import type { GrowingFile, TableSink } from './forms.js';
 
 /** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
 const GROUP_ROWS = 50_000;
@@ -42,7 +40,7 @@ export class ParquetFile implements GrowingFile, TableSink {
     this.#cells = columns.map(() => []);
     this.#writer = new ParquetWriter({
       writer: this.#bytes,
-      schema: parquetSchema(columns),
+      schema: schemaOf(columns),
       codec,
       createdBy: program,
       compressors: compress === undefined ? {} : { [codec]: compress },
@@ -91,4 +89,37 @@ export class ParquetFile implements GrowingFile, TableSink {
     this.#bytes.index = 0;
     return bytes;
   }
+}
+
+/** Parquet's schema of a table: a root, then the columns, each followed by its children. */
+function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
+  const elements = columns.flatMap(({ name, type, isNullable }) => {
+    const [own, ...children] = cellForms[type].schema;
+    return [{ name, ...own, repetition_type: isNullable ? 'OPTIONAL' : 'REQUIRED' } as const, ...children];
+  });
+  return [{ name: 'root', num_children: columns.length }, ...elements];
+}
+
+/** In a column without a dictionary the library encodes text byte by byte, which costs more than everything else there. */
+function physicalOf({ type, isScattered }: ColumnShape): (cell: Cell) => unknown {
+  if (type === 'text' && isScattered) return (cell) => (typeof cell === 'string' ? Buffer.from(cell) : cell);
+  return cellForms[type].physical?.() ?? ((cell) => cell);
+}
+
+/** Size of a cell that has no length. */
+const CELL_BYTES = 8;
+type Items = readonly (string | Buffer | SignatureCell)[];
+
+/** Roughly what a cell holds in memory. */
+function sizeOf(cell: Cell): number {
+  if (typeof cell === 'string' || Buffer.isBuffer(cell)) return cell.length;
+  if (!Array.isArray(cell)) return CELL_BYTES;
+  let size = CELL_BYTES;
+  for (const item of cell as Items) size += itemSize(item);
+  return size;
+}
+
+function itemSize(item: string | Buffer | SignatureCell): number {
+  if (typeof item === 'string' || Buffer.isBuffer(item)) return item.length;
+  return CELL_BYTES + item.address.length + item.signature.length + (item.extension_data?.length ?? 0);
 }

@@ -1,8 +1,51 @@
 import { hash } from 'node:crypto';
-import { asBuffer, decodeTransaction, toAddress, transactionAt } from '../../../flow/index.js';
-import type { Address, Transaction, TransactionSignature } from '../../../flow/index.js';
-import type { CollectionRow } from './BlockRow.js';
-import type { SignatureCell } from './column.js';
+import {
+  asBuffer,
+  decodeBlock,
+  decodeTransaction,
+  NO_TIME,
+  toAddress,
+  transactionAt,
+} from '../../flow/index.js';
+import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
+import type { BlockEntry } from '../../storage/index.js';
+
+/** A collection of a block, by its place. */
+export interface CollectionRow {
+  readonly block: BlockRow;
+  readonly index: number;
+  readonly id: string;
+  readonly transactions: number;
+  readonly verified: VerifiedCollection;
+}
+
+/** A block as tables show it. */
+export class BlockRow {
+  readonly entry: BlockEntry;
+  readonly height: number;
+  readonly id: string;
+  readonly parentId: string;
+  readonly time: Time;
+  readonly collections: readonly CollectionRow[];
+  readonly transactions: number;
+
+  constructor(entry: BlockEntry) {
+    const { block } = entry;
+    this.entry = entry;
+    this.height = block.height;
+    this.id = block.id;
+    this.parentId = block.parentId;
+    this.time = timeOf(decodeBlock(block.encoded).timestamp);
+    this.collections = entry.collections.map((verified, index) => ({
+      block: this,
+      index,
+      id: verified.id,
+      transactions: verified.ranges.length / 2,
+      verified,
+    }));
+    this.transactions = this.collections.reduce((sum, { transactions }) => sum + transactions, 0);
+  }
+}
 
 /** A script in the forms that columns need. */
 interface Script {
@@ -75,20 +118,6 @@ export class TransactionRow {
   }
 }
 
-export function signatureCell({
-  address,
-  keyId,
-  signature,
-  extensionData,
-}: TransactionSignature): SignatureCell {
-  return {
-    address: toAddress(address),
-    key_index: keyId,
-    signature: Buffer.from(signature),
-    extension_data: extensionData.length === 0 ? null : Buffer.from(extensionData),
-  };
-}
-
 /** Null if the bytes are not UTF-8, or contain a zero byte, which databases and CSV readers do not accept in text. */
 function textOf(bytes: Uint8Array): string | null {
   const buffer = asBuffer(bytes);
@@ -101,4 +130,27 @@ function textOf(bytes: Uint8Array): string | null {
 function textsOf(all: readonly Uint8Array[]): readonly string[] | null {
   const texts = all.map(textOf);
   return texts.every((text) => text !== null) ? texts : null;
+}
+
+/** A moment, split into microseconds, which is the precision of databases, and the remaining nanoseconds. */
+export interface Time {
+  /** Since the Unix epoch. */
+  readonly microseconds: bigint;
+  /** 0 to 999. */
+  readonly nanoseconds: number;
+}
+
+const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
+export function timeOf({ seconds, nanos }: Timestamp = NO_TIME): Time {
+  return {
+    microseconds: seconds * 1_000_000n + BigInt(Math.floor(nanos / 1_000)),
+    nanoseconds: nanos % 1_000,
+  };
+}
+
+/** RFC 3339 in UTC, always with six digits of a second. */
+export function timeText(microseconds: bigint): string {
+  const micros = ((microseconds % 1_000_000n) + 1_000_000n) % 1_000_000n;
+  const whole = new Date(Number((microseconds - micros) / 1_000n)).toISOString().slice(0, SECONDS_LENGTH);
+  return `${whole}.${String(micros).padStart(6, '0')}Z`;
 }

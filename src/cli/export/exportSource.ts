@@ -1,18 +1,21 @@
-import { exportPage, MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../../api/index.js';
-import type { ExportRange, StoredLine } from '../../../api/index.js';
-import { openStoreReadOnly, placeOfStore } from '../../../app/index.js';
-import type { LoadedConfig } from '../../../config/index.js';
-import { VerificationMemory, decodeBlockMessage, WireError } from '../../../flow/index.js';
-import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../../runtime/index.js';
-import { verifiedBlock } from '../../../storage/index.js';
-import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../../storage/index.js';
-import { namesDaemonAddress } from '../../client/daemonAddress.js';
-import { findDaemon, noDaemon } from '../../client/findDaemon.js';
-import { refusalOf } from '../../client/refusals.js';
-import type { FoundDaemon } from '../../client/findDaemon.js';
-import { PROGRAM } from '../../arguments/parse.js';
+import { exportPage, MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../api/index.js';
+import type { ExportRange, StoredLine } from '../../api/index.js';
+import { openStoreReadOnly, placeOfStore } from '../../app/index.js';
+import type { LoadedConfig } from '../../config/index.js';
+import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
+import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
+import { missingIn, rangesInWords, verifiedBlock } from '../../storage/index.js';
+import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../storage/index.js';
+import { PROGRAM } from '../arguments/parse.js';
+import { namesDaemonAddress } from '../client/daemonAddress.js';
+import { findDaemon, noDaemon } from '../client/findDaemon.js';
+import type { FoundDaemon } from '../client/findDaemon.js';
+import { refusalOf } from '../client/refusals.js';
+import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
-import type { FinalizedBlock } from '../../../flow/index.js';
+import { firstBlockOf } from './ExportTally.js';
+import type { BlockLine } from './ExportTally.js';
 
 /** An older daemon ignores the query parameter `form`. */
 const OLDER_DAEMON = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
@@ -212,4 +215,49 @@ function oneRange(first: number, latest: number): ReadableHeights {
 
 function nothingIndexed(): OperatorError {
   return new OperatorError('not_found', 'Nothing is indexed yet: there is nothing to export.');
+}
+
+/** The requested heights; null where not given. */
+export interface AskedHeights {
+  readonly from: number | null;
+  readonly to: number | null;
+  readonly follow: boolean;
+}
+
+/** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
+export async function exportRange(
+  source: ExportSource,
+  asked: AskedHeights,
+): Promise<{ readonly from: number; readonly to: number }> {
+  const { first, latest, ranges } = await source.range();
+  const from = asked.from ?? first;
+  const to = asked.to ?? (asked.follow ? ENDLESS : latest);
+  const outside =
+    from < first
+      ? `Height ${from} is below the first indexed height.`
+      : asked.follow || Math.max(from, to) <= latest
+        ? undefined
+        : `Height ${Math.max(from, to)} is not yet indexed: lower --to, or wait for it with --follow.`;
+  const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
+  if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
+  const holes = missingIn({ from, to: Math.min(to, latest) }, ranges);
+  if (holes.length === 0) return { from, to };
+  throw new OperatorError(
+    'not_found',
+    `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: choose heights of one range, ` +
+      'or fill in the hole first.',
+  );
+}
+
+/** Expected errors: those of the source; OperatorError `foreign` when it has another block at this height. */
+export async function checkSame(
+  { height, id }: Pick<BlockLine, 'height' | 'id'>,
+  source: ExportSource,
+): Promise<void> {
+  if (firstBlockOf(await source.page({ from: height, to: height })).id === id) return;
+  throw new OperatorError(
+    'foreign',
+    `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, ` +
+      'or was rewound. Begin a new export.',
+  );
 }

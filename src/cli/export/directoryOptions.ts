@@ -1,15 +1,15 @@
-import { accountRoleNames, ANY_ROLE } from '../../../api/index.js';
-import { accountRoles, accountsOf, parseAddress } from '../../../flow/index.js';
-import type { AccountRole, Address } from '../../../flow/index.js';
-import { OperatorError, quoted } from '../../../runtime/index.js';
-import { DEFAULT_PARTITION } from '../../arguments/flags.js';
-import type { Compression, FileFormat } from '../../arguments/flags.js';
-import { checkCompression } from '../formats/compression.js';
-import type { Wanted } from '../formats/TableForm.js';
+import { accountRoleNames, ANY_ROLE } from '../../api/index.js';
+import { accountRoles, accountsOf, parseAddress } from '../../flow/index.js';
+import type { AccountRole, Address } from '../../flow/index.js';
+import { OperatorError, quoted } from '../../runtime/index.js';
+import { DEFAULT_PARTITION } from '../arguments/flags.js';
+import type { Compression, FileFormat } from '../arguments/flags.js';
+import { checkCompression } from './compression.js';
+import type { Wanted } from './forms.js';
 import type { DirectoryOptions } from './exportToDirectory.js';
-import { suggestion } from '../../../config/index.js';
-import { scriptColumns, tableColumns, tableNames } from '../tables/tableColumns.js';
-import type { TableColumns, TableName } from '../tables/tableColumns.js';
+import { suggestion } from '../../config/index.js';
+import { scriptColumns, tableColumns, tableNames } from './columns.js';
+import type { TableColumns, TableName } from './columns.js';
 
 /** The flags that describe the files; null where not given. */
 export interface FileFlags {

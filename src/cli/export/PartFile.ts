@@ -1,9 +1,59 @@
 import { createHash } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { basename, dirname, join } from 'node:path';
 import type { Transform } from 'node:stream';
-import { named, outputError } from '../../../runtime/index.js';
-import { unfinishedName } from '../source/replaceFile.js';
+import { named, OperatorError, outputError } from '../../runtime/index.js';
+import { syncDirectory } from '../../storage/index.js';
+
+/**
+ * Locks an open file or directory, and returns what unlocks it. The lock is a system address named after the file's identity,
+ * which this process listens on: it leaves nothing in any directory, and is free the moment the process ends. Systems without
+ * such addresses have no lock. Expected errors: OperatorError `storage` with this message, when another process has the lock.
+ */
+export async function lockFile(handle: FileHandle, takenMessage: string): Promise<() => void> {
+  const { dev, ino } = await handle.stat({ bigint: true });
+  const name = `flow-collection-indexer-export-${dev}-${ino}`;
+  const addresses: Partial<Record<NodeJS.Platform, string>> = {
+    linux: `\0${name}`,
+    win32: `\\\\.\\pipe\\${name}`,
+  };
+  const path = addresses[process.platform];
+  if (path === undefined) return () => undefined;
+  const server = createServer((socket) => socket.destroy()).unref();
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EADDRINUSE') reject(new OperatorError('storage', takenMessage));
+      // Any other error says nothing about other exports.
+      else resolve(() => undefined);
+    });
+    server.listen(path, () => resolve(() => server.close()));
+  });
+}
+
+/** The name of a file while it is written: no pattern for finished files matches it. */
+export function unfinishedName(path: string): string {
+  return join(dirname(path), `.${basename(path)}.tmp`);
+}
+
+/** Replaces a file as a whole: after a crash, the old or the new one is there. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const handle = await open(unfinishedName(path), 'w');
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(unfinishedName(path), path);
+  await syncDirectory(dirname(path));
+}
+
+/** For `catch`: ignores that a file does not exist. */
+export function unlessMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}
 
 /** A file that gets its name once it is complete and on disk. Expected errors of every method: OperatorError `storage`. */
 export class PartFile {

@@ -1,7 +1,7 @@
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { OperatorError } from '../../../runtime/index.js';
-import type { Compression } from '../../arguments/flags.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { Compression } from '../arguments/flags.js';
 
 /** Measured on lines of JSON: level 6 takes twice as long for a twentieth fewer bytes. */
 export const GZIP_LEVEL = 3;

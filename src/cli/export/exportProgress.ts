@@ -4,10 +4,10 @@ import {
   formatRate,
   LiveTerminal,
   ProgressMeter,
-} from '../../../observability/index.js';
-import { systemClock } from '../../../runtime/index.js';
-import type { Terminal } from '../../command.js';
-import { atMostEvery } from '../../output/interval.js';
+} from '../../observability/index.js';
+import { systemClock } from '../../runtime/index.js';
+import type { Terminal } from '../command.js';
+import { atMostEvery } from '../output/interval.js';
 
 /** `to` of an export without a last height. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
