@@ -2,7 +2,7 @@
 // docs/missed-targets.md does not explain.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isAsWritten, missedFigures } from '../test/bench/lib/performancePage.js';
+import { isAsWritten, missedFigures } from '../test/bench/lib/report.js';
 
 const docs = join(import.meta.dirname, '..', 'docs');
 const page = readFileSync(join(docs, 'performance.md'), 'utf8');

@@ -5,6 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { alertRules } from '../support/alertRules.js';
+import { chosenFrom, conclude, textOf } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
 import { scratchDirectory } from '../support/program.js';
 import { checkDashboard } from './checkDashboard.js';
@@ -36,14 +37,7 @@ const all: readonly Scene[] = [
   ...[...nodeScenes, ...chainScenes, ...progressScenes, ...processScenes],
   ...[...readerScenes, ...diskScenes, ...sharedScenes, ...secretScenes],
 ];
-const only = new RegExp(values.only ?? '');
-const scenes = all.filter(({ name }) => only.test(name));
-if (scenes.length === 0) {
-  console.error(
-    `No scene's name matches ${values.only}. There are: ${all.map(({ name }) => name).join(', ')}.`,
-  );
-  process.exit(64);
-}
+const scenes = chosenFrom(all, values.only, (name, only) => new RegExp(only).test(name));
 const isRoot = process.getuid?.() === 0;
 const outcomes: Outcome[] = [];
 const failures: string[] = [];
@@ -72,7 +66,7 @@ if (values.only === undefined) {
 if (values.write) await writePage(outcomes);
 for (const failure of failures) console.error(failure);
 console.log(`${outcomes.length} alerts fired and cleared, ${failures.length} failures.`);
-process.exitCode = failures.length === 0 ? 0 : 1;
+conclude(failures.length);
 
 async function play(scene: Scene, prometheus: PrometheusServer): Promise<void> {
   if (scene.needs === 'root' && !isRoot) {
@@ -86,7 +80,7 @@ async function play(scene: Scene, prometheus: PrometheusServer): Promise<void> {
       await scene.play(stage);
     });
   } catch (error) {
-    failures.push(`${scene.name}: ${error instanceof Error ? (error.stack ?? '') : String(error)}`);
+    failures.push(`${scene.name}: ${textOf(error)}`);
     console.error(failures.at(-1));
   }
   for (const outcome of stage?.outcomes ?? []) {

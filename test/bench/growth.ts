@@ -1,24 +1,16 @@
 /**
  * How the store bears growing to five million transactions, and how soon a daemon on top of the grown store serves. Needs
  * some 10 GB of disk for a few minutes. Build first: it runs `dist/main.js`.
- *
- *     --heights N    instead of 100,000 blocks (a twentieth of that with --quick)
  */
 import { once } from 'node:events';
-import { mkdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
-import { join, resolve } from 'node:path';
-import { BlockMaker, FIRST_HEIGHT } from './lib/blockEntries.js';
-import { writeBlockFile } from './lib/blockFile.js';
-import { grow } from './lib/growth.js';
-import type { GrowthReport } from './lib/growth.js';
-import { eachLine, ROOT, scratch, startProcess } from './lib/processes.js';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { BlockMaker, FIRST_HEIGHT, textBlocks, writeBlockFile } from './lib/blocks.js';
+import { startTipNode } from './lib/node.js';
+import { freshDirectory, scratch, startTask } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
-import type { Table } from './lib/report.js';
+import { timedStart } from './lib/starts.js';
 import { median } from './lib/statistics.js';
-import { TextMaker } from './lib/textBlocks.js';
-import { scriptOptions } from '../support/scriptOptions.js';
 
 const HEIGHTS = 100_000;
 const QUICK_SHARE = 20;
@@ -26,11 +18,31 @@ const TRANSACTIONS_PER_BLOCK = 50;
 /** Enough that LevelDB has written the most of it to tables. */
 const TEXT_SHARE = 20;
 const STARTS = 5;
-const POLL_MS = 2;
 const SEED = 1;
-const MAIN = resolve(ROOT, 'dist/main.js');
 
-const { values: args } = scriptOptions({ options: { heights: { type: 'string' } }, strict: false });
+export interface GrowthTask {
+  readonly writer: 'product' | 'store only';
+  /** Of `writeBlockFile`. */
+  readonly file: string;
+  readonly heights: number;
+  /** The directory of the store; left behind. */
+  readonly path: string;
+}
+
+export interface Tenth {
+  readonly heightsPerSecond: number;
+  /** The most memory in this tenth that no file backs. */
+  readonly peakAnonymousMiB: number;
+}
+
+export interface GrowthReport {
+  readonly heightsPerSecond: number;
+  readonly tenths: readonly Tenth[];
+  /** Handed to write calls by the whole process, up to the last durable height. */
+  readonly writtenBytes: number;
+  /** Keys and values; the store-only writer counts them, for both write the same. */
+  readonly putBytes: number;
+}
 
 await bench(
   {
@@ -46,42 +58,64 @@ await bench(
       'process to the first 200 for the collection stored last, by id, with the files in the cache of the system.',
   },
   async ({ quick }) => {
-    const heights = Number(args.heights ?? (quick ? HEIGHTS / QUICK_SHARE : HEIGHTS));
-    const file = join(scratch, 'blocks');
-    const dataDir = join(scratch, 'data');
-    mkdirSync(dataDir);
-    const path = join(dataDir, 'index');
+    const heights = quick ? HEIGHTS / QUICK_SHARE : HEIGHTS;
+    const [file, textFile, dataDir] = [join(scratch, 'blocks'), join(scratch, 'text'), freshDirectory()];
     const chain = new BlockMaker({ seed: SEED, profile: 'dense' });
     const payload = writeBlockFile(file, heights, (height) => chain.at(height));
-    const product = await grow({ writer: 'product', file, heights, path });
-    const storeOnly = await growAndForget(file, heights, true);
+    const product = await grow({ writer: 'product', file, heights, path: join(dataDir, 'index') });
+    const storeOnly = await growAndForget(file, heights);
     rmSync(file);
     const textHeights = Math.ceil(heights / TEXT_SHARE);
-    const text = new TextMaker(SEED);
-    const textFile = join(scratch, 'text');
-    const textPayload = writeBlockFile(textFile, textHeights, (height) => text.at(height));
-    const textual = await growAndForget(textFile, textHeights, true);
-    const starts = await startsToServing(dataDir, chain, heights);
+    const textPayload = writeBlockFile(textFile, textHeights, textBlocks(SEED));
+    const text = await growAndForget(textFile, textHeights);
+    const starts = await startsOn(dataDir, chain, heights);
     const anonymous = product.tenths.map(({ peakAnonymousMiB }) => peakAnonymousMiB);
     const amplification = product.writtenBytes / storeOnly.putBytes;
+    const stored = [
+      product.storedBytes / payload,
+      storeOnly.storedBytes / payload,
+      text.storedBytes / textPayload,
+    ] as const;
+    const runs = [product, storeOnly, text];
+    const row = (name: string, values: readonly number[]): string[] => [name, ...values.map(digits)];
     return {
       tables: [
-        tenthsTable(product, storeOnly),
+        {
+          title: 'Heights per second, tenth by tenth',
+          columns: [
+            'tenth',
+            'product',
+            'store only',
+            'anonymous memory of the product, MiB',
+            'of store only',
+          ],
+          rows: product.tenths.map(({ heightsPerSecond, peakAnonymousMiB }, index) => {
+            const other = storeOnly.tenths[index];
+            return row(String(index + 1), [
+              ...[heightsPerSecond, other?.heightsPerSecond ?? Number.NaN],
+              ...[peakAnonymousMiB, other?.peakAnonymousMiB ?? Number.NaN],
+            ]);
+          }),
+        },
         {
           title: `After ${heights * TRANSACTIONS_PER_BLOCK} transactions`,
           columns: ['', 'product', 'store only', `store only, text (${textHeights} blocks)`],
           rows: [
-            ['heights/s', ...[product, storeOnly, textual].map((run) => digits(run.heightsPerSecond))],
-            ['last tenth ÷ first tenth', ...[product, storeOnly, textual].map((run) => digits(decay(run)))],
-            ['payload, MB', digits(payload / 1e6), digits(payload / 1e6), digits(textPayload / 1e6)],
-            ['put, MB', ...[storeOnly, storeOnly, textual].map(({ putBytes }) => digits(putBytes / 1e6))],
-            ['written ÷ put', amplification, ...[storeOnly, textual].map(amplificationOf)].map(cell),
-            [
-              'stored ÷ payload',
-              product.storedBytes / payload,
-              storeOnly.storedBytes / payload,
-              textual.storedBytes / textPayload,
-            ].map(cell),
+            row(
+              'heights/s',
+              runs.map(({ heightsPerSecond }) => heightsPerSecond),
+            ),
+            row('last tenth ÷ first tenth', runs.map(decay)),
+            row('payload, MB', [payload / 1e6, payload / 1e6, textPayload / 1e6]),
+            row(
+              'put, MB',
+              [storeOnly, storeOnly, text].map(({ putBytes }) => putBytes / 1e6),
+            ),
+            row('written ÷ put', [
+              amplification,
+              ...[storeOnly, text].map(({ putBytes, writtenBytes }) => writtenBytes / putBytes),
+            ]),
+            row('stored ÷ payload', stored),
           ],
         },
         {
@@ -97,13 +131,9 @@ await bench(
           value: decay(product) / decay(storeOnly),
           atLeast: 1,
         },
-        {
-          what: 'growth: product ÷ store only',
-          value: product.heightsPerSecond / storeOnly.heightsPerSecond,
-        },
         { what: 'written ÷ put (write amplification)', value: amplification, atMost: 3.3 },
-        { what: 'stored ÷ payload', value: product.storedBytes / payload, atMost: 0.75 },
-        { what: 'stored ÷ payload, text', value: textual.storedBytes / textPayload, atMost: 0.75 },
+        { what: 'stored ÷ payload', value: stored[0], atMost: 0.75 },
+        { what: 'stored ÷ payload, text', value: stored[2], atMost: 0.75 },
         { what: 'anonymous memory, highest', value: Math.max(...anonymous), unit: 'MiB', atMost: 381 },
         {
           what: 'anonymous memory, last three tenths ÷ second to fourth',
@@ -116,9 +146,25 @@ await bench(
   },
 );
 
-async function growAndForget(file: string, heights: number, sync: boolean): Promise<GrowthReport> {
+/** Fills a store in a process of its own. */
+async function grow(task: GrowthTask): Promise<GrowthReport & { readonly storedBytes: number }> {
+  mkdirSync(task.path, { recursive: true });
+  const child = startTask('lib/growthProcess.ts', task);
+  let report: GrowthReport | undefined;
+  child.on('message', (message) => (report = message as GrowthReport));
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0 || report === undefined)
+    throw new Error(`the writer "${task.writer}" ended with ${String(code)}`);
+  const storedBytes = readdirSync(task.path).reduce(
+    (sum, name) => sum + statSync(join(task.path, name)).size,
+    0,
+  );
+  return { ...report, storedBytes };
+}
+
+async function growAndForget(file: string, heights: number) {
   const path = join(scratch, 'store-only');
-  const report = await grow({ writer: 'store only', file, heights, path, sync });
+  const report = await grow({ writer: 'store only', file, heights, path });
   rmSync(path, { recursive: true });
   return report;
 }
@@ -127,97 +173,13 @@ function decay({ tenths }: GrowthReport): number {
   return (tenths.at(-1)?.heightsPerSecond ?? Number.NaN) / (tenths[0]?.heightsPerSecond ?? Number.NaN);
 }
 
-function amplificationOf({ writtenBytes, putBytes }: GrowthReport): number {
-  return writtenBytes / putBytes;
-}
-
-function cell(value: string | number): string {
-  return typeof value === 'string' ? value : digits(value);
-}
-
-function tenthsTable(product: GrowthReport, storeOnly: GrowthReport): Table {
-  return {
-    title: 'Heights per second, tenth by tenth',
-    columns: ['tenth', 'product', 'store only', 'anonymous memory of the product, MiB', 'of store only'],
-    rows: product.tenths.map(({ heightsPerSecond, peakAnonymousMiB }, index) => [
-      index + 1,
-      digits(heightsPerSecond),
-      digits(storeOnly.tenths[index]?.heightsPerSecond ?? Number.NaN),
-      digits(peakAnonymousMiB),
-      digits(storeOnly.tenths[index]?.peakAnonymousMiB ?? Number.NaN),
-    ]),
-  };
-}
-
-/** Milliseconds from spawning the real program to its first answer out of the store, several times over. */
-async function startsToServing(dataDir: string, chain: BlockMaker, heights: number): Promise<number[]> {
-  const { collections } = chain.at(FIRST_HEIGHT + heights - 1);
-  const id = collections[0]?.id ?? '';
-  const node = await startNode(heights);
+/** Milliseconds to the first answer out of the store, several times over; the node's head is the last height stored. */
+async function startsOn(dataDir: string, chain: BlockMaker, heights: number): Promise<number[]> {
+  const startHead = FIRST_HEIGHT + heights - 1;
+  const path = `/v1/collections/${chain.at(startHead).collections[0]?.id ?? ''}`;
+  const node = await startTipNode({ seed: SEED, profile: 'dense', startHead });
   const times: number[] = [];
-  for (let start = 0; start < STARTS; start += 1) {
-    const port = await freePort();
-    const startedAtMs = performance.now();
-    const daemon = startProcess([
-      ...[MAIN, 'start', '--network', 'devnet', '--access-node', node.url, '--data-dir', dataDir],
-      ...[
-        '--api-port',
-        String(port),
-        '--api-grpc-port',
-        '0',
-        '--metrics-port',
-        '0',
-        '--log-format',
-        'json',
-        '--log-level',
-        'error',
-      ],
-    ]);
-    daemon.stdout?.resume();
-    const url = `http://127.0.0.1:${port}/v1/collections/${id}`;
-    while (!(await answers(url))) {
-      if (daemon.exitCode !== null) throw new Error(`the daemon ended with ${daemon.exitCode}`);
-      await new Promise((resume) => setTimeout(resume, POLL_MS));
-    }
-    times.push(performance.now() - startedAtMs);
-    daemon.kill('SIGTERM');
-    await once(daemon, 'exit');
-  }
+  while (times.length < STARTS) times.push((await timedStart(node.address, dataDir, path)).read);
   node.close();
   return times;
-}
-
-async function answers(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url);
-    await response.arrayBuffer();
-    return response.status === 200;
-  } catch {
-    return false;
-  }
-}
-
-/** A simulated node of the same chain, whose head is the last height stored. */
-async function startNode(heights: number): Promise<{ url: string; close(): void }> {
-  const child = startProcess([
-    ...[MAIN, 'devnet', '--port', '0', '--seed', String(SEED), '--profile', 'dense'],
-    ...['--history', String(FIRST_HEIGHT + heights - 1), '--block-interval-ms', '1000'],
-  ]);
-  const url = await new Promise<string>((onUrl, onFailure) => {
-    child.once('exit', (code) => onFailure(new Error(`the simulated node ended with ${String(code)}`)));
-    void eachLine(child, (line) => {
-      const address = /grpc:\/\/[^\s:]+:\d+/.exec(line);
-      if (address !== null) onUrl(address[0]);
-    });
-  });
-  return { url, close: () => child.kill('SIGKILL') };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -2,19 +2,18 @@
  * An indexer that feeds another one: how fast, beside asking the same daemon by collection and beside the ideal pipeline, and
  * what followers of the tip cost their source. Build first: it runs `dist/main.js`.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
 import { WireWriter } from '../../src/flow/index.js';
-import { runDaemon } from './lib/daemonRun.js';
+import { drain, startDaemon } from './lib/daemon.js';
+import type { Daemon, Mode } from './lib/daemon.js';
 import { runLimit } from './lib/limits.js';
-import { startLiveDaemon } from './lib/liveDaemon.js';
-import type { LiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
-import { scratch } from './lib/processes.js';
+import type { BenchNodeOptions } from './lib/node.js';
+import { freshDirectory } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
-import type { Findings } from './lib/report.js';
+import type { Table } from './lib/report.js';
 import { interleave, median, ratioOf } from './lib/statistics.js';
 
 const SEED = 17;
@@ -36,17 +35,37 @@ await bench(
   },
   async ({ quick, rounds }) => {
     const heights = quick ? HEIGHTS.quick : HEIGHTS.full;
-    const speeds = await speedsOf(heights, rounds);
-    const mirrors = await mirrorSpeeds(heights, rounds);
+    const bySource = await speedsOf({ heights }, 'requester-only', rounds, ({ node, source }) => ({
+      'by peer stream': speed({ node, mode: 'requester-only', heights, flags: ['--peer', source] }),
+      'by collection, from the same daemon': speed({ node: source, mode: 'requester-only', heights }),
+      'limit: ideal pipeline': () => runLimit('idealPipeline', { node, heights }),
+    }));
+    const { 'by peer stream': peer, 'limit: ideal pipeline': ideal } = bySource;
+    const required = ['--proof-mode', 'required'];
+    const proven = { heights, hashedIds: true };
+    const mirrors = await speedsOf(proven, 'edi-only', rounds, ({ node, source }) => ({
+      'the node, with execution data': speed({ node, mode: 'edi-only', heights, flags: required }),
+      'the indexer that did so': speed({
+        ...{ node: 'none', mode: 'hybrid', heights, flags: [...required, '--peer', source] },
+      }),
+    }));
     const tip = await tipCost(quick ? TIP.quickMs : TIP.fullMs);
     return {
-      tables: [speeds.table, mirrors.table, tip.table],
+      tables: [
+        tableOf(`Catching up, ${heights} heights`, 'collections', bySource),
+        tableOf(`Catching up with every block proven, ${heights} heights`, 'everything from', mirrors),
+        tip.table,
+      ],
       figures: [
-        { what: 'peer stream ÷ by collection', value: ratioOf(speeds.peer, speeds.collection), atLeast: 5 },
-        { what: 'peer stream ÷ ideal pipeline', value: ratioOf(speeds.peer, speeds.ideal), atLeast: 0.8 },
+        {
+          what: 'peer stream ÷ by collection',
+          value: ratioOf(peer, bySource['by collection, from the same daemon']),
+          atLeast: 5,
+        },
+        { what: 'peer stream ÷ ideal pipeline', value: ratioOf(peer, ideal), atLeast: 0.8 },
         {
           what: 'mirror ÷ execution data of a node',
-          value: ratioOf(mirrors.mirror, mirrors.edi),
+          value: ratioOf(mirrors['the indexer that did so'], mirrors['the node, with execution data']),
           atLeast: 1,
         },
         { what: `${TIP.followers} followers of the tip, of a core`, value: tip.share, atMost: 0.1 },
@@ -54,79 +73,45 @@ await bench(
     };
   },
 );
-process.exit(0);
 
-async function speedsOf(heights: number, rounds: number) {
-  const node = await startBenchNode({ seed: SEED, profile: 'dense', heights });
-  const dataDir = mkdtempSync(join(scratch, 'source-'));
-  const source = await startLiveDaemon({ node: node.address, mode: 'requester-only', dataDir });
-  await source.reaches(heights);
-  const address = `127.0.0.1:${source.grpcPort ?? 0}`;
-  const speedOf = async (from: string, flags: readonly string[]): Promise<number> =>
-    (await runDaemon({ node: from, mode: 'requester-only', heights, flags })).heightsPerSecond;
-  const { peer, collection, ideal } = await interleave(
-    {
-      peer: () => speedOf(node.address, ['--peer', address]),
-      collection: () => speedOf(address, []),
-      ideal: async () => (await runLimit('idealPipeline', { node: node.address, heights })).heightsPerSecond,
-    },
-    { rounds },
-  );
-  await source.stop();
-  node.close();
-  rmSync(dataDir, { recursive: true });
-  const table: Findings['tables'][number] = {
-    title: `Catching up, ${heights} heights`,
-    columns: ['collections', 'heights/s'],
-    rows: [
-      ['by peer stream', digits(median(peer))],
-      ['by collection, from the same daemon', digits(median(collection))],
-      ['limit: ideal pipeline', digits(median(ideal))],
-    ],
-  };
-  return { peer, collection, ideal, table };
+function speed(options: Parameters<typeof drain>[0]): () => Promise<number> {
+  return async () => (await drain(options)).heightsPerSecond;
 }
 
-/** On a chain whose blocks are proven: a mirror of a daemon, and that daemon's own way. */
-async function mirrorSpeeds(heights: number, rounds: number) {
-  const node = await startBenchNode({ seed: SEED, profile: 'dense', heights, hashedIds: true });
-  const dataDir = mkdtempSync(join(scratch, 'source-'));
-  const source = await startLiveDaemon({ node: node.address, mode: 'edi-only', dataDir });
-  await source.reaches(heights);
-  const address = `127.0.0.1:${source.grpcPort ?? 0}`;
-  const required = ['--proof-mode', 'required'];
-  const { edi, mirror } = await interleave(
-    {
-      edi: async () =>
-        (await runDaemon({ node: node.address, mode: 'edi-only', heights, flags: required }))
-          .heightsPerSecond,
-      mirror: async () =>
-        (await runDaemon({ node: 'none', mode: 'hybrid', heights, flags: [...required, '--peer', address] }))
-          .heightsPerSecond,
-    },
-    { rounds },
-  );
+/** Heights per second of each subject, beside a daemon that has indexed the chain of a node. */
+async function speedsOf<Name extends string>(
+  chain: BenchNodeOptions,
+  mode: Mode,
+  rounds: number,
+  subjectsOf: (addresses: {
+    readonly node: string;
+    readonly source: string;
+  }) => Record<Name, () => Promise<number>>,
+): Promise<Record<Name, number[]>> {
+  const node = await startBenchNode({ seed: SEED, profile: 'dense', ...chain });
+  const dataDir = freshDirectory();
+  const source = await startDaemon({ node: node.address, mode, dataDir });
+  await source.reaches(chain.heights);
+  const subjects = subjectsOf({ node: node.address, source: `127.0.0.1:${source.grpcPort}` });
+  const speeds = await interleave(subjects, { rounds });
   await source.stop();
   node.close();
   rmSync(dataDir, { recursive: true });
-  const table: Findings['tables'][number] = {
-    title: `Catching up with every block proven, ${heights} heights`,
-    columns: ['everything from', 'heights/s'],
-    rows: [
-      ['the node, with execution data', digits(median(edi))],
-      ['the indexer that did so', digits(median(mirror))],
-    ],
-  };
-  return { edi, mirror, table };
+  return speeds;
+}
+
+function tableOf(title: string, column: string, speeds: Readonly<Record<string, number[]>>): Table {
+  const rows = Object.entries(speeds).map(([name, values]) => [name, digits(median(values))]);
+  return { title, columns: [column, 'heights/s'], rows };
 }
 
 async function tipCost(lastsMs: number) {
   const { followers, heightsPerSecond, warmUpMs } = TIP;
   const heights = Math.ceil(((4 * (lastsMs + warmUpMs)) / 1_000) * heightsPerSecond);
   const node = await startBenchNode({ seed: SEED, profile: 'dense', heights, heightsPerSecond });
-  const dataDir = mkdtempSync(join(scratch, 'tip-'));
+  const dataDir = freshDirectory();
   node.pace();
-  const source = await startLiveDaemon({ node: node.address, mode: 'requester-only', dataDir });
+  const source = await startDaemon({ node: node.address, mode: 'requester-only', dataDir });
   await source.reaches(2);
   const alone = await shareOf(source, lastsMs);
   const { leave, taken } = follow(source, followers);
@@ -138,7 +123,7 @@ async function tipCost(lastsMs: number) {
   node.close();
   rmSync(dataDir, { recursive: true });
   const percent = (share: number): string => digits(100 * share);
-  const table: Findings['tables'][number] = {
+  const table: Table = {
     title: `The source at the tip, ${heightsPerSecond} heights/s`,
     columns: ['followers', '% of a core', 'messages taken'],
     rows: [
@@ -150,25 +135,25 @@ async function tipCost(lastsMs: number) {
 }
 
 /** Processor seconds per second, of all threads. */
-async function shareOf(daemon: LiveDaemon, lastsMs: number): Promise<number> {
+async function shareOf(daemon: Daemon, lastsMs: number): Promise<number> {
   await sleep(TIP.warmUpMs);
   const [fromSeconds, fromMs] = [await processorSeconds(daemon), performance.now()];
   await sleep(lastsMs);
   return ((await processorSeconds(daemon)) - fromSeconds) / ((performance.now() - fromMs) / 1_000);
 }
 
-async function processorSeconds(daemon: LiveDaemon): Promise<number> {
+async function processorSeconds(daemon: Daemon): Promise<number> {
   const found = /^\S*process_cpu_seconds_total(?:\{[^}]*\})? (\S+)$/m.exec(await daemon.metrics());
   if (found === null) throw new Error('the daemon does not tell its processor time');
   return Number(found[1]);
 }
 
 /** Followers from the next height on, each on a connection of its own. */
-function follow({ grpcPort }: LiveDaemon, followers: number) {
+function follow({ grpcPort }: Daemon, followers: number) {
   const Client = makeGenericClientConstructor({}, 'flow_collection_indexer.v1.IndexAPI');
   let messages = 0;
   const streams = Array.from({ length: followers }, () => {
-    const client = new Client(`127.0.0.1:${grpcPort ?? 0}`, credentials.createInsecure(), {
+    const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure(), {
       'grpc.use_local_subchannel_pool': 1,
     });
     const stream = client.makeServerStreamRequest(

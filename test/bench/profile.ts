@@ -9,28 +9,19 @@
  *     --profile NAME    blocks: dense, mainnet, empty …   [dense]
  *     --out DIR         [profiles]
  */
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { profiles } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import { callTree, selfTimes } from './lib/cpuProfile.js';
 import type { CpuProfile } from './lib/cpuProfile.js';
-import { modeFlags, runDaemon } from './lib/daemonRun.js';
-import type { Mode } from './lib/daemonRun.js';
+import { drain, modeFlags, startDaemon } from './lib/daemon.js';
+import type { Mode } from './lib/daemon.js';
 import { flameGraphPage } from './lib/flameGraph.js';
-import { startLiveDaemon } from './lib/liveDaemon.js';
 import { startBenchNode } from './lib/node.js';
-import { ROOT, scratch } from './lib/processes.js';
-import { startReadClient } from './lib/readClient.js';
-import type { ReadKind } from './lib/readClient.js';
+import { freshDirectory, ROOT } from './lib/processes.js';
+import { startReadClient } from './lib/readers.js';
+import type { ReadKind } from './lib/readers.js';
 import { formatTable } from './lib/report.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
@@ -51,7 +42,6 @@ const { values: args } = scriptOptions({
     over: { type: 'string', default: 'http' },
     profile: { type: 'string', default: 'dense' },
     out: { type: 'string', default: 'profiles' },
-    program: { type: 'string', default: 'dist/main.js' },
   },
 });
 if (!(args.mode in modeFlags))
@@ -69,7 +59,7 @@ if (over === undefined) fail(`--over takes ${OVER.join(' or ')}`);
 
 process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
 const node = await startBenchNode({ profile: args.profile as ProfileName, seed: SEED, heights });
-const directory = mkdtempSync(join(scratch, 'profile-'));
+const directory = freshDirectory();
 const nodeFlags = ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)];
 const work = reads === undefined ? await catchUp() : await answerReads(reads, over);
 node.close();
@@ -119,33 +109,31 @@ process.stdout.write(
 process.exit(0);
 
 /** What was done under the profiler. */
-interface HeightInspector {
+interface Work {
   readonly title: string;
   readonly unit: 'height' | 'read';
   readonly count: number;
   readonly perSecond: number;
 }
 
-async function catchUp(): Promise<HeightInspector> {
-  const run = await runDaemon({
-    ...{ node: node.address, mode: args.mode as Mode, heights, program: args.program, nodeFlags },
-  });
+async function catchUp(): Promise<Work> {
+  const run = await drain({ node: node.address, mode: args.mode as Mode, heights, nodeFlags });
   const title = `${args.mode}, ${heights} heights of the profile ${args.profile}`;
   return { title, unit: 'height', count: heights, perSecond: run.heightsPerSecond };
 }
 
 /** The store is filled by a process that is not profiled. */
-async function answerReads(kind: ReadKind, over: (typeof OVER)[number]): Promise<HeightInspector> {
+async function answerReads(kind: ReadKind, over: (typeof OVER)[number]): Promise<Work> {
   const profile = args.profile as ProfileName;
   const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
-  const filling = await startLiveDaemon({ ...daemon, program: args.program });
+  const filling = await startDaemon(daemon);
   await filling.reaches(heights);
   await filling.stop();
-  const answering = await startLiveDaemon({ ...daemon, program: args.program, nodeFlags });
+  const answering = await startDaemon({ ...daemon, nodeFlags });
   const client = await startReadClient({ profile, seed: SEED, heights });
   const { readsPerSecond } = await client.run({
     ...{ how: over, kind, concurrency: READERS, reads: READS },
-    port: over === 'http' ? answering.apiPort : (answering.grpcPort ?? 0),
+    port: over === 'http' ? answering.apiPort : answering.grpcPort,
   });
   await answering.stop();
   client.close();

@@ -1,25 +1,31 @@
 /**
  * History in ranges, on one machine and on several: how much faster many are than one, what they cost the live range, and
  * what the store on PostgreSQL makes of the database. Build first: it runs `dist/main.js`.
- *
- *     --part LIST      some of it: far, live, copy, workers; separated by commas
  */
+import { once } from 'node:events';
+import { readdirSync, rmSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { startDelayProxy } from './delayProxy.js';
-import { startBenchPostgres } from './lib/benchPostgres.js';
-import { BlockMaker } from './lib/blockEntries.js';
-import { CopyOnlyWriter, readCommits } from './lib/copyOnly.js';
-import type { CommitRows } from './lib/copyOnly.js';
-import { followFresh } from './lib/freshBlocks.js';
-import { fillHistory } from './lib/historyRun.js';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { loadQueue } from '../../src/ranges/index.js';
+import { silentLogger } from '../../src/observability/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
+import { LevelIndexStore, loadPostgres, sharedRangesOf } from '../../src/storage/index.js';
+import type { BlockEntry, IndexStore } from '../../src/storage/index.js';
+import { asAdmin, ownServer, serverAt } from '../support/postgresServer.js';
+import { BlockMaker, CHAIN_ID } from './lib/blocks.js';
+import { runToEnd } from './lib/daemon.js';
+import type { DaemonOptions } from './lib/daemon.js';
+import { startDelayProxy } from './lib/delayProxy.js';
+import { followFresh } from './lib/followFresh.js';
 import { startBenchNode } from './lib/node.js';
+import { freshDirectory, ROOT, startProcess } from './lib/processes.js';
+import { initialise, openStore } from './lib/ProductWriter.js';
 import { bench, digits } from './lib/report.js';
 import type { Effort, Findings } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
-import { bytesInDirectory, copyAll, laterCommits, loadDatabase, prepareDatabase } from './lib/storeLoad.js';
-import type { WriteCost } from './lib/storeLoad.js';
-import { fillTogether } from './lib/workerRun.js';
-import { scriptOptions } from '../support/scriptOptions.js';
 
 /** Small, so that waiting is the limit where it is to be, and full speed many heights. */
 const profile = {
@@ -37,7 +43,8 @@ const LIVE = {
   ...{ history: 120_000, warmUpHeights: 20, heights: 120 },
   ...{ quickHistory: 25_000, quickWarmUpHeights: 6, quickHeights: 24 },
 };
-const COPY = { blocks: 4_000, quickBlocks: 1_000 };
+/** `commitHeights`: as the indexer commits while it catches up. */
+const COPY = { blocks: 4_000, quickBlocks: 1_000, commitHeights: 20 };
 const WORKERS = {
   ...{ counts: [1, 2, 4] as const, rangesAtOnce: 2, roundTripMs: 250, window: 4, rangeHeights: 50 },
   ...{ planned: 8_000, seconds: 40, quickSeconds: 10 },
@@ -45,17 +52,8 @@ const WORKERS = {
 /** With fewer the simulated node, the bench and the database have none of their own. */
 const PROCESSORS_FOR_FRESHNESS = 4;
 
-const PARTS: Readonly<Record<string, (effort: Effort) => Promise<Findings>>> = {
-  far: farAway,
-  live: whileLive,
-  copy: againstCopy,
-  workers: together,
-};
-
-const { values: args } = scriptOptions({
-  options: { part: { type: 'string', default: Object.keys(PARTS).join() } },
-  strict: false,
-});
+const PROGRESS_POLL_MS = 50;
+const dependencies = { logger: silentLogger, clock: systemClock };
 
 await bench(
   {
@@ -75,18 +73,14 @@ await bench(
   async (effort) => {
     const tables: Findings['tables'][number][] = [];
     const figures: Findings['figures'][number][] = [];
-    for (const name of String(args.part).split(',')) {
-      const measure = PARTS[name];
-      if (measure === undefined) throw new Error(`there is no part ${name}`);
+    for (const measure of [farAway, whileLive, againstCopy, together]) {
       const found = await measure(effort);
-      process.stderr.write(`${name}: ${found.figures.map(({ value }) => digits(value)).join(', ')}\n`);
       tables.push(...found.tables);
       figures.push(...found.figures);
     }
     return { tables, figures };
   },
 );
-process.exit(0);
 
 async function farAway({ quick, rounds }: Effort): Promise<Findings> {
   const { concurrency, ranges, roundTripMs, window } = FAR;
@@ -95,8 +89,19 @@ async function farAway({ quick, rounds }: Effort): Promise<Findings> {
   const node = await startBenchNode({ profile, heights: liveHeight });
   const far = await startDelayProxy(node.address, roundTripMs);
   const flags = ['--backfill-window', String(window), '--requester-concurrency', String(concurrency)];
-  const run = (count: number) => (): Promise<number> =>
-    fillHistory({ node: far, ranges: count, heightsOfEach, liveHeight, flags });
+  /** Fills in ranges below one live block. Heights per second from the moment the daemon listens. */
+  const run = (count: number) => async (): Promise<number> => {
+    const dataDir = freshDirectory();
+    const daemon: DaemonOptions = {
+      ...{ node: far, dataDir, mode: 'requester-only', startHeight: liveHeight, stopHeight: liveHeight },
+      flags: ['--backfill-parallel-ranges', String(count), ...flags],
+    };
+    await runToEnd(daemon);
+    await planRanges(dataDir, count, heightsOfEach);
+    const tookMs = await runToEnd(daemon);
+    rmSync(dataDir, { recursive: true });
+    return (1_000 * count * heightsOfEach) / tookMs;
+  };
   const rates = await interleave({ one: run(1), all: run(ranges) }, { rounds });
   node.close();
   return {
@@ -155,49 +160,77 @@ async function whileLive({ quick }: Effort): Promise<Findings> {
   };
 }
 
+/** A plan for each: a range is never of two. */
+async function planRanges(dataDir: string, count: number, heights: number): Promise<void> {
+  const store = await LevelIndexStore.open(
+    { path: join(dataDir, 'index'), chainId: CHAIN_ID, create: false },
+    dependencies,
+  );
+  const plans = Array.from({ length: count }, (_, index) => {
+    const from = 1 + index * heights;
+    return { id: index + 1, from, to: from + heights - 1, order: 'newest' as const, isPaused: false };
+  });
+  await store.ranges.change({ plans });
+  await store.close();
+}
+
 async function againstCopy({ quick, rounds }: Effort): Promise<Findings> {
   const blocks = new BlockMaker({ profile: 'dense' }).first(quick ? COPY.quickBlocks : COPY.blocks);
   const server = await startBenchPostgres();
+  const { commitHeights } = COPY;
+  const later = blocks.slice(commitHeights);
   const bytes: number[] = [];
-  const store = async (): Promise<WriteCost> => {
-    const { bytesPerBlock, ...cost } = await loadDatabase(server, await server.database(), blocks);
-    bytes.push(bytesPerBlock);
-    return cost;
+  /** The first commit makes tables and partitions, and is nobody's to measure. */
+  const begin = async (url: string) => {
+    const { PostgresIndexStore } = await loadPostgres();
+    const store = await PostgresIndexStore.open({ url, chainId: CHAIN_ID }, dependencies);
+    await store.shared.lead();
+    await initialise(store);
+    await writeAll(store, blocks.slice(0, commitHeights));
+    return store;
+  };
+  const store = async (): Promise<number> => {
+    const writer = await begin(await server.database());
+    const before = await writer.shared.sizeBytes();
+    const rate = await rateOf(later.length, () => writeAll(writer, later));
+    bytes.push(((await writer.shared.sizeBytes()) - before) / later.length);
+    await writer.close();
+    return rate;
   };
   // Once beforehand: for its rows, and so that nobody begins cold.
   const source = await server.database();
-  await loadDatabase(server, source, blocks);
-  const commits: readonly CommitRows[] = await readCommits(source, laterCommits(blocks));
-  const copy = async (): Promise<WriteCost> => {
+  const first = await begin(source);
+  await writeAll(first, later);
+  await first.close();
+  const commits = await readCommits(source, later);
+  const copy = async (): Promise<number> => {
     const url = await server.database();
-    await prepareDatabase(url, blocks);
-    const writer = await CopyOnlyWriter.open(url);
-    const cost = await copyAll(server, writer, commits);
-    await writer.close();
-    return cost;
+    await (await begin(url)).close();
+    const client = await connected(url);
+    const rate = await rateOf(later.length, async () => {
+      for (const commit of commits) {
+        await client.query('BEGIN');
+        for (const { table, rows } of commit)
+          await Copy.run(client, `COPY flow_store.${table} FROM STDIN (FORMAT binary)`, rows);
+        await client.query('COMMIT');
+      }
+    });
+    await client.end();
+    return rate;
   };
-  const costs = await interleave({ store, copy }, { rounds });
+  const rates = await interleave({ store, copy }, { rounds });
   await server.close();
   const database = median(bytes);
   const directory = await bytesInDirectory(blocks);
-  const of = (found: readonly WriteCost[], what: keyof WriteCost): number =>
-    median(found.map((cost) => cost[what]));
-  const ratio = (what: keyof WriteCost): number =>
-    ratioOf(
-      costs.copy.map((cost) => cost[what]),
-      costs.store.map((cost) => cost[what]),
-    );
   return {
     tables: [
       {
-        title: `Into PostgreSQL, ${blocks.length} blocks of 5 × 10; processors in ms per block`,
-        columns: ['writer', 'blocks/s', 'server', 'writer itself'],
-        rows: Object.entries({ 'the store': costs.store, 'nothing but COPY': costs.copy }).map(
-          ([name, found]) => [
-            ...[name, digits(1_000 / of(found, 'wallMs'))],
-            ...[digits(of(found, 'serverMs')), digits(of(found, 'ownMs'))],
-          ],
-        ),
+        title: `Into PostgreSQL, ${blocks.length} blocks of 5 × 10`,
+        columns: ['writer', 'blocks/s'],
+        rows: [
+          ['the store', digits(median(rates.store))],
+          ['nothing but COPY', digits(median(rates.copy))],
+        ],
       },
       {
         title: 'Bytes per block of 5 × 10',
@@ -209,24 +242,139 @@ async function againstCopy({ quick, rounds }: Effort): Promise<Findings> {
       },
     ],
     figures: [
-      { what: 'PostgreSQL store ÷ COPY alone', value: ratio('wallMs'), atLeast: 0.7 },
-      { what: 'processors of the server, COPY alone ÷ PostgreSQL store', value: ratio('serverMs') },
+      { what: 'PostgreSQL store ÷ COPY alone', value: ratioOf(rates.store, rates.copy), atLeast: 0.7 },
       { what: 'bytes per block, PostgreSQL ÷ directory', value: database / directory },
     ],
   };
 }
 
+/** A server of the bench's own, that writes through to the disk as one that is to be trusted does. */
+async function startBenchPostgres() {
+  const machine = await ownServer({
+    ...{ fsync: 'on', shared_buffers: '256MB', max_wal_size: '2GB', max_connections: '200' },
+  });
+  // It is in a group of its own, and would outlive a bench that fails.
+  process.on('exit', () => {
+    if (machine.pid !== undefined) process.kill(machine.pid, 'SIGQUIT');
+  });
+  return serverAt(machine.url, machine);
+}
+
+async function rateOf(blocks: number, write: () => Promise<void>): Promise<number> {
+  const startedAtMs = performance.now();
+  await write();
+  return (1_000 * blocks) / (performance.now() - startedAtMs);
+}
+
+/** As the indexer does: while one commit is under way, the next one is prepared. */
+async function writeAll(store: IndexStore, blocks: readonly BlockEntry[]): Promise<void> {
+  let writing = Promise.resolve();
+  for (let at = 0; at < blocks.length; at += COPY.commitHeights) {
+    const batch = blocks.slice(at, at + COPY.commitHeights);
+    for (const entry of batch) store.stage(entry);
+    await writing;
+    const latestIndexedHeight = batch.at(-1)?.block.height ?? store.latestIndexedHeight();
+    writing = store.commit({ blocks: batch, latestIndexedHeight });
+  }
+  await writing;
+}
+
+/** Writes all blocks to a new directory. Returns the bytes of its files per block. */
+async function bytesInDirectory(blocks: readonly BlockEntry[]): Promise<number> {
+  const path = freshDirectory();
+  const store = await openStore(path);
+  await writeAll(store, blocks);
+  await store.close();
+  const bytes = readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+  rmSync(path, { recursive: true });
+  return bytes / blocks.length;
+}
+
+/** The data of blocks. */
+const TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'];
+
+/**
+ * What each commit wrote into each table: the rows that the store has written, as PostgreSQL itself gives them in its
+ * binary form. Who sends them again makes no row, checks nothing, and keeps no state.
+ */
+async function readCommits(url: string, blocks: readonly BlockEntry[]) {
+  const client = await connected(url);
+  // A script is stored once, with the first transaction that has it.
+  await client.query(
+    `CREATE TEMP TABLE first AS SELECT script_hash AS hash, min(height) AS height
+      FROM flow_store.transaction GROUP BY script_hash`,
+  );
+  const commits: { readonly table: string; readonly rows: Buffer }[][] = [];
+  for (let at = 0; at < blocks.length; at += COPY.commitHeights) {
+    const from = blocks[at]?.block.height ?? 0;
+    const within = `height BETWEEN ${from} AND ${from + COPY.commitHeights - 1}`;
+    const queries = TABLES.map(
+      (table) => [table, `SELECT * FROM flow_store.${table} WHERE ${within}`] as const,
+    );
+    const scripts = `SELECT script.* FROM flow_store.script JOIN first USING (hash) WHERE ${within} ORDER BY hash`;
+    const commit = [];
+    for (const [table, query] of [...queries, ['script', scripts] as const])
+      commit.push({ table, rows: await Copy.run(client, `COPY (${query}) TO STDOUT (FORMAT binary)`) });
+    commits.push(commit);
+  }
+  await client.end();
+  return commits;
+}
+
+async function connected(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, options: '-c synchronous_commit=on' });
+  await client.connect();
+  return client;
+}
+
+const DATA = 'd'.charCodeAt(0);
+const DONE = 'c'.charCodeAt(0);
+/** Of each message: its kind, then its length, which counts itself. */
+const [KIND_BYTES, LENGTH_BYTES] = [1, 4];
+
+/** A COPY in either direction. What comes out is ready to be sent in: one message with the rows, and the one that ends them. */
+class Copy extends pg.Query {
+  readonly #chunks: Uint8Array[] = [];
+
+  static run(client: pg.Client, text: string, rows?: Buffer): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      const copy: Copy = new Copy(text, (error) => (error ? reject(error) : resolve(copy.#received())));
+      // Statement and rows leave together: the server reads them in this order, and no round trip is in between.
+      copy.submit = (connection) => {
+        connection.query(text);
+        if (rows !== undefined) connection.stream.write(rows);
+      };
+      client.query(copy);
+    });
+  }
+
+  handleCopyInResponse(): void {
+    // The rows have left already.
+  }
+
+  handleCopyData({ chunk }: { readonly chunk: Uint8Array }): void {
+    this.#chunks.push(Buffer.from(chunk));
+  }
+
+  #received(): Buffer {
+    const head = Buffer.from([DATA, 0, 0, 0, 0]);
+    head.writeInt32BE(
+      this.#chunks.reduce((sum, { length }) => sum + length, LENGTH_BYTES),
+      KIND_BYTES,
+    );
+    return Buffer.concat([head, ...this.#chunks, Buffer.from([DONE, 0, 0, 0, LENGTH_BYTES])]);
+  }
+}
+
 async function together({ quick, rounds }: Effort): Promise<Findings> {
-  const { counts, planned, rangeHeights, rangesAtOnce, roundTripMs, window } = WORKERS;
+  const { counts, planned, roundTripMs } = WORKERS;
   const liveHeight = planned + 1;
   const node = await startBenchNode({ profile, heights: liveHeight });
   const far = await startDelayProxy(node.address, roundTripMs);
   const server = await startBenchPostgres();
+  const seconds = quick ? WORKERS.quickSeconds : WORKERS.seconds;
   const run = (workers: number) => async (): Promise<number> =>
-    fillTogether({
-      ...{ node: far, url: await server.database(), workers, rangesAtOnce, window, rangeHeights, liveHeight },
-      seconds: quick ? WORKERS.quickSeconds : WORKERS.seconds,
-    });
+    fillTogether({ node: far, url: await server.database(), workers, liveHeight, seconds });
   const rates = await interleave({ one: run(1), two: run(2), four: run(4) }, { rounds });
   await server.close();
   node.close();
@@ -245,4 +393,86 @@ async function together({ quick, rounds }: Effort): Promise<Findings> {
       atLeast: 0.85,
     })),
   };
+}
+
+interface WorkerRun {
+  /** `host:port`. */
+  readonly node: string;
+  /** Of a new database. */
+  readonly url: string;
+  readonly workers: number;
+  /** The live range is this one block; everything below is planned. */
+  readonly liveHeight: number;
+  readonly seconds: number;
+}
+
+/**
+ * Has so many worker processes fill in history in one database. Returns the heights per second that became durable in all,
+ * over some seconds that begin when every worker has all the ranges that it takes at once.
+ */
+async function fillTogether(run: WorkerRun): Promise<number> {
+  const { liveHeight, node, seconds, url, workers } = run;
+  await runToEnd({
+    ...{ node, mode: 'requester-only', dataDir: freshDirectory() },
+    ...{ startHeight: liveHeight, stopHeight: liveHeight, flags: ['--store', url] },
+  });
+  await planBelow(run);
+  const running = Array.from({ length: workers }, () => startWorker(run));
+  const progress = async (): Promise<Progress> => (await asAdmin(url, PROGRESS)).rows[0] as Progress;
+  while ((await progress()).begun < workers * WORKERS.rangesAtOnce) await sleep(PROGRESS_POLL_MS);
+  const before = await progress();
+  const startedAtMs = performance.now();
+  await sleep(1_000 * seconds);
+  const after = await progress();
+  const tookMs = performance.now() - startedAtMs;
+  if (after.planned === 0) throw new Error('everything was filled in before the time was up');
+  for (const worker of running) {
+    const exited = once(worker, 'exit');
+    worker.kill('SIGTERM');
+    await exited;
+  }
+  return (1_000 * (after.heights - before.heights)) / tookMs;
+}
+
+interface Progress {
+  /** Durable. */
+  readonly heights: number;
+  /** Open ranges of which something is durable. */
+  readonly begun: number;
+  readonly planned: number;
+}
+
+const PROGRESS = `SELECT
+  ((SELECT coalesce(sum(to_height - from_height + 1), 0) FROM flow_store.coverage) +
+   (SELECT coalesce(sum(next_height - from_height), 0) FROM flow_store.open_range))::integer AS heights,
+  (SELECT count(*) FROM flow_store.open_range WHERE next_height > from_height)::integer AS begun,
+  (SELECT count(*) FROM flow_store.plan)::integer AS planned`;
+
+/** As `backfill plan` does, but for smaller ranges: so that many are taken, filled and published in little time. */
+async function planBelow({ liveHeight, url }: WorkerRun): Promise<void> {
+  const { PostgresIndexStore } = await loadPostgres();
+  const { SharedQueue } = await loadQueue();
+  const parts = { ...dependencies, random: seededRandom(1) };
+  const store = await PostgresIndexStore.open({ url, chainId: CHAIN_ID, isReadOnly: true }, parts);
+  const queue = await SharedQueue.open({ url, roles: [] }, parts);
+  const book = sharedRangesOf(store);
+  if (book === undefined) throw new Error('the store is not shared');
+  const chain = { borders: () => [], served: () => [{ from: 0, to: liveHeight }] };
+  const source = queue.source({ maxRangeHeights: WORKERS.rangeHeights }, { book, chain });
+  await source.plan({ from: 1, to: liveHeight - 1, order: 'newest' });
+  await queue.close();
+  await store.close();
+}
+
+function startWorker({ node, url }: WorkerRun) {
+  const dataDir = freshDirectory();
+  const child = startProcess([
+    ...[resolve(ROOT, 'dist/main.js'), 'start', '--network', 'devnet', '--access-node', node],
+    ...['--store', url, '--data-dir', dataDir, '--roles', 'backfill', '--no-edi', '--metrics-port', '0'],
+    ...['--backfill-parallel-ranges', String(WORKERS.rangesAtOnce)],
+    ...['--backfill-window', String(WORKERS.window)],
+    ...['--log-format', 'json'],
+  ]);
+  child.stdout?.resume();
+  return child;
 }

@@ -1,25 +1,15 @@
 /** How soon the daemon ends when it is told to stop while it catches up at full speed. Build first: it runs `dist/main.js`. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import type { Mode } from './lib/daemonRun.js';
-import { startLiveDaemon } from './lib/liveDaemon.js';
+import { rmSync } from 'node:fs';
+import { startDaemon } from './lib/daemon.js';
+import type { Mode } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
-import { scratch } from './lib/processes.js';
+import { freshDirectory } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { interleave, median } from './lib/statistics.js';
-import { scriptOptions } from '../support/scriptOptions.js';
 
-const HEIGHTS = 15_000;
-const QUICK_HEIGHTS = 6_000;
-/** Indexed when the signal is sent: the write buffer was full more than once, and compactions run. */
-const STOP_AFTER_HEIGHTS = 2_000;
-const QUICK_STOP_AFTER_HEIGHTS = 800;
-const MODES: readonly Mode[] = ['edi-only', 'requester-only', 'hybrid'];
-
-const { values: args } = scriptOptions({
-  options: { program: { type: 'string', default: 'dist/main.js' } },
-  strict: false,
-});
+/** `stopAt`: indexed when the signal is sent; the write buffer was full more than once, and compactions run. */
+const FULL = { heights: 15_000, stopAt: 2_000 };
+const QUICK = { heights: 6_000, stopAt: 800 };
 
 await bench(
   {
@@ -29,42 +19,37 @@ await bench(
       'with at full speed and most of the chain is still missing. The batch in hand is finished, the store is closed.',
   },
   async ({ quick, rounds }) => {
-    const node = await startBenchNode({ profile: 'dense', heights: quick ? QUICK_HEIGHTS : HEIGHTS });
-    const stopAfter = quick ? QUICK_STOP_AFTER_HEIGHTS : STOP_AFTER_HEIGHTS;
+    const { heights, stopAt } = quick ? QUICK : FULL;
+    const node = await startBenchNode({ profile: 'dense', heights });
+    const stop = (mode: Mode) => async (): Promise<number> => {
+      const dataDir = freshDirectory();
+      const daemon = await startDaemon({ node: node.address, mode, dataDir });
+      await daemon.reaches(stopAt);
+      const tookMs = await daemon.stop();
+      rmSync(dataDir, { recursive: true });
+      return tookMs;
+    };
     const stops = await interleave(
-      Object.fromEntries(
-        MODES.map((mode) => [
-          mode,
-          async () => {
-            const dataDir = mkdtempSync(join(scratch, 'data-'));
-            const daemon = await startLiveDaemon({
-              ...{ node: node.address, mode, dataDir },
-              program: String(args.program),
-            });
-            await daemon.reaches(stopAfter);
-            const tookMs = await daemon.stop();
-            rmSync(dataDir, { recursive: true });
-            return tookMs;
-          },
-        ]),
-      ),
+      {
+        'edi-only': stop('edi-only'),
+        'requester-only': stop('requester-only'),
+        hybrid: stop('hybrid'),
+      },
       { rounds },
     );
     node.close();
-    const slowest = Math.max(...MODES.flatMap((mode) => stops[mode] ?? []));
+    const slowest = Math.max(...Object.values(stops).flat());
     return {
       tables: [
         {
           title: 'Milliseconds from the signal to the end',
           columns: ['mode', 'median', 'slowest', 'stops'],
-          rows: MODES.map((mode) => {
-            const own = stops[mode] ?? [];
-            return [mode, digits(median(own)), digits(Math.max(...own)), own.length];
-          }),
+          rows: Object.entries(stops).map(([mode, own]) => [
+            ...[mode, digits(median(own)), digits(Math.max(...own)), own.length],
+          ]),
         },
       ],
       figures: [{ what: 'stop at full speed, slowest', value: slowest / 1000, unit: 's', atMost: 2 }],
     };
   },
 );
-process.exit(0);

@@ -14,11 +14,9 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
-import { performancePage } from './lib/performancePage.js';
-import type { Machine, Measured } from './lib/performancePage.js';
 import { ROOT, scratch, startScript } from './lib/processes.js';
-import { formatFigures, isMet } from './lib/report.js';
-import type { Report } from './lib/report.js';
+import { formatFigures, isMet, performancePage } from './lib/report.js';
+import type { Machine, Measured, Report } from './lib/report.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */

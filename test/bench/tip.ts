@@ -2,22 +2,18 @@
  * How long it takes at the tip from receiving a block's last collection until it can be read. Build first: it runs
  * `dist/main.js`.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
-import type { Mode } from './lib/daemonRun.js';
-import { followFresh } from './lib/freshBlocks.js';
-import type { FreshTimes } from './lib/freshBlocks.js';
-import { bucketsOf, quantile, since } from './lib/histogram.js';
+import { startDaemon } from './lib/daemon.js';
+import type { Mode } from './lib/daemon.js';
+import { followFresh } from './lib/followFresh.js';
 import { HttpConnection } from './lib/HttpConnection.js';
-import { startLiveDaemon } from './lib/liveDaemon.js';
-import { scratch } from './lib/processes.js';
+import { startTipNode } from './lib/node.js';
+import { freshDirectory } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import type { Figure } from './lib/report.js';
-import { percentile } from './lib/statistics.js';
-import { startTipNode } from './lib/tipNode.js';
-import { scriptOptions } from '../support/scriptOptions.js';
+import { nowMs, percentile } from './lib/statistics.js';
 
 const HISTORY = 50;
 /** Heights until everybody has warmed up. */
@@ -32,13 +28,14 @@ interface Scene {
   readonly heights: number;
 }
 
+/** Milliseconds that this share of all do not exceed. */
 interface Times {
   /** In the daemon, from the receipt of a collection, each of them, to its durable commit. */
-  readonly insideMs: (share: number) => number;
+  inside(share: number): number;
   /** From the node's sending of the last collection to the first 200. */
-  readonly outsideMs: readonly number[];
+  outside(share: number): number;
   /** From the finalization of the block to the first 200. */
-  readonly finalizedMs: readonly number[];
+  finalized(share: number): number;
 }
 
 /** Blocks whose collections come some time after them. */
@@ -46,15 +43,6 @@ const FRESH = {
   ...{ profile: 'dense' as const, history: HISTORY, warmUpHeights: 60 },
   ...{ heights: 200, quickHeights: 40 },
 };
-
-const { values: args } = scriptOptions({
-  options: {
-    program: { type: 'string', default: 'dist/main.js' },
-    /** The scene of fresh blocks alone. */
-    fresh: { type: 'boolean', default: false },
-  },
-  strict: false,
-});
 
 const scenes: readonly Scene[] = (['edi-only', 'requester-only', 'hybrid'] as const).flatMap((mode) => [
   { mode, profile: 'dense', intervalMs: 50, heights: 300 },
@@ -79,98 +67,79 @@ await bench(
       'network), and late is from the moment at which it has all of a height until that height can be read; no execution data.',
   },
   async ({ quick }) => {
+    const fresh = await followFresh({ ...FRESH, heights: quick ? FRESH.quickHeights : FRESH.heights });
     const measured: { scene: Scene; times: Times }[] = [];
-    const fresh = await followFresh({
-      ...FRESH,
-      heights: quick ? FRESH.quickHeights : FRESH.heights,
-      program: String(args.program),
-    });
-    process.stderr.write('fresh blocks\n');
-    for (const scene of args.fresh === true ? [] : quick ? quickScenes : scenes) {
-      measured.push({ scene, times: await follow(scene) });
-      process.stderr.write(`${scene.mode}, ${scene.profile}, every ${scene.intervalMs} ms\n`);
-    }
-    const worst = (pick: (times: Times) => number, intervalMs: number): number =>
-      Math.max(
-        ...measured.filter(({ scene }) => scene.intervalMs === intervalMs).map(({ times }) => pick(times)),
-      );
+    for (const scene of quick ? quickScenes : scenes) measured.push({ scene, times: await follow(scene) });
+    const figuresAt = (intervalMs: number): Figure[] => {
+      const ofScenes = measured.filter(({ scene }) => scene.intervalMs === intervalMs);
+      const figure = (where: 'inside' | 'outside', share: number, atMost: number): Figure => ({
+        what: `tip, ${where}, p${share * 100}, every ${intervalMs} ms, slowest scene`,
+        value: Math.max(...ofScenes.map(({ times }) => times[where](share))),
+        ...{ unit: 'ms', atMost },
+      });
+      if (ofScenes.length === 0) return [];
+      return (['inside', 'outside'] as const).flatMap((where) => [
+        ...[figure(where, 0.5, 5), figure(where, 0.99, 30)],
+      ]);
+    };
     return {
       tables: [
         {
           title: 'Milliseconds',
           columns: [
-            ...['scene', 'heights'],
-            ...['inside p50', 'inside p99', 'outside p50', 'outside p99', 'slowest'],
+            ...['scene', 'heights', 'inside p50', 'inside p99', 'outside p50', 'outside p99', 'slowest'],
             'finalized → readable p50',
           ],
           rows: measured.map(({ scene, times }) => [
             `${scene.mode}, ${scene.profile}, every ${scene.intervalMs} ms`,
-            times.outsideMs.length,
-            digits(times.insideMs(0.5)),
-            digits(times.insideMs(0.99)),
-            digits(percentile(times.outsideMs, 0.5)),
-            digits(percentile(times.outsideMs, 0.99)),
-            digits(Math.max(...times.outsideMs)),
-            digits(percentile(times.finalizedMs, 0.5)),
+            scene.heights,
+            ...[times.inside(0.5), times.inside(0.99), times.outside(0.5), times.outside(0.99)].map(digits),
+            ...[times.outside(1), times.finalized(0.5)].map(digits),
           ]),
         },
       ],
       figures: [
-        ...freshFigures(fresh),
-        ...[50, 800]
-          .filter((intervalMs) => measured.some(({ scene }) => scene.intervalMs === intervalMs))
-          .flatMap((intervalMs) => {
-            const unit = 'ms';
-            const at = `every ${intervalMs} ms, slowest scene`;
-            return [
-              {
-                what: `tip, inside, p50, ${at}`,
-                value: worst((times) => times.insideMs(0.5), intervalMs),
-                unit,
-                atMost: 5,
-              },
-              {
-                what: `tip, inside, p99, ${at}`,
-                value: worst((times) => times.insideMs(0.99), intervalMs),
-                unit,
-                atMost: 30,
-              },
-              {
-                what: `tip, outside, p50, ${at}`,
-                value: worst((times) => percentile(times.outsideMs, 0.5), intervalMs),
-                unit,
-                atMost: 5,
-              },
-              {
-                what: `tip, outside, p99, ${at}`,
-                value: worst((times) => percentile(times.outsideMs, 0.99), intervalMs),
-                unit,
-                atMost: 30,
-              },
-            ];
-          }),
+        {
+          what: 'tip, fresh blocks, late, p50',
+          value: percentile(fresh.lateMs, 0.5),
+          unit: 'ms',
+          atMost: 40,
+        },
+        {
+          what: 'tip, fresh blocks, late, p99',
+          value: percentile(fresh.lateMs, 0.99),
+          unit: 'ms',
+          atMost: 120,
+        },
+        {
+          what: 'tip, fresh blocks, calls per collection',
+          value: fresh.callsPerCollection,
+          ...{ unit: 'calls', atMost: 2.5 },
+        },
+        ...figuresAt(50),
+        ...figuresAt(800),
       ],
     };
   },
 );
-process.exit(0);
 
 async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Times> {
   const node = await startTipNode({
     ...{ profile, blockIntervalMs: intervalMs, startHead: HISTORY },
     ...{ sealedLag: SEALED_LAG, executionDataLag: -SEALED_LAG },
   });
-  const dataDir = mkdtempSync(join(scratch, 'data-'));
-  const daemon = await startLiveDaemon({ node: node.address, mode, dataDir, program: String(args.program) });
+  const dataDir = freshDirectory();
+  const daemon = await startDaemon({ node: node.address, mode, dataDir });
   await daemon.reaches(HISTORY);
   const connection = await HttpConnection.open(daemon.apiPort);
   const chain = new ChainGenerator({ profile });
   const readable = new Map<number, number>();
-  let before = await daemon.metrics();
-  node.resume();
+  const buckets = async (): Promise<Buckets> => bucketsOf(await daemon.metrics(), RECEIVE_TO_INDEXED);
+  let before: Buckets = [];
+  node.pace();
   const first = HISTORY + WARM_UP_HEIGHTS + 1;
   for (let height = HISTORY + 1; height < first + heights; height += 1) {
-    if (height === first) before = await daemon.metrics();
+    if (height === first) before = await buckets();
     const last = chain.block(height).collections.at(-1);
     await node.finalized(height);
     if (last === undefined) continue;
@@ -178,38 +147,49 @@ async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Ti
     while ((await connection.get(path)).status !== 200);
     readable.set(height, nowMs());
   }
-  const buckets = since(
-    bucketsOf(before, RECEIVE_TO_INDEXED),
-    bucketsOf(await daemon.metrics(), RECEIVE_TO_INDEXED),
+  const during = (await buckets()).map(
+    ([upToMs, count], index) => [upToMs, count - (before[index]?.[1] ?? 0)] as const,
   );
   const outsideMs: number[] = [];
   const finalizedMs: number[] = [];
   for (const [height, atMs] of readable) {
     if (height < first) continue;
-    outsideMs.push(atMs - (node.sentAtMs(height) ?? Number.NaN));
+    outsideMs.push(atMs - node.sentAtMs(height));
     finalizedMs.push(atMs - (await node.finalized(height)));
   }
   connection.close();
   await daemon.stop();
   node.close();
   rmSync(dataDir, { recursive: true });
-  return { insideMs: (share) => quantile(buckets, share) * 1000, outsideMs, finalizedMs };
+  return {
+    inside: (share) => quantile(during, share),
+    outside: (share) => percentile(outsideMs, share),
+    finalized: (share) => percentile(finalizedMs, share),
+  };
 }
 
-function freshFigures({ lateMs, callsPerCollection }: FreshTimes): Figure[] {
-  const late = (share: number): number => percentile(lateMs, share);
-  return [
-    { what: 'tip, fresh blocks, late, p50', value: late(0.5), unit: 'ms', atMost: 40 },
-    { what: 'tip, fresh blocks, late, p99', value: late(0.99), unit: 'ms', atMost: 120 },
-    {
-      what: 'tip, fresh blocks, calls per collection',
-      value: callsPerCollection,
-      unit: 'calls',
-      atMost: 2.5,
-    },
-  ];
+/** The buckets of one histogram of /metrics, all series added up: upper bound in milliseconds and how many are at most that. */
+type Buckets = readonly (readonly [upToMs: number, count: number])[];
+
+function bucketsOf(text: string, name: string): Buckets {
+  const counts = new Map<number, number>();
+  const pattern = new RegExp(`^flow_collection_indexer_${name}_bucket\\{.*?le="([^"]+)".*?\\} (\\d+)$`, 'gm');
+  for (const [, bound = '', count = ''] of text.matchAll(pattern)) {
+    const upToMs = bound === '+Inf' ? Infinity : Number(bound) * 1_000;
+    counts.set(upToMs, (counts.get(upToMs) ?? 0) + Number(count));
+  }
+  return [...counts].sort(([left], [right]) => left - right);
 }
 
-function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
+/** The value that `share` of all do not exceed, as Prometheus computes it: evenly spread within a bucket. */
+function quantile(buckets: Buckets, share: number): number {
+  const wanted = (buckets.at(-1)?.[1] ?? 0) * share;
+  let [lower, below] = [0, 0];
+  for (const [upTo, count] of buckets) {
+    if (count >= wanted && count > below) {
+      return upTo === Infinity ? lower : lower + ((upTo - lower) * (wanted - below)) / (count - below);
+    }
+    [lower, below] = [upTo, count];
+  }
+  return Number.NaN;
 }

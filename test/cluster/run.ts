@@ -5,11 +5,11 @@
 //     --seed N         [1]
 //     --heights N      of the chain; every scene fills all of it [8200]
 //     --report FILE    writes the result as JSON
-import { writeFileSync } from 'node:fs';
-import { play } from './play.js';
-import { scenes } from './scenes.js';
-import { World } from './World.js';
+import { chosenFrom, conclude, playEach, wholeNumber } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
+import { play } from './play.js';
+import { scenes as all } from './scenes.js';
+import { World } from './World.js';
 
 const { values } = scriptOptions({
   options: {
@@ -20,28 +20,12 @@ const { values } = scriptOptions({
   },
 });
 
-const seed = Number(values.seed);
-const chosen = scenes.filter(({ name }) => values.only === undefined || name === values.only);
-if (chosen.length === 0) {
-  console.error(`There is no scene ${values.only}. There are: ${scenes.map(({ name }) => name).join(', ')}.`);
-  process.exit(64);
-}
-const world = await World.open({ seed, heights: Number(values.heights) });
-const results: { readonly name: string; readonly failure: string | null; readonly seconds: number }[] = [];
-try {
-  for (const scene of chosen) {
-    const { failure, remark, seconds } = await play(world, scene, seed);
-    results.push({ name: scene.name, failure: failure ?? null, seconds });
-    const outcome = failure === undefined ? (remark ?? 'kept') : `FAILED: ${failure}`;
-    console.log(`${scene.name.padEnd(10)} ${String(seconds).padStart(4)} s  ${scene.what}: ${outcome}`);
-    if (failure !== undefined) console.log(`  npm run test:cluster -- --only ${scene.name} --seed ${seed}`);
-  }
-} finally {
-  await world.close();
-}
-const failures = results.filter(({ failure }) => failure !== null).length;
-console.log(`${results.length} scenes, ${failures} failed`);
-if (values.report !== undefined) {
-  writeFileSync(values.report, `${JSON.stringify({ seed, failures, scenes: results }, undefined, 2)}\n`);
-}
-process.exitCode = failures > 0 ? 1 : 0;
+const seed = wholeNumber('seed', values.seed);
+const chosen = chosenFrom(all, values.only);
+const world = await World.open({ seed, heights: wholeNumber('heights', values.heights) });
+const scenes = await playEach(chosen, (scene) => play(world, scene, seed), {
+  again: ({ name }) => `npm run test:cluster -- --only ${name} --seed ${seed}`,
+}).finally(() => world.close());
+const failures = scenes.filter(({ failure }) => failure !== null).length;
+console.log(`${scenes.length} scenes, ${failures} failed`);
+conclude(failures, { file: values.report, of: { seed, failures, scenes } });

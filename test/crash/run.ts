@@ -6,11 +6,7 @@
 //     --only NAME      a failpoint, or the beginning of several: commit
 //     --workers N      processes that do the work [2, or 1 on one processor]
 //     --report FILE    writes the result as JSON
-import { fork } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { conclude, textOf, wholeNumber, Worker, WORKERS, serveWork } from '../support/campaign.js';
 import { failpoints } from './failpoints.js';
 import { Verdict } from './Judge.js';
 import { Lane } from './Lane.js';
@@ -23,7 +19,7 @@ const { values } = scriptOptions({
     rounds: { type: 'string', default: '5' },
     seed: { type: 'string', default: '1' },
     only: { type: 'string' },
-    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+    workers: { type: 'string', default: WORKERS },
     report: { type: 'string' },
     /** Set by the script itself for the processes that do the work. */
     lane: { type: 'boolean', default: false },
@@ -35,7 +31,7 @@ interface Task {
   readonly seed: number;
 }
 
-/** What a lane says of its task; its first word is that it is ready. */
+/** What a lane says of its task. */
 interface Result {
   readonly crashes: number;
   readonly failure?: string;
@@ -48,34 +44,30 @@ interface Row {
   readonly failures: { readonly seed: number; readonly message: string; readonly replay: string }[];
 }
 
-if (values.lane) await serve();
+if (values.lane) serve();
 else await command();
 
-/** A lane: plays what it is given until the other side is gone. */
-async function serve(): Promise<void> {
-  const answer = (result: Result): void => void process.send?.(result);
-  const lane = await Lane.open().catch((error: unknown) => {
+/** A lane: plays what it is given until the other side is gone. Without a run that goes well there is nothing to compare with. */
+function serve(): void {
+  const opened = Lane.open().catch((error: unknown) => {
     console.error(error instanceof Verdict ? error.message : error);
     process.exit(1);
   });
-  process.on('disconnect', () => void lane.close().finally(() => process.exit()));
-  process.on('message', ({ name, seed }: Task) => {
-    play(lane, name, seed).then(
-      (crashes) => answer({ crashes }),
-      (error: unknown) => {
-        const isVerdict = error instanceof Verdict;
-        const text =
-          error instanceof Error ? ((isVerdict ? undefined : error.stack) ?? error.message) : String(error);
-        answer({ crashes: 1, failure: text });
-      },
-    );
+  process.on('disconnect', () => void opened.then((lane) => lane.close()).finally(() => process.exit()));
+  serveWork(async (task: Task | null): Promise<Result> => {
+    const lane = await opened;
+    if (task === null) return { crashes: 0 };
+    try {
+      return { crashes: await play(lane, task.name, task.seed) };
+    } catch (error) {
+      return { crashes: 1, failure: error instanceof Verdict ? error.message : textOf(error) };
+    }
   });
-  answer({ crashes: 0 });
 }
 
 async function command(): Promise<void> {
   const startedAtMs = performance.now();
-  const [rounds, seed] = [Number(values.rounds), Number(values.seed)];
+  const [rounds, seed] = [wholeNumber('rounds', values.rounds), wholeNumber('seed', values.seed)];
   const { rows, tasks } = plan(rounds, seed);
   if (tasks.length === 0) {
     console.error(`There is no failpoint ${values.only}. There are: ${[...everyStep().keys()].join(', ')}.`);
@@ -90,11 +82,7 @@ async function command(): Promise<void> {
   const failures = all.reduce((sum, row) => sum + row.failures.length, 0);
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
   console.log(`${crashes} crashes at ${all.length} places, ${failures} failures; ${seconds} s`);
-  if (values.report !== undefined) {
-    const report = { rounds, seed, crashes, failures, seconds, places: all };
-    writeFileSync(values.report, JSON.stringify(report, undefined, 2) + '\n');
-  }
-  if (failures > 0) process.exitCode = 1;
+  conclude(failures, { file: values.report, of: { rounds, seed, crashes, failures, seconds, places: all } });
 }
 
 /** What there is to crash at, and in words. */
@@ -125,43 +113,17 @@ function plan(
 
 /** One lane after another, should one of them die over a task. */
 async function work(queue: Task[], rows: ReadonlyMap<string, Row>): Promise<void> {
-  let lane: ChildProcess | undefined;
+  let lane: Worker<Task | null, Result> | undefined;
   for (let task = queue.shift(); task !== undefined; task = queue.shift()) {
-    let result: Result;
-    // Without a run that goes well there is nothing to compare with: this ends everything.
-    lane ??= await newLane();
-    try {
-      lane.send(task);
-      result = await nextWord(lane);
-    } catch (error) {
-      lane.kill('SIGKILL');
-      lane = undefined;
-      result = { crashes: 1, failure: error instanceof Error ? error.message : String(error) };
+    if (lane === undefined || lane.hasEnded) {
+      lane = new Worker();
+      // It has what it compares with: else this ends everything.
+      await lane.ask(null);
     }
+    const result = await lane.ask(task).catch((error: unknown) => ({ crashes: 1, failure: textOf(error) }));
     note(task, result, rows);
   }
-  lane?.disconnect();
-}
-
-async function newLane(): Promise<ChildProcess> {
-  const lane = fork(fileURLToPath(import.meta.url), ['--lane'], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  await nextWord(lane);
-  return lane;
-}
-
-function nextWord(lane: ChildProcess): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const onExit = (code: number | null, signal: string | null): void => {
-      reject(new Error(`the process that judges ended with ${code ?? signal ?? 'nothing'}`));
-    };
-    lane.once('exit', onExit);
-    lane.once('message', (result: Result) => {
-      lane.removeListener('exit', onExit);
-      resolve(result);
-    });
-  });
+  lane?.close();
 }
 
 function note({ name, seed }: Task, { crashes, failure }: Result, rows: ReadonlyMap<string, Row>): void {

@@ -6,6 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { chosenFrom, conclude, playEach } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
 import { deployFolder } from '../support/deployed.js';
 import { programPath, scratchDirectory } from '../support/program.js';
@@ -31,8 +32,10 @@ const sources: Readonly<Record<string, string>> = {
   zsh: 'Debian: apt-get install zsh',
 };
 
-/** A tool refuses what it was given, or is not there. */
-class Failure extends Error {}
+/** A tool refuses what it was given, or is not there: that, and not where in this file, is what there is to say. */
+class Failure extends Error {
+  override readonly stack = this.message;
+}
 
 interface Ran {
   readonly stdout: string;
@@ -162,24 +165,9 @@ const checks: Readonly<Record<string, () => string>> = {
 };
 
 const { values } = scriptOptions({ options: { only: { type: 'string' } } });
-const chosen = Object.entries(checks).filter(
-  ([name]) => values.only === undefined || name.includes(values.only),
-);
-if (chosen.length === 0) {
-  console.error(`There is no check of that name. These are: ${Object.keys(checks).join(', ')}.`);
-  process.exit(64);
-}
-let failed = 0;
-for (const [name, check] of chosen) {
-  await withCleanup(async () => {
-    try {
-      console.log(`${name.padEnd(26)}${check()}`);
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      failed += 1;
-      console.log(`${name.padEnd(26)}FAILED: ${error.message}`);
-    }
-  });
-}
-console.log(`${chosen.length - failed} passed, ${failed} failed`);
-process.exitCode = failed === 0 ? 0 : 1;
+const named = Object.entries(checks).map(([name, check]) => ({ name, check }));
+const chosen = chosenFrom(named, values.only, (name, only) => name.includes(only));
+const played = await playEach(chosen, ({ check }) => withCleanup(() => Promise.resolve(check())));
+const failed = played.filter(({ failure }) => failure !== null).length;
+console.log(`${played.length - failed} passed, ${failed} failed`);
+conclude(failed);

@@ -4,51 +4,34 @@
 //   npm run test:disk -- --only "log torn"       (scenarios whose name contains it)
 //   npm run test:disk -- --report disk.json
 
-import { writeFileSync } from 'node:fs';
+import { chosenFrom, conclude, playEach } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
-import { diskScenarios } from './scenarios.js';
-import type { Result } from './scenario.js';
-import { Stage } from './stage.js';
 import { scriptOptions } from '../support/scriptOptions.js';
+import type { Result } from './scenario.js';
+import { diskScenarios } from './scenarios.js';
+import { Stage } from './stage.js';
 
 const { values } = scriptOptions({ options: { only: { type: 'string' }, report: { type: 'string' } } });
-const chosen = diskScenarios.filter(({ name }) => name.includes(values.only ?? ''));
-if (chosen.length === 0) throw new Error(`no scenario is named like ${JSON.stringify(values.only)}`);
-
-interface Row extends Partial<Result> {
-  readonly scenario: string;
-  readonly passed: boolean;
-  readonly seconds: number;
-  readonly failure?: string;
-}
-
-function print({ scenario, passed, outcome, exitCode, wentOnFrom, remark, failure }: Row): void {
-  const what = passed
-    ? `${outcome ?? ''} | exit ${exitCode ?? ''} | went on from ${wentOnFrom ?? ''}`
-    : 'FAILED';
-  process.stdout.write(`${scenario.padEnd(58)} | ${what}${remark === undefined ? '' : ` | ${remark}`}\n`);
-  if (failure !== undefined) process.stdout.write(`${failure}\n`);
-}
-
-const rows: Row[] = [];
+const chosen = chosenFrom(diskScenarios, values.only, (name, only) => name.includes(only));
+const results = new Map<string, Result>();
 await withCleanup(async () => {
   const stage = await Stage.set();
-  for (const { name: scenario, run } of chosen) {
-    const startedAt = performance.now();
-    const row = await withCleanup(() => run(stage)).then(
-      (result) => ({ scenario, passed: true, ...result }),
-      (error: unknown) => ({
-        ...{ scenario, passed: false },
-        failure: error instanceof Error ? (error.stack ?? error.message) : String(error),
-      }),
-    );
-    rows.push({ ...row, seconds: Math.round((performance.now() - startedAt) / 100) / 10 });
-    print(rows.at(-1) as Row);
-  }
+  const played = await playEach(chosen, async ({ name, run }) => {
+    const result = await withCleanup(() => run(stage));
+    results.set(name, result);
+    const { outcome, exitCode, wentOnFrom, remark } = result;
+    return [
+      outcome,
+      `exit ${exitCode}`,
+      `went on from ${wentOnFrom}`,
+      ...(remark === undefined ? [] : [remark]),
+    ].join(' | ');
+  });
+  const rows = played.map(({ name: scenario, failure, seconds }) => ({
+    ...{ scenario, passed: failure === null, ...results.get(scenario), seconds },
+    ...(failure === null ? {} : { failure }),
+  }));
+  const failures = rows.filter(({ passed }) => !passed).length;
+  console.log(`${rows.length} scenarios, ${failures} failed`);
+  conclude(failures, { file: values.report, of: { scenarios: rows.length, failures, rows } });
 });
-const failures = rows.filter(({ passed }) => !passed).length;
-process.stdout.write(`${rows.length} scenarios, ${failures} failed\n`);
-if (values.report !== undefined) {
-  writeFileSync(values.report, `${JSON.stringify({ scenarios: rows.length, failures, rows }, null, 2)}\n`);
-}
-process.exitCode = failures === 0 ? 0 : 1;

@@ -7,13 +7,13 @@
 //   npm run test:fuzz -- --target http --seed 7 --case 815
 //   npm run test:fuzz -- --report fuzz.json             (how many inputs, how many findings)
 
-import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import type { Finding, Tally } from './campaign.js';
 import { HANG_MS } from './campaign.js';
 import { StuckWatch, WorkerState } from './StuckWatch.js';
 import { hangMsOf, targets } from './targets.js';
 import type { FuzzTarget } from './target.js';
+import { chosenFrom, conclude, wholeNumber } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -53,12 +53,6 @@ const BOOT = `
   const { module } = require('node:worker_threads').workerData;
   import('tsx/esm/api').then(({ register }) => { register(); return import(module); });
 `;
-
-function number(name: string, text: string): number {
-  const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= 0) return value;
-  throw new Error(`--${name} takes a whole number, got ${JSON.stringify(text)}`);
-}
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
@@ -126,32 +120,26 @@ function grouped(outcomes: ReadonlyMap<string, number>): Map<string, number> {
   return kinds;
 }
 
-function writeReport(findings: number): void {
-  if (values.report === undefined) return;
-  writeFileSync(values.report, `${JSON.stringify({ seed, inputs: total, findings }, null, 2)}\n`);
-}
-
-const seed = number('seed', values.seed);
-const chosen = targets.filter(({ name }) => values.target === undefined || name === values.target);
-if (chosen.length === 0) {
-  throw new Error(
-    `there is no target ${String(values.target)}; there are ${targets.map(({ name }) => name).join(', ')}`,
-  );
-}
+const seed = wholeNumber('seed', values.seed);
+const chosen = chosenFrom(targets, values.target);
 const shares = chosen.reduce((sum, { share }) => sum + share, 0);
 let total = 0;
 for (const target of chosen) {
-  const single = values.case === undefined ? undefined : number('case', values.case);
+  const single = values.case === undefined ? undefined : wholeNumber('case', values.case);
   const inputs =
-    single === undefined ? Math.ceil((number('inputs', values.inputs) * target.share) / shares) : 1;
+    single === undefined ? Math.ceil((wholeNumber('inputs', values.inputs) * target.share) / shares) : 1;
   const { tally, finding } = await runTarget(target, seed, single ?? 0, inputs);
   describe(target, tally, seed);
   total += tally.inputs;
   if (finding === undefined) continue;
   print(`\nFOUND in ${finding.target}, case ${finding.index}:\n${finding.problem}`);
   print(`\nAgain: ${replay(finding.target, seed, finding.index)}`);
-  writeReport(1);
-  process.exit(1);
+  end(1);
+  process.exit();
 }
-writeReport(0);
+end(0);
 print(`\n${total.toLocaleString('en')} inputs, no crash, no hang, no unexpected error.`);
+
+function end(findings: number): void {
+  conclude(findings, { file: values.report, of: { seed, inputs: total, findings } });
+}

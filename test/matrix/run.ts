@@ -7,11 +7,7 @@
 //     --at-once N      cells at once in each process [16]
 //     --list           names the cells, and plays none
 //     --report FILE    writes the result as JSON
-import { fork } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { conclude, Worker, WORKERS, serveWork, textOf, wholeNumber } from '../support/campaign.js';
 import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
 import { isDisturbed, play, PLAYED_MAX } from './play.js';
@@ -29,7 +25,7 @@ const { values } = scriptOptions({
     only: { type: 'string' },
     quick: { type: 'boolean', default: false },
     seed: { type: 'string', default: '1' },
-    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+    workers: { type: 'string', default: WORKERS },
     'at-once': { type: 'string', default: '16' },
     list: { type: 'boolean', default: false },
     report: { type: 'string' },
@@ -45,17 +41,17 @@ else await command();
 /** A lane: plays the cells that it is given, as many at once as come. */
 function serve(): void {
   process.on('disconnect', () => process.exit());
-  process.on('message', (name: string) => {
+  serveWork((name: string) => {
     const cell = cells.find((each) => each.name === name);
     if (cell === undefined) throw new Error(`there is no cell ${name}`);
-    void play(cell).then((result) => process.send?.(result));
+    return play(cell);
   });
 }
 
 async function command(): Promise<void> {
   const startedAtMs = performance.now();
   const named = cells.filter(({ name }) => values.only === undefined || isOf(name, values.only));
-  const chosen = values.quick ? sampleOf(named, Number(values.seed)) : named;
+  const chosen = values.quick ? sampleOf(named, wholeNumber('seed', values.seed)) : named;
   if (chosen.length === 0) {
     console.error(
       `There is no cell ${String(values.only)}. Name a method of docs/fault-matrix.md, or METHOD/FAULT.`,
@@ -88,10 +84,8 @@ async function command(): Promise<void> {
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
   print(results, seconds);
   if (again > 0) console.log(`${again} times a cell was played again because the machine was too busy`);
-  if (values.report !== undefined) {
-    writeFileSync(values.report, JSON.stringify(reportOf(results, seconds), undefined, 2) + '\n');
-  }
-  if (results.some(({ failures }) => failures.length > 0)) process.exitCode = 1;
+  const failures = results.filter((result) => result.failures.length > 0).length;
+  conclude(failures, { file: values.report, of: reportOf(results, seconds) });
 }
 
 function isOf(name: string, beginning: string): boolean {
@@ -109,9 +103,7 @@ function spread(chosen: readonly Cell[]): Cell[] {
 /** One lane after another, until nothing is left to play. */
 async function work(queue: Cell[], onResult: (result: CellResult, cell: Cell) => void): Promise<void> {
   while (queue.length > 0) {
-    const lane = fork(fileURLToPath(import.meta.url), ['--lane'], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
+    const lane = new Worker<string, CellResult>();
     const batch = { left: CELLS_PER_LANE };
     await Promise.all(
       Array.from({ length: Number(values['at-once']) }, async (_, slot) => {
@@ -124,28 +116,14 @@ async function work(queue: Cell[], onResult: (result: CellResult, cell: Cell) =>
         }
       }),
     );
-    if (lane.connected) lane.disconnect();
+    lane.close();
   }
 }
 
 /** A lane that dies takes its cells with it: each of them has failed. */
-function playedBy(lane: ChildProcess, { name, kind }: Cell): Promise<CellResult> {
-  return new Promise((resolve) => {
-    const onExit = (code: number | null): void => {
-      lane.off('message', onMessage);
-      const failures = [{ kind: 'broken' as const, detail: `the process ended with ${code ?? 'a signal'}` }];
-      resolve({ cell: name, kind, outcome: 'neither', failures, heldUpMs: 0, seconds: 0 });
-    };
-    const onMessage = (result: CellResult): void => {
-      if (result.cell !== name) return;
-      lane.off('message', onMessage);
-      lane.off('exit', onExit);
-      resolve(result);
-    };
-    lane.setMaxListeners(0);
-    lane.once('exit', onExit);
-    lane.on('message', onMessage);
-    if (lane.exitCode === null) lane.send(name);
-    else onExit(lane.exitCode);
+function playedBy(lane: Worker<string, CellResult>, { name, kind }: Cell): Promise<CellResult> {
+  return lane.ask(name).catch((error: unknown) => {
+    const failures = [{ kind: 'broken' as const, detail: textOf(error) }];
+    return { cell: name, kind, outcome: 'neither', failures, heldUpMs: 0, seconds: 0 };
   });
 }

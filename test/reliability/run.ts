@@ -14,18 +14,14 @@ import { proofs } from './proofs.js';
 import { pagePath, readResults, writeResults } from './results.js';
 import type { PlantedBug } from './results.js';
 import type { RoomCoverage } from './rooms.js';
+import { chosenFrom, conclude } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values: args, positionals } = scriptOptions({
   options: { only: { type: 'string' } },
   allowPositionals: true,
 });
-const chosen = proofs.filter(({ name }) => args.only === undefined || name === args.only);
-if (chosen.length === 0) {
-  throw new Error(
-    `there is no proof ${String(args.only)}; there are ${proofs.map(({ name }) => name).join(', ')}`,
-  );
-}
+const chosen = chosenFrom(proofs, args.only);
 
 const directory = mkdtempSync(join(tmpdir(), 'fci-reliability-'));
 let failed = false;
@@ -61,7 +57,7 @@ for (const { name, command, reportTo, read } of chosen) {
   writeFileSync(pagePath, await reliabilityPage(readResults()));
 }
 rmSync(directory, { recursive: true });
-process.exitCode = failed ? 1 : 0;
+conclude(failed ? 1 : 0);
 
 function bugsOf(report: unknown): readonly PlantedBug[] {
   const { bugs } = report as { readonly bugs: readonly PlantedBug[] };

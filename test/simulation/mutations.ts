@@ -8,11 +8,12 @@
 //     --report FILE    writes the result as JSON
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { planted, plantedBugs } from './plantedBugs.js';
 import type { PlantedBug } from './plantedBugs.js';
+import { chosenFrom, conclude, WORKERS } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -20,7 +21,7 @@ const { values } = scriptOptions({
     seeds: { type: 'string', default: '1000' },
     only: { type: 'string' },
     held: { type: 'boolean', default: false },
-    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+    workers: { type: 'string', default: WORKERS },
     report: { type: 'string' },
   },
 });
@@ -70,7 +71,7 @@ try {
   // Before hours have gone into the first of them.
   for (const bug of plantedBugs) planted(readFileSync(join(workplace, 'sound', bug.file), 'utf8'), bug);
   const lanes = Array.from({ length: Number(values.workers) }, (_, lane) => makeLane(`lane${lane}`));
-  const chosen = plantedBugs.filter(({ name }) => values.only === undefined || name.includes(values.only));
+  const chosen = chosenFrom(plantedBugs, values.only, (name, only) => name.includes(only));
   if (values.held) {
     for (const bug of chosen) if (!isHeld(bug, lanes[0]!)) process.exitCode = 1;
   } else await findAll(chosen, lanes);
@@ -93,9 +94,8 @@ async function findAll(chosen: readonly PlantedBug[], lanes: readonly string[]):
     if (isHeld(finding.bug, lanes[0]!)) findings[place] = { ...finding, heldBy: finding.bug.heldBy.file };
   }
   console.log(table(findings));
-  if (values.report !== undefined)
-    writeFileSync(values.report, JSON.stringify(reportOf(findings), undefined, 2) + '\n');
-  if (findings.some(({ heldBy, seeds }) => seeds === undefined && heldBy === undefined)) process.exitCode = 1;
+  const missed = findings.filter(({ heldBy, seeds }) => seeds === undefined && heldBy === undefined).length;
+  conclude(missed, { file: values.report, of: reportOf(findings) });
 }
 
 /** True for a bug whose unit test passes without it and fails with it, or that has none. */

@@ -13,13 +13,13 @@
 //     --report FILE              writes the result as JSON
 import { fork } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { STRETCHES } from './catalogue.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
 import { referenceKey, Simulation } from './Simulation.js';
 import { RunFailure } from './World.js';
 import type { RunResult } from './World.js';
+import { conclude, WORKERS } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -29,7 +29,7 @@ const { values } = scriptOptions({
     seed: { type: 'string' },
     'fault-free': { type: 'string' },
     verbose: { type: 'boolean', default: false },
-    workers: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+    workers: { type: 'string', default: WORKERS },
     'until-failure': { type: 'boolean', default: false },
     references: { type: 'string' },
     'write-references': { type: 'string' },
@@ -156,17 +156,14 @@ async function runAll(workers: number): Promise<void> {
     message: message.split('\n')[0] ?? '',
     isKnown: knownBadSeeds.some((known) => known.seed === seed && !known.isFixed),
   }));
-  if (values.report !== undefined) {
-    const report: Report = {
-      ...{ from, seeds: tally.runs, failures: failures.sort((a, b) => a.seed - b.seed) },
-      seconds: Math.round(seconds * 10) / 10,
-      ...{ processes: tally.processes, steps: tally.steps },
-      simulatedHours: Math.round(tally.virtualMs / 360_000) / 10,
-      longestRecoverySeconds: Math.round(tally.longestAfterQuietMs / 1_000),
-    };
-    writeFileSync(values.report, JSON.stringify(report, undefined, 2) + '\n');
-  }
-  if (failures.some(({ isKnown }) => !isKnown)) process.exitCode = 1;
+  const report: Report = {
+    ...{ from, seeds: tally.runs, failures: failures.sort((a, b) => a.seed - b.seed) },
+    seconds: Math.round(seconds * 10) / 10,
+    ...{ processes: tally.processes, steps: tally.steps },
+    simulatedHours: Math.round(tally.virtualMs / 360_000) / 10,
+    longestRecoverySeconds: Math.round(tally.longestAfterQuietMs / 1_000),
+  };
+  conclude(failures.filter(({ isKnown }) => !isKnown).length, { file: values.report, of: report });
 }
 
 /** Another process runs every `step`-th seed; where it dies or hangs, the next one goes on behind that seed. */

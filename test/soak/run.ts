@@ -8,22 +8,21 @@
  *     --seed N          of weather and reads [1]
  *     --report FILE     writes the result as JSON
  */
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { seededRandom } from '../../src/runtime/random.js';
 import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
-import { startLiveDaemon } from '../bench/lib/liveDaemon.js';
-import { scratch } from '../bench/lib/processes.js';
+import { startDaemon } from '../bench/lib/daemon.js';
+import { freshDirectory } from '../bench/lib/processes.js';
 import { formatTable } from '../bench/lib/report.js';
 import { storePath } from '../support/storeDump.js';
 import { Reader } from './Reader.js';
 import { SoakNodes } from './SoakNodes.js';
 import { Watch } from './Watch.js';
 import { forecast } from './weather.js';
+import { conclude, wholeNumber } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const NODES = 3;
@@ -50,17 +49,16 @@ const { values: args } = scriptOptions({
   },
 });
 const minutes = Number(args.minutes);
-const seed = Number(args.seed);
+const seed = wholeNumber('seed', args.seed);
 if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, got ${args.minutes}`);
-if (!Number.isSafeInteger(seed)) throw new Error(`--seed takes a whole number, got ${args.seed}`);
 
 const chain = new ChainGenerator({ seed, profile: PROFILE });
 const nodes = await SoakNodes.start(NODES, {
   ...{ seed, profile: PROFILE, startHead: HISTORY_HEIGHTS, blockIntervalMs: BLOCK_INTERVAL_MS },
 });
-const dataDir = mkdtempSync(join(scratch, 'data-'));
+const dataDir = freshDirectory();
 const [first = '', ...others] = nodes.addresses;
-const daemon = await startLiveDaemon({
+const daemon = await startDaemon({
   ...{ node: first, mode: 'hybrid', dataDir, startHeight: FIRST_HEIGHT },
   flags: others.flatMap((address) => ['--access-node', address]),
 });
@@ -188,11 +186,11 @@ process.stdout.write(
 for (const { path, detail } of reader.faults) process.stdout.write(`read ${path}: ${detail}\n`);
 for (const failure of failures) process.stdout.write(`FAILED: ${failure}\n`);
 process.stdout.write(failures.length === 0 ? 'nothing lost, nothing wrong, nothing grew\n' : '');
-if (args.report !== undefined) {
-  const result = { minutes, seed, spells: spellCount, reads: reader.reads, heights, recoveredInMs, failures };
-  writeFileSync(args.report, `${JSON.stringify(result, null, 2)}\n`);
-}
-process.exit(failures.length === 0 ? 0 : 1);
+conclude(failures.length, {
+  file: args.report,
+  of: { minutes, seed, spells: spellCount, reads: reader.reads, heights, recoveredInMs, failures },
+});
+process.exit();
 
 /** Every height of the store is the chain's, and nothing in it is damaged. Answers how many there are. */
 async function prove(): Promise<number> {

@@ -33,7 +33,8 @@ export async function startPostgres(): Promise<PostgresServer> {
   return serverAt(machine.url, machine);
 }
 
-function serverAt(url: string, machine: OwnPostgres | undefined): PostgresServer {
+/** Makes databases in a server; `machine`: it is stopped at the end. */
+export function serverAt(url: string, machine: OwnPostgres | undefined): PostgresServer {
   const made: string[] = [];
   return {
     machine,

@@ -1,6 +1,6 @@
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { built } from './limits.js';
-import { progressKeyValue, StoreOnlyWriter } from './storeOnly.js';
+import { progressKeyValue, StoreOnlyWriter } from './StoreOnlyWriter.js';
 
 const GROUP_BLOCKS = 64;
 /** Blocks that wait for the next groups; more, and `isFull`. */
@@ -34,11 +34,7 @@ export class GroupWriter {
     const { BlockEntryWriter } = (await built('storage/records/blocks/BlockEntryWriter.ts')) as {
       readonly BlockEntryWriter: new () => EntryWriter;
     };
-    return new GroupWriter(
-      await StoreOnlyWriter.open({ path, sync: true }),
-      new BlockEntryWriter(),
-      onWritten,
-    );
+    return new GroupWriter(await StoreOnlyWriter.open(path), new BlockEntryWriter(), onWritten);
   }
 
   get isFull(): boolean {

@@ -6,7 +6,6 @@ const HEADER_END = Buffer.from('\r\n\r\n');
 /** What a read was answered with. */
 export interface HttpReply {
   readonly status: number;
-  readonly bodyBytes: number;
 }
 
 /**
@@ -20,7 +19,6 @@ export class HttpConnection {
   /** Bytes of the answer in hand, headers included; `undefined` until the headers are there. */
   #expectedBytes: number | undefined;
   #status = 0;
-  #bodyBytes = 0;
   #waiting: { resolve(reply: HttpReply): void; reject(error: Error): void } | undefined;
 
   private constructor(socket: Socket) {
@@ -58,8 +56,8 @@ export class HttpConnection {
       if (end === -1) return;
       const headers = head.toString('latin1', 0, end);
       this.#status = Number(headers.slice(9, 12));
-      this.#bodyBytes = Number(/\r\ncontent-length: (\d+)/i.exec(headers)?.[1]);
-      this.#expectedBytes = end + HEADER_END.length + this.#bodyBytes;
+      const bodyBytes = Number(/\r\ncontent-length: (\d+)/i.exec(headers)?.[1]);
+      this.#expectedBytes = end + HEADER_END.length + bodyBytes;
     }
     if (this.#receivedBytes < this.#expectedBytes) return;
     const waiting = this.#waiting;
@@ -67,6 +65,6 @@ export class HttpConnection {
     this.#receivedBytes = 0;
     this.#expectedBytes = undefined;
     this.#waiting = undefined;
-    waiting?.resolve({ status: this.#status, bodyBytes: this.#bodyBytes });
+    waiting?.resolve({ status: this.#status });
   }
 }

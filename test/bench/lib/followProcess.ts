@@ -2,18 +2,20 @@
 import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
 import { get } from 'node:http';
 import { WireWriter } from '../../../src/flow/index.js';
-import type { Arrival, FollowTask } from './followers.js';
+import { ownTask } from './processes.js';
+import type { Arrival, FollowTask } from './readers.js';
+import { nowMs } from './statistics.js';
 
 const METHOD = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights';
 const VARINT_BITS = 7;
 const VARINT_MORE = 1 << VARINT_BITS;
 
-const task = JSON.parse(process.argv[2] ?? '{}') as FollowTask;
+const task = ownTask() as FollowTask;
 const arrivals: Arrival[] = [];
 let reading = task.followers;
 
 function heard(height: number): void {
-  arrivals.push([height, Number(process.hrtime.bigint()) / 1e6]);
+  arrivals.push([height, nowMs()]);
   if (height !== task.toHeight) return;
   reading -= 1;
   if (reading === 0) process.send?.(arrivals);

@@ -11,6 +11,11 @@ export const ROOT = resolve(import.meta.dirname, '../../..');
 /** A directory of this run's own, gone when the process ends. */
 export const scratch = mkdtempSync(join(tmpdir(), 'fci-bench-'));
 
+/** A new directory within. */
+export function freshDirectory(): string {
+  return mkdtempSync(join(scratch, 'data-'));
+}
+
 const children = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
@@ -35,16 +40,32 @@ export function startProcess(
 }
 
 /** A program in TypeScript, likewise. */
-export function startScript(
-  path: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): ChildProcess {
-  return startProcess(['--import', 'tsx', resolve(ROOT, path), ...args], env);
+export function startScript(path: string, args: readonly string[]): ChildProcess {
+  return startProcess(['--import', 'tsx', resolve(ROOT, path), ...args]);
+}
+
+/** A script below `test/bench` that is given `task` as its only argument. */
+export function startTask(path: string, task: unknown): ChildProcess {
+  return startScript(`test/bench/${path}`, [JSON.stringify(task)]);
+}
+
+/** Within such a script: what it was given. */
+export function ownTask(): unknown {
+  return JSON.parse(process.argv[2] ?? '{}');
 }
 
 /** Calls back with each line of the child's output; resolves when the output ends. */
 export async function eachLine(child: ChildProcess, onLine: (line: string) => void): Promise<void> {
   if (child.stdout === null) throw new Error('the child has no output');
   for await (const line of createInterface({ input: child.stdout })) onLine(line);
+}
+
+/** The first line that it prints: where it can be reached. */
+export function firstLine(child: ChildProcess): Promise<string> {
+  return new Promise((onFirst, onFailure) => {
+    child.once('exit', (code) =>
+      onFailure(new Error(`${child.spawnargs.slice(1).join(' ')} ended with ${code}`)),
+    );
+    void eachLine(child, onFirst);
+  });
 }

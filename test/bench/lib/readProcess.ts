@@ -6,7 +6,8 @@ import { ChainGenerator } from '../../../src/devnet/index.js';
 import { loadProtocol } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { HttpConnection } from './HttpConnection.js';
-import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readClient.js';
+import { ownTask } from './processes.js';
+import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readers.js';
 
 const STATUS_POLL_MS = 100;
 /**
@@ -20,7 +21,7 @@ const STOPPING_MS = 1_000;
 const BUSY = 503;
 const GRPC_METHOD = { transaction: 'GetTransaction', collection: 'GetFullCollectionByID' } as const;
 
-const { profile, seed, heights } = JSON.parse(process.argv[2] ?? '{}') as ReaderOptions;
+const { profile, seed, heights } = ownTask() as ReaderOptions;
 const chain = new ChainGenerator({ profile, seed });
 /** Ids as hex, and how many of them belong to heights up to each height. */
 const ids: Record<ReadKind, string[]> = { transaction: [], collection: [] };
@@ -68,7 +69,6 @@ async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<Re
   const readers =
     task.how === 'grpc' ? grpcReaders(kind, port, concurrency) : await httpReaders(kind, port, concurrency);
   let left = reads;
-  let bytes = 0;
   const latenciesMs: number[] = [];
   const startedAtMs = performance.now();
   await Promise.all(
@@ -76,8 +76,7 @@ async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<Re
       while (left > 0) {
         left -= 1;
         const sentAtMs = performance.now();
-        const answerBytes = await reader.read(idAmong(kind, ids[kind].length));
-        bytes += answerBytes;
+        await reader.read(idAmong(kind, ids[kind].length));
         latenciesMs.push(performance.now() - sentAtMs);
       }
     }),
@@ -85,14 +84,13 @@ async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<Re
   const readsPerSecond = (latenciesMs.length * 1000) / (performance.now() - startedAtMs);
   for (const reader of readers) reader.close();
   return {
-    ...{ reads, readsPerSecond, latenciesMs, bytesPerRead: bytes / reads },
+    ...{ reads, readsPerSecond, latenciesMs },
     ...{ firstLatenciesMs: [], turnedAway: 0, unanswered: 0 },
   };
 }
 
 interface Reader {
-  /** Resolves with the bytes of the answer. */
-  read(id: string): Promise<number>;
+  read(id: string): Promise<void>;
   close(): void;
 }
 
@@ -102,9 +100,8 @@ function httpReaders(kind: ReadKind, port: number, count: number): Promise<Reade
       const connection = await HttpConnection.open(port);
       return {
         read: async (id: string) => {
-          const { status, bodyBytes } = await connection.get(pathOf(kind, id));
+          const { status } = await connection.get(pathOf(kind, id));
           if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
-          return bodyBytes;
         },
         close: () => connection.close(),
       };
@@ -121,14 +118,14 @@ function grpcReaders(kind: ReadKind, port: number, count: number): Reader[] {
     'grpc.max_receive_message_length': 64 * 1024 * 1024,
     'grpc-node.flow_control_window': 8 * 1024 * 1024,
   });
-  const read = (id: string): Promise<number> =>
+  const read = (id: string): Promise<void> =>
     new Promise((resolve, reject) => {
       client.makeUnaryRequest(
         path,
         requestSerialize,
         (message: Buffer) => message,
         { id: Buffer.from(id, 'hex') },
-        (error, answer?: Buffer) => (error === null ? resolve(answer?.length ?? 0) : reject(error)),
+        (error) => (error === null ? resolve() : reject(error)),
       );
     });
   return Array.from({ length: count }, (_, index) => ({
@@ -156,7 +153,7 @@ async function offer({
   const due: number[] = [];
   /** By when they were due: under way; answered, with how long it took; turned away. */
   const underWay = new Set<number>();
-  const answered: { readonly dueAtMs: number; readonly latencyMs: number; readonly bytes: number }[] = [];
+  const answered: { readonly dueAtMs: number; readonly latencyMs: number }[] = [];
   const turnedAway: number[] = [];
   let sent = 0;
   const startedAtMs = performance.now();
@@ -166,11 +163,11 @@ async function offer({
     const id = idAmong(kind, countsUpTo[kind][Math.min(watermark, heights)] ?? 1);
     underWay.add(dueAtMs);
     connection.get(pathOf(kind, id)).then(
-      ({ status, bodyBytes: bytes }) => {
+      ({ status }) => {
         underWay.delete(dueAtMs);
         if (status === BUSY) turnedAway.push(dueAtMs);
         else if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
-        else answered.push({ dueAtMs, latencyMs: performance.now() - dueAtMs, bytes });
+        else answered.push({ dueAtMs, latencyMs: performance.now() - dueAtMs });
         const next = due.shift();
         if (next === undefined) free.push(connection);
         else send(connection, next);
@@ -203,7 +200,6 @@ async function offer({
     firstLatenciesMs: answered
       .filter(({ dueAtMs }) => dueAtMs < countedFromMs)
       .map(({ latencyMs }) => latencyMs),
-    bytesPerRead: counted.reduce((sum, { bytes }) => sum + bytes, 0) / reads,
     turnedAway: turnedAway.filter(counts).length,
     unanswered: [...underWay, ...due].filter(counts).length,
   };

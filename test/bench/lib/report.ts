@@ -1,6 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
-import { watchOthers } from './load.js';
+import { format } from 'prettier';
+import type { Options } from 'prettier';
 import { scriptOptions } from '../../support/scriptOptions.js';
 
 /** A figure with what it is held to; `atLeast` or `atMost`, or neither where it is only told. */
@@ -46,7 +49,7 @@ const QUICK_ROUNDS = 1;
 
 /**
  * Runs one bench as a program: `--quick`, `--rounds N`, and `--json FILE` to leave the report for `npm run bench`. Prints
- * the tables, and the figures last. Flags of the bench's own are read by itself.
+ * the tables, and the figures last, and ends the process.
  */
 export async function bench(
   { title, about }: Pick<Report, 'title' | 'about'>,
@@ -58,9 +61,8 @@ export async function bench(
       rounds: { type: 'string' },
       json: { type: 'string' },
     },
-    strict: false,
   });
-  const quick = values.quick === true;
+  const { quick } = values;
   const rounds = Number(values.rounds ?? (quick ? QUICK_ROUNDS : ROUNDS));
   const measuredOn = watchOthers();
   const { tables, figures } = await measure({ quick, rounds });
@@ -70,10 +72,58 @@ export async function bench(
     ...{ title, about, command: `npm run bench -- --only ${script}`, tables },
     figures: figures.map((figure) => ({ ...figure, on })),
   };
-  if (typeof values.json === 'string') writeFileSync(values.json, JSON.stringify(report));
+  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(report));
   process.stdout.write(`\n${title}\n${about}\n\n`);
   for (const table of report.tables) process.stdout.write(`${formatTable(table)}\n`);
-  if (report.figures.length > 0) process.stdout.write(`${formatFigures(report.figures)}\n`);
+  process.stdout.write(`${formatFigures(report.figures)}\n`);
+  process.exit(0);
+}
+
+/** Of /proc; the same on every Linux. */
+const TICKS_PER_SECOND = 100;
+
+/**
+ * Watches what else runs beside a bench. The function that comes back says it, with the processors and the version of Node.js,
+ * for everything since: "2 processors, 0.1 of them for others, Node.js v24.0.0".
+ */
+function watchOthers(): () => string {
+  const before = ticksOfOthers();
+  const startedAtMs = performance.now();
+  return () => {
+    const ticks = ((performance.now() - startedAtMs) / 1000) * TICKS_PER_SECOND;
+    const others = Math.max(0, (ticksOfOthers() - before) / ticks).toFixed(1);
+    const used = others === 'NaN' ? 'others not known' : `${others} of them for others`;
+    return `${availableParallelism()} processors, ${used}, Node.js ${process.version}`;
+  };
+}
+
+/** Processor time of everything but the process group of this bench; not a number where there is no /proc. */
+function ticksOfOthers(): number {
+  try {
+    const [, user, nice, system, , , irq, softIrq, steal] = readFileSync('/proc/stat', 'utf8').split(/\s+/);
+    const own = fieldsOf('self')[2];
+    const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+    const ours = processes.map(fieldsOf).filter((fields) => fields[2] === own);
+    // Their own, and that of children that have ended.
+    const used = ours.flatMap((fields) => fields.slice(11, 15));
+    return sum([user, nice, system, irq, softIrq, steal]) - sum(used);
+  } catch {
+    return Number.NaN;
+  }
+}
+
+/** What /proc says of a process, behind its name; nothing of one that has ended. */
+function fieldsOf(pid: string): string[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return [];
+  }
+}
+
+function sum(values: readonly (string | undefined)[]): number {
+  return values.reduce((total, value) => total + Number(value ?? 0), 0);
 }
 
 /** A Markdown table whose columns line up, so that it reads well in a terminal too. */
@@ -131,4 +181,77 @@ export function digits(value: number): string {
 
 function withUnit(value: number, unit: string | undefined): string {
   return unit === undefined ? digits(value) : `${digits(value)} ${unit}`;
+}
+
+/** What the figures were measured on. */
+export interface Machine {
+  readonly date: string;
+  readonly processors: string;
+  readonly memoryGiB: number;
+  readonly system: string;
+  readonly node: string;
+}
+
+/** A report and what it was measured on. */
+export interface Measured extends Machine {
+  readonly report: Report;
+}
+
+export interface Measurements {
+  readonly measured: readonly Measured[];
+  /** The names of those that have not been run yet. */
+  readonly absent: readonly string[];
+}
+
+const SEAL = /\n<!-- sha3-256 of all the above: ([0-9a-f]{64}) -->\n$/;
+
+/** docs/performance.md: the reports and nothing else, sealed, so that a figure that was changed by hand is found. */
+export async function performancePage({ measured, absent }: Measurements, style: Options): Promise<string> {
+  const reports = measured.map(({ report }) => report);
+  const sections = measured.map(({ report: { title, about, command, tables, figures }, ...machine }) =>
+    [
+      `## ${title}`,
+      about,
+      `\`${command}\` on ${machine.date}, ${machine.processors}, ${machine.memoryGiB} GiB of memory, ${machine.system}, ` +
+        `Node.js ${machine.node}.`,
+      ...tables.map((table) => formatTable({ ...table, title: `**${table.title}**` })),
+      ...(figures.length === 0 ? [] : [formatFigures(figures, '**Against the targets**')]),
+    ].join('\n\n'),
+  );
+  const page = `# Performance
+
+<!-- Written by \`npm run bench -- --write\`: run that again, and edit nothing here. -->
+
+Measured with \`npm run bench -- --write\`; each section says when and on what. Simulated access node, daemon and bench share these processors. The product and
+its limit take turns within one run, and the medians of their ratios are shown: ratios carry over to other machines,
+absolute figures are orders of magnitude. How the choices behind these figures were made is told in
+[decisions](decisions/README.md), and why some targets are missed in [missed targets](missed-targets.md).${
+    absent.length === 0 ? '' : ` Not run in full yet: ${absent.join(', ')}.`
+  }
+
+${formatFigures(
+  reports.flatMap((report) => report.figures),
+  '## All figures',
+)}
+
+${sections.join('\n\n')}
+`;
+  const body = await format(page, { ...style, parser: 'markdown' });
+  return `${body}\n<!-- sha3-256 of all the above: ${digest(body)} -->\n`;
+}
+
+/** True for a page as `performancePage` wrote it. */
+export function isAsWritten(page: string): boolean {
+  const seal = SEAL.exec(page);
+  return seal !== null && seal[1] === digest(page.slice(0, seal.index));
+}
+
+/** The names of the figures that the page calls missed, each once. */
+export function missedFigures(page: string): string[] {
+  const rows = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim()));
+  return [...new Set(rows.filter(([, , , , verdict]) => verdict === 'missed').map(([, what = '']) => what))];
+}
+
+function digest(text: string): string {
+  return createHash('sha3-256').update(text).digest('hex');
 }

@@ -40,3 +40,8 @@ export async function interleave<Name extends string, Result>(
 export function ratioOf(numerators: readonly number[], denominators: readonly number[]): number {
   return median(numerators.map((value, round) => value / (denominators[round] ?? Number.NaN)));
 }
+
+/** Of the monotonic clock, which is the same in every process of a machine. */
+export function nowMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

@@ -8,9 +8,9 @@ import type * as Endpoints from '../../../src/access/transport/endpoint.js';
 import type * as Stubs from '../../../src/access/transport/methodStubs.js';
 import type * as Runtime from '../../../src/runtime/index.js';
 import type * as Observability from '../../../src/observability/index.js';
-import { built, limitOptions, LimitWatch } from '../lib/limits.js';
+import { built, limitTask, LimitWatch } from '../lib/limits.js';
 
-const { node, heights, passes = 1 } = limitOptions();
+const { node, heights, passes = 1 } = limitTask();
 const { GrpcAccessNode } = (await built('access/node/GrpcAccessNode.ts')) as typeof Nodes;
 const { NodeHealthRecord } = (await built('access/selection/NodeHealthRecord.ts')) as typeof Health;
 const { parseEndpoint } = (await built('access/transport/endpoint.ts')) as typeof Endpoints;

@@ -1,19 +1,18 @@
 /**
  * The limit of reads over gRPC: a server that is grpc-js and a map from ids to the bytes of their answers, nothing else.
  * Prints its port and serves until it is killed.
- *
- *     bareServer.ts JSON    profile, seed and heights of the chain, as `startReadClient` takes them
  */
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { handleUnaryCall, ServiceDefinition } from '@grpc/grpc-js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
-import type { ReaderOptions } from '../lib/readClient.js';
+import { ownTask } from '../lib/processes.js';
+import type { ReaderOptions } from '../lib/readers.js';
 
 /** Field 1 of either request is the id: a tag and a length before it. */
 const ID_OFFSET = 2;
 
-const { profile, seed, heights } = JSON.parse(process.argv[2] ?? '{}') as ReaderOptions;
+const { profile, seed, heights } = ownTask() as ReaderOptions;
 const chain = new ChainGenerator({ profile, seed });
 const top = chain.block(heights);
 /** As much as the daemon sends beside each answer: the newest block, as finalized and as indexed. */

@@ -7,9 +7,9 @@ import type * as Flow from '../../../src/flow/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { bareClient } from '../lib/bareClient.js';
 import { GroupWriter } from '../lib/GroupWriter.js';
-import { built, limitOptions, LimitWatch } from '../lib/limits.js';
+import { built, limitTask, LimitWatch } from '../lib/limits.js';
 
-const { node, heights, path } = limitOptions();
+const { node, heights, path } = limitTask();
 const flow = (await built('flow/index.ts')) as typeof Flow;
 
 const MAX_BLOCKS_AHEAD = 512;

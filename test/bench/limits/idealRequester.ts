@@ -6,9 +6,9 @@ import type * as Flow from '../../../src/flow/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { bareClient } from '../lib/bareClient.js';
 import { GroupWriter } from '../lib/GroupWriter.js';
-import { built, limitOptions, LimitWatch } from '../lib/limits.js';
+import { built, limitTask, LimitWatch } from '../lib/limits.js';
 
-const { node, heights, path, concurrency = 32 } = limitOptions();
+const { node, heights, path, concurrency = 32 } = limitTask();
 const flow = (await built('flow/index.ts')) as typeof Flow;
 
 /** Blocks whose collections are asked for, or wait to be; the stream is paused then. */

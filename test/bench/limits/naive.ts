@@ -9,13 +9,12 @@ import type { ClientReadableStream, ServiceClientConstructor } from '@grpc/grpc-
 import { RLP } from '@ethereumjs/rlp';
 import { Level } from 'level';
 import { loadProtocol } from '../../../src/flow/index.js';
-import { limitOptions, LimitWatch } from '../lib/limits.js';
+import { limitTask, LimitWatch } from '../lib/limits.js';
 
 interface Signature {
   readonly address: Buffer;
   readonly key_id: number;
   readonly signature: Buffer;
-  readonly extension_data: Buffer;
 }
 
 interface Transaction {
@@ -23,11 +22,7 @@ interface Transaction {
   readonly arguments: readonly Buffer[];
   readonly reference_block_id: Buffer;
   readonly gas_limit: string;
-  readonly proposal_key: {
-    readonly address: Buffer;
-    readonly key_id: number;
-    readonly sequence_number: string;
-  };
+  readonly proposal_key: Pick<Signature, 'address' | 'key_id'> & { readonly sequence_number: string };
   readonly payer: Buffer;
   readonly authorizers: readonly Buffer[];
   readonly payload_signatures: readonly Signature[];
@@ -51,7 +46,7 @@ interface Block {
   };
 }
 
-const { node, heights, path } = limitOptions();
+const { node, heights, path } = limitTask();
 const root = loadPackageDefinition(loadProtocol()) as unknown as {
   readonly flow: {
     readonly access: { readonly AccessAPI: ServiceClientConstructor };
@@ -78,34 +73,25 @@ for await (const message of subscribeData.call(data, { start_block_height: '1' }
   if (block.height !== height) throw new Error('the streams do not go together');
   const collections = execution.chunk_execution_data.slice(0, -1);
   const operations: { type: 'put'; key: string; value: object }[] = [];
+  const put = (key: string, value: object): void => void operations.push({ type: 'put', key, value });
   for (const [index, { collection_id: expected }] of block.collection_guarantees.entries()) {
     const transactions = collections[index]?.collection.transactions ?? [];
     const ids = transactions.map(transactionId);
     const id = sha3(RLP.encode([ids]));
     if (!id.equals(expected))
       throw new Error(`collection ${index} of height ${height} is not the guaranteed one`);
-    operations.push({
-      type: 'put',
-      key: `collection/${id.toString('hex')}`,
-      value: { height, transactions: ids.map((each) => each.toString('hex')) },
+    put(`collection/${id.toString('hex')}`, {
+      height,
+      transactions: ids.map((each) => each.toString('hex')),
     });
-    for (const [place, transaction] of transactions.entries()) {
-      operations.push({
-        type: 'put',
-        key: `transaction/${ids[place]?.toString('hex') ?? ''}`,
-        value: { height, transaction: asJson(transaction) },
-      });
-    }
+    for (const [place, transaction] of transactions.entries())
+      put(`transaction/${ids[place]?.toString('hex') ?? ''}`, { height, transaction: asText(transaction) });
   }
-  operations.push({
-    type: 'put',
-    key: `block/${height}`,
-    value: {
-      id: block.id.toString('hex'),
-      collections: block.collection_guarantees.map((each) => each.collection_id.toString('hex')),
-    },
+  put(`block/${height}`, {
+    id: block.id.toString('hex'),
+    collections: block.collection_guarantees.map((each) => each.collection_id.toString('hex')),
   });
-  operations.push({ type: 'put', key: 'latest', value: { height } });
+  put('latest', { height });
   await database.batch(operations);
   if (Number(height) === heights) watch.finish(heights);
 }
@@ -147,24 +133,9 @@ function transactionId(transaction: Transaction): Buffer {
 }
 
 /** Bytes as text, so that JSON holds them. */
-function asJson(transaction: Transaction): object {
-  const text = (bytes: Buffer): string => bytes.toString('base64');
-  const signatures = (list: readonly Signature[]): object[] =>
-    list.map((each) => ({
-      address: text(each.address),
-      keyId: each.key_id,
-      signature: text(each.signature),
-      extensionData: text(each.extension_data),
-    }));
-  return {
-    script: text(transaction.script),
-    arguments: transaction.arguments.map(text),
-    referenceBlockId: text(transaction.reference_block_id),
-    gasLimit: transaction.gas_limit,
-    proposalKey: { ...transaction.proposal_key, address: text(transaction.proposal_key.address) },
-    payer: text(transaction.payer),
-    authorizers: transaction.authorizers.map(text),
-    payloadSignatures: signatures(transaction.payload_signatures),
-    envelopeSignatures: signatures(transaction.envelope_signatures),
-  };
+function asText(value: unknown): unknown {
+  if (Buffer.isBuffer(value)) return value.toString('base64');
+  if (Array.isArray(value)) return value.map(asText);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, asText(field)]));
 }

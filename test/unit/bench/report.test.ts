@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { isAsWritten, missedFigures, performancePage } from '../../bench/lib/performancePage.js';
-import { digits, formatFigures, formatTable, isMet } from '../../bench/lib/report.js';
+import {
+  digits,
+  formatFigures,
+  formatTable,
+  isAsWritten,
+  isMet,
+  missedFigures,
+  performancePage,
+} from '../../bench/lib/report.js';
 import { interleave, median, percentile, ratioOf } from '../../bench/lib/statistics.js';
 
 describe('statistics of the benches', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { loadParquet } from '../../../src/cli/export/formats/parquet/index.js';
+import { loadParquet } from '../../../src/cli/export/index.js';
 
 const MIB = 1024 * 1024;
 /** More than a row group holds. */

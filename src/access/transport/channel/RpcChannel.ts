@@ -11,7 +11,7 @@ import { metadataFor, withoutValues } from './sentMetadata.js';
 /**
  * Bytes of one stream that may be in transit, or buffered here for a paused reader. It bounds a stream per round trip:
  * over 100 ms, 1 MiB is 10 MB/s. A larger window costs more than it looks: buffered messages outlive the young
- * generation and become garbage many times over. Measured while catching up (test/bench/sweep.ts): 2 MiB cost 16 MiB of
+ * generation and become garbage many times over. Measured while catching up: 2 MiB cost 16 MiB of
  * resident memory more than 1 MiB and are twice as fast at a distance, 4 MiB cost 55 MiB more.
  */
 const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;

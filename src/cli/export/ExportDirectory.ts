@@ -1,0 +1,253 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { named, OperatorError } from '../../runtime/index.js';
+import { syncDirectory } from '../../storage/index.js';
+import { explained, lockFile, replaceFile, unfinishedName, unlessMissing } from './PartFile.js';
+import { LINES } from './forms.js';
+
+/** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
+const FORMAT = 1;
+
+/** What an export was asked for. Only an export that asks for the same can continue it. */
+export interface ExportShape {
+  readonly chain_id: string;
+  /** The first height. */
+  readonly from: number;
+  readonly file_format: string;
+  readonly compression: string;
+  /** Heights of a partition; partitions begin at multiples of it. */
+  readonly partition: number;
+  /** Only transactions of this account; null for all. */
+  readonly account: string | null;
+  readonly role: string | null;
+  readonly scripts: boolean;
+  /** The columns of each table; null for lines of JSON as `export` writes them without `--columns`. */
+  readonly columns: Readonly<Record<string, readonly string[]>> | null;
+}
+
+export interface ManifestFile {
+  readonly table: string;
+  /** From the directory of the manifest. */
+  readonly path: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/** A range of heights whose files are complete. */
+export interface Partition {
+  readonly from: number;
+  readonly to: number;
+  readonly last_block_id: string;
+  /** Blocks in the range, even if only some of their rows are exported. */
+  readonly blocks: number;
+  readonly transactions: number;
+  readonly files: readonly ManifestFile[];
+}
+
+export interface Manifest extends ExportShape {
+  readonly format: number;
+  readonly program: string;
+  /** Below `from` while there is no partition. */
+  readonly to: number;
+  readonly files: number;
+  readonly rows: Readonly<Record<string, number>>;
+  readonly bytes: number;
+  /** Over a line for each file: its digest, two spaces, its path; as `sha256sum` prints them. */
+  readonly sha256: string;
+  readonly partitions: readonly Partition[];
+}
+
+/** The manifest depends only on the partitions, not on when they were written. */
+export function manifestOf(shape: ExportShape, program: string, partitions: readonly Partition[]): Manifest {
+  const files = partitions.flatMap((partition) => partition.files);
+  const rows: Record<string, number> = {};
+  for (const file of files) rows[file.table] = (rows[file.table] ?? 0) + file.rows;
+  const sums = files.map(({ sha256, path }) => `${sha256}  ${path}\n`).join('');
+  return {
+    format: FORMAT,
+    program,
+    ...shape,
+    to: partitions.at(-1)?.to ?? shape.from - 1,
+    files: files.length,
+    rows,
+    bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    sha256: createHash('sha256').update(sums).digest('hex'),
+    partitions,
+  };
+}
+
+/** `undefined` if the text is not a manifest that this version can continue. */
+export function parseManifest(text: string): Manifest | undefined {
+  try {
+    const found = JSON.parse(text) as Partial<Manifest> | null;
+    return found?.format === FORMAT && Array.isArray(found.partitions) ? (found as Manifest) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first flag in which two exports differ; `undefined` when they are the same. */
+export function differenceOf(begun: ExportShape, asked: ExportShape): string | undefined {
+  const flags = [
+    ['file_format', '--format'],
+    ['compression', '--compress'],
+    ['partition', '--partition'],
+    ['account', '--account'],
+    ['role', '--role'],
+    ['scripts', '--scripts'],
+    ['columns', '--columns'],
+    ['from', '--from'],
+  ] as const;
+  for (const [key, flag] of flags) {
+    const [was, is] = [begun[key], asked[key]].map((value) => JSON.stringify(value));
+    if (was !== is) return `It was begun with ${flag} ${was}, not ${is}`;
+  }
+  return undefined;
+}
+
+export const MANIFEST = 'manifest.json';
+
+/** The manifest names every partition and is rewritten after each. */
+export const MAX_PARTITIONS = 10_000;
+
+/**
+ * A directory of exported files, with a sub-directory for each table and a manifest of the complete partitions.
+ * What the manifest does not name is no part of the export. Expected errors of every method: OperatorError `storage`.
+ */
+export class ExportDirectory {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  readonly #unlock: () => void;
+  #manifest: Manifest | undefined;
+
+  private constructor(path: string, handle: FileHandle, unlock: () => void, manifest?: Manifest) {
+    this.path = path;
+    this.#handle = handle;
+    this.#unlock = unlock;
+    this.#manifest = manifest;
+  }
+
+  /**
+   * Opens and locks a directory, and creates it if it does not exist. Expected errors: OperatorError (`usage`: it is not empty,
+   * or cannot be resumed; `storage`).
+   */
+  static async open(path: string, { resume }: { readonly resume: boolean }): Promise<ExportDirectory> {
+    const name = named(path);
+    await explained(path, () => mkdir(path).catch(unlessThere));
+    const handle = await explained(path, () => open(path, 'r'));
+    let unlock = (): void => undefined;
+    try {
+      const takenMessage = `Another export writes to ${name}. Wait until it ends, or choose another directory.`;
+      unlock = await lockFile(handle, takenMessage);
+      const entries = await explained(path, () => readdir(path));
+      const text = entries.includes(MANIFEST) ? await readFile(join(path, MANIFEST), 'utf8') : undefined;
+      const others = entries.filter((entry) => entry !== unfinishedName(MANIFEST));
+      if (others.length > 0 && !resume) {
+        const message = `The directory ${name} is not empty. Add --resume to continue it, or choose another one.`;
+        throw new OperatorError('usage', message);
+      }
+      const manifest = text === undefined ? undefined : parseManifest(text);
+      if (others.length > 0 && manifest === undefined) {
+        const message = `The directory ${name} cannot be resumed: it has no ${MANIFEST} of an export. Choose another one.`;
+        throw new OperatorError('usage', message);
+      }
+      return new ExportDirectory(path, handle, unlock, manifest);
+    } catch (error) {
+      unlock();
+      await handle.close();
+      throw error;
+    }
+  }
+
+  get manifest(): Manifest | undefined {
+    return this.#manifest;
+  }
+
+  /**
+   * Prepares for writing, and removes what a killed export left behind. Expected errors: also OperatorError `usage` when the
+   * directory was begun with other flags, `damage` when a file is missing or has another size.
+   */
+  async begin(shape: ExportShape, program: string): Promise<void> {
+    const begun = this.#manifest;
+    if (begun === undefined) {
+      await this.#write(manifestOf(shape, program, []));
+    } else {
+      const difference = differenceOf(begun, shape);
+      if (difference !== undefined) {
+        const message = `The directory ${named(this.path)} cannot be resumed like this. ${difference}. Repeat the flags of the first run, or choose another directory.`;
+        throw new OperatorError('usage', message);
+      }
+      for (const { path, bytes } of filesOf(begun)) {
+        const found = await stat(join(this.path, path)).catch(unlessMissing);
+        if (found?.size !== bytes) throw this.#damaged(path);
+      }
+    }
+    const tables = shape.file_format === 'ndjson' ? [LINES] : Object.keys(shape.columns ?? {});
+    for (const table of tables) {
+      await explained(this.path, () => mkdir(join(this.path, table)).catch(unlessThere));
+      await this.#removeUnnamed(table);
+    }
+    await explained(this.path, () => syncDirectory(this.path));
+  }
+
+  /** Adds a partition to the manifest, in place of a shorter one with the same beginning. */
+  async add(partition: Partition, shape: ExportShape, program: string): Promise<void> {
+    const before = this.#manifest?.partitions ?? [];
+    const kept = before.filter(({ from }) => from < partition.from);
+    const tables = partition.files.map(({ table }) => table);
+    for (const table of tables) await explained(this.path, () => syncDirectory(join(this.path, table)));
+    await this.#write(manifestOf(shape, program, [...kept, partition]));
+    if (kept.length < before.length) for (const table of tables) await this.#removeUnnamed(table);
+  }
+
+  /** Reads every file. Expected errors: OperatorError `damage` for a file that does not match the manifest. */
+  async check(signal: AbortSignal, onRead: (share: number) => void): Promise<void> {
+    const files = filesOf(this.#manifest);
+    for (const [index, { path, sha256 }] of files.entries()) {
+      const digest = createHash('sha256');
+      await explained(path, () => pipeline(createReadStream(join(this.path, path)), digest, { signal }));
+      if (digest.digest('hex') !== sha256) throw this.#damaged(path);
+      onRead((index + 1) / files.length);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#unlock();
+    await this.#handle.close();
+  }
+
+  #damaged(path: string): OperatorError {
+    const message = `${named(join(this.path, path))} does not match ${MANIFEST}: it was changed after it was written. Export it again.`;
+    return new OperatorError('damage', message);
+  }
+
+  async #write(manifest: Manifest): Promise<void> {
+    const path = join(this.path, MANIFEST);
+    await explained(path, () => replaceFile(path, `${JSON.stringify(manifest, null, 1)}\n`));
+    this.#manifest = manifest;
+  }
+
+  /** Removes files of an export that the manifest does not name. */
+  async #removeUnnamed(table: string): Promise<void> {
+    const kept = new Set(filesOf(this.#manifest).map(({ path }) => path));
+    await explained(this.path, async () => {
+      for (const name of await readdir(join(this.path, table))) {
+        const isOurs = name.replace(/^\./, '').startsWith(`${table}-`);
+        if (isOurs && !kept.has(`${table}/${name}`)) await rm(join(this.path, table, name), { force: true });
+      }
+    });
+  }
+}
+
+function filesOf(manifest: Manifest | undefined): Partition['files'] {
+  return (manifest?.partitions ?? []).flatMap(({ files }) => files);
+}
+
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
+}

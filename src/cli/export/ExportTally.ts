@@ -1,0 +1,311 @@
+import { createHash } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { isReaderGone, named, OperatorError, outputError } from '../../runtime/index.js';
+import type { Terminal } from '../command.js';
+import type { ExportProgress } from './exportProgress.js';
+import { explained, lockFile } from './PartFile.js';
+
+/** Expected: the bytes are not an export. The message completes "it is not an export: ". */
+export class NotAnExportError extends Error {
+  override readonly name = 'NotAnExportError';
+}
+
+const NEWLINE = 0x0a;
+
+/** What we read from a block's line. */
+export interface BlockLine {
+  readonly height: number;
+  readonly id: string;
+  readonly parentId: string;
+  readonly collections: number;
+  readonly transactions: number;
+}
+
+/** The first block in whole lines. Expected errors: NotAnExportError. */
+export function firstBlockOf(lines: Buffer): BlockLine {
+  return blockLineOf(lines.subarray(0, lines.indexOf(NEWLINE)));
+}
+
+/** Expected errors: NotAnExportError. */
+export function blockLineOf(line: Buffer): BlockLine {
+  const { height, block_id: id, parent_id: parentId, collections } = objectOf(line.toString());
+  const counts = Array.isArray(collections) ? collections.map(countOf) : [NaN];
+  const transactions = counts.reduce((sum, count) => sum + count, 0);
+  if (!isCount(height) || !isCount(transactions) || typeof id !== 'string' || typeof parentId !== 'string') {
+    throw new NotAnExportError('the line of a block cannot be read');
+  }
+  return { height, id, parentId, collections: counts.length, transactions };
+}
+
+/** NaN where there is none, which makes the sum NaN. */
+function countOf(collection: unknown): number {
+  const { transaction_count: count } = Object(collection) as Readonly<Record<string, unknown>>;
+  return isCount(count) ? count : NaN;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}
+
+/** The parsed line; empty if it is not JSON. */
+export function objectOf(line: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>;
+  } catch {
+    return {};
+  }
+}
+
+/** Version of the line format: raised when an older reader would misread the lines. */
+const FORMAT = 1;
+/** Every line begins like this; the next letter is its kind. */
+const LINE_START = '{"kind":"';
+/** Limits memory when a file is not an export; JSON cannot be longer than this. */
+const MAX_LINE_BYTES = 512 * 1024 * 1024;
+
+/** What the closing line adds to the lines above it. */
+export interface ExportOrigin {
+  /** Name and version of the program that made the lines. */
+  readonly program: string;
+  readonly chainId: string;
+  /** The height the export was asked to begin at. */
+  readonly from: number;
+}
+
+/** The whole blocks of an export. */
+interface WholeBlocks {
+  readonly first?: BlockLine;
+  readonly last?: BlockLine;
+  readonly blocks: number;
+  readonly collections: number;
+  readonly transactions: number;
+  readonly bytes: number;
+}
+
+/** What follows the last whole block. */
+interface Rest {
+  block?: BlockLine;
+  /** The whole lines of that block so far. */
+  readonly lines: Buffer[];
+  readonly torn: Buffer[];
+  closing?: string;
+}
+
+/**
+ * Reads an export in pieces of any size. It counts and hashes whole blocks only, so a file that was cut anywhere
+ * can be resumed after its last whole block. It holds at most one block.
+ */
+export class ExportTally {
+  readonly #sha256 = createHash('sha256');
+  #whole: WholeBlocks = { blocks: 0, collections: 0, transactions: 0, bytes: 0 };
+  #rest: Rest = { lines: [], torn: [] };
+
+  get whole(): WholeBlocks {
+    return this.#whole;
+  }
+
+  get isClosed(): boolean {
+    return this.#rest.closing !== undefined;
+  }
+
+  /** Keeps `bytes`: do not reuse the buffer. Expected errors: NotAnExportError. */
+  add(bytes: Buffer): void {
+    let torn = bytes;
+    if (bytes.includes(NEWLINE)) {
+      torn = Buffer.concat([...this.#rest.torn.splice(0), bytes]);
+      for (let end; (end = torn.indexOf(NEWLINE) + 1) > 0; torn = torn.subarray(end)) {
+        this.#addLine(torn.subarray(0, end));
+      }
+    }
+    if (torn.length > 0) this.#rest.torn.push(torn);
+    const [begun] = this.#rest.torn;
+    if (begun === undefined) return;
+    const start = begun.toString('latin1', 0, LINE_START.length);
+    refuseIf(this.isClosed, 'more follows its closing line');
+    refuseIf(!LINE_START.startsWith(start), 'it has other lines than an export');
+    refuseIf(sizeOf(this.#rest.torn) > MAX_LINE_BYTES, 'a line is too long');
+  }
+
+  /** Drops what follows the last whole block: a torn line, an unfinished block, a closing line. */
+  cutToWhole(): void {
+    this.#rest = { lines: [], torn: [] };
+  }
+
+  /** The line to write after the whole blocks, newline included. `to` is below `from` when there is no block. */
+  closingLine({ program, chainId, from }: ExportOrigin): string {
+    const { first, last, blocks, collections, transactions, bytes } = this.#whole;
+    const line = {
+      kind: 'end',
+      format: FORMAT,
+      program,
+      chain_id: chainId,
+      from: first?.height ?? from,
+      to: last?.height ?? from - 1,
+      blocks,
+      collections,
+      transactions,
+      bytes,
+      sha256: this.#sha256.copy().digest('hex'),
+    };
+    return `${JSON.stringify(line)}\n`;
+  }
+
+  /** Whether the closing line matches the lines above it, whichever version wrote it. */
+  isClosedRightly(origin: Pick<ExportOrigin, 'chainId' | 'from'>): boolean {
+    const countsOf = (line: string): string =>
+      JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
+    return countsOf(this.#rest.closing ?? '') === countsOf(this.closingLine({ ...origin, program: '' }));
+  }
+
+  #addLine(line: Buffer): void {
+    const { block, lines } = this.#rest;
+    const { last } = this.#whole;
+    const missing = block === undefined ? 0 : 1 + block.transactions - lines.length;
+    refuseIf(this.isClosed, 'more follows its closing line');
+    switch (line.toString('latin1', 0, LINE_START.length + 1)) {
+      case `${LINE_START}b`: {
+        const next = blockLineOf(line);
+        refuseIf(missing > 0, `height ${block?.height} lacks ${missing} lines`);
+        const isNext = last === undefined || next.height === last.height + 1;
+        refuseIf(!isNext, `height ${next.height} follows height ${last?.height}`);
+        this.#rest.block = next;
+        break;
+      }
+      case `${LINE_START}t`:
+        refuseIf(missing === 0, 'a transaction is outside its block');
+        break;
+      case `${LINE_START}e`:
+        refuseIf(missing > 0, 'it ends within a block');
+        this.#rest.closing = line.toString();
+        return;
+      default:
+        refuseIf(true, 'it has other lines than an export');
+    }
+    lines.push(line);
+    this.#endBlock();
+  }
+
+  /** Counts the block once all its lines are there. */
+  #endBlock(): void {
+    const { block, lines } = this.#rest;
+    if (block === undefined || lines.length <= block.transactions) return;
+    for (const line of lines) this.#sha256.update(line);
+    const { first = block, blocks, collections, transactions, bytes } = this.#whole;
+    this.#whole = {
+      first,
+      last: block,
+      blocks: blocks + 1,
+      collections: collections + block.collections,
+      transactions: transactions + block.transactions,
+      bytes: bytes + sizeOf(lines),
+    };
+    this.cutToWhole();
+  }
+}
+
+function sizeOf(pieces: readonly Buffer[]): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0);
+}
+
+function refuseIf(isWrong: boolean, why: string): void {
+  if (isWrong) throw new NotAnExportError(why);
+}
+
+/** How much of a resumed file is read at once. */
+const READ_BYTES = 1024 * 1024;
+
+/** Where the lines go. */
+export interface ExportOutput {
+  /** What it holds so far. */
+  readonly tally: ExportTally;
+  /** Cuts off what follows the last whole block. Expected errors: OperatorError (`storage`). */
+  cutToWhole(): Promise<void>;
+  /** False: the reader has gone. Expected errors: OperatorError (`storage`). */
+  write(bytes: Uint8Array): Promise<boolean>;
+  /** Resolves when everything is on disk. Expected errors: OperatorError (`storage`). */
+  close(): Promise<void>;
+}
+
+export function standardOutput(terminal: Terminal): ExportOutput {
+  return {
+    tally: new ExportTally(),
+    cutToWhole: () => Promise.resolve(),
+    write: (bytes) => terminal.write(bytes),
+    close: () => Promise.resolve(),
+  };
+}
+
+/**
+ * Opens and locks a file, creating it if needed. With `resume` it is read to its end, but not changed yet.
+ * Expected errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`); the signal's abort
+ * reason.
+ */
+export async function fileOutput(
+  path: string,
+  parts: { readonly resume: boolean; readonly signal: AbortSignal; readonly progress: ExportProgress },
+): Promise<ExportOutput> {
+  const name = named(path);
+  const handle = await explained(path, () => open(path, parts.resume ? 'a+' : 'a'));
+  const about = await handle.stat();
+  let unlock = (): void => undefined;
+  const close = async (): Promise<void> => {
+    try {
+      if (about.isFile()) await explained(path, () => handle.sync());
+    } finally {
+      await handle.close();
+      unlock();
+    }
+  };
+  try {
+    const takenMessage = `Another export writes to ${name}. Wait until it ends, or choose another file.`;
+    if (about.isFile()) unlock = await lockFile(handle, takenMessage);
+    if (parts.resume && !about.isFile()) {
+      throw new OperatorError('usage', `${name} is not a regular file: leave --resume out.`);
+    }
+    if (!parts.resume && about.isFile() && about.size > 0) {
+      const message = `The file ${name} is not empty. Add --resume to continue it, or choose another one.`;
+      throw new OperatorError('usage', message);
+    }
+    const tally = new ExportTally();
+    if (parts.resume) await explained(path, () => readAll(handle, tally, parts));
+    return {
+      tally,
+      cutToWhole: async () => {
+        if (about.isFile()) await explained(path, () => handle.truncate(tally.whole.bytes));
+        tally.cutToWhole();
+      },
+      write: async (bytes) => {
+        try {
+          await handle.appendFile(bytes);
+          return true;
+        } catch (error) {
+          if (isReaderGone(error)) return false;
+          throw outputError(error, name);
+        }
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    if (!(error instanceof NotAnExportError)) throw error;
+    const message = `The file ${name} cannot be resumed, because it is not an export: ${error.message}. Choose another one.`;
+    throw new OperatorError('usage', message, { cause: error });
+  }
+}
+
+async function readAll(
+  handle: FileHandle,
+  tally: ExportTally,
+  { signal, progress }: { readonly signal: AbortSignal; readonly progress: ExportProgress },
+): Promise<void> {
+  const { size } = await handle.stat();
+  for (let position = 0; ;) {
+    signal.throwIfAborted();
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position);
+    if (bytesRead === 0) return;
+    tally.add(buffer.subarray(0, bytesRead));
+    position += bytesRead;
+    progress.scanned(position / size);
+  }
+}

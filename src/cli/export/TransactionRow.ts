@@ -1,0 +1,156 @@
+import { hash } from 'node:crypto';
+import {
+  asBuffer,
+  decodeBlock,
+  decodeTransaction,
+  NO_TIME,
+  toAddress,
+  transactionAt,
+} from '../../flow/index.js';
+import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
+import type { BlockEntry } from '../../storage/index.js';
+
+/** A collection of a block, by its place. */
+export interface CollectionRow {
+  readonly block: BlockRow;
+  readonly index: number;
+  readonly id: string;
+  readonly transactions: number;
+  readonly verified: VerifiedCollection;
+}
+
+/** A block as tables show it. */
+export class BlockRow {
+  readonly entry: BlockEntry;
+  readonly height: number;
+  readonly id: string;
+  readonly parentId: string;
+  readonly time: Time;
+  readonly collections: readonly CollectionRow[];
+  readonly transactions: number;
+
+  constructor(entry: BlockEntry) {
+    const { block } = entry;
+    this.entry = entry;
+    this.height = block.height;
+    this.id = block.id;
+    this.parentId = block.parentId;
+    this.time = timeOf(decodeBlock(block.encoded).timestamp);
+    this.collections = entry.collections.map((verified, index) => ({
+      block: this,
+      index,
+      id: verified.id,
+      transactions: verified.ranges.length / 2,
+      verified,
+    }));
+    this.transactions = this.collections.reduce((sum, { transactions }) => sum + transactions, 0);
+  }
+}
+
+/** A script in the forms that columns need. */
+interface Script {
+  readonly bytes: Buffer;
+  /** Null if it is not text. */
+  readonly text: string | null;
+  readonly sha256: string;
+}
+
+/** Most transactions run one of a few scripts. Memory use is about this times the length of a script. */
+const MAX_SCRIPTS = 1_000;
+
+const NO_ADDRESS = toAddress(new Uint8Array());
+
+/** Recently met scripts, by their bytes as characters. */
+export class ScriptMemory {
+  readonly #scripts = new Map<string, Script>();
+
+  of(script: Uint8Array): Script {
+    const key = asBuffer(script).toString('latin1');
+    const known = this.#scripts.get(key);
+    if (known !== undefined) return known;
+    const bytes = Buffer.from(script);
+    const made = { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') };
+    if (this.#scripts.size >= MAX_SCRIPTS) this.#scripts.clear();
+    this.#scripts.set(key, made);
+    return made;
+  }
+}
+
+/** A transaction at its place. Costly values are computed when a column first needs them. */
+export class TransactionRow {
+  readonly collection: CollectionRow;
+  readonly index: number;
+  readonly id: string;
+  /** Valid as long as the row: a view of its collection. */
+  readonly wire: Buffer;
+  readonly #scripts: ScriptMemory;
+  #transaction: Transaction | undefined;
+  #script: Script | undefined;
+  #argumentTexts: readonly string[] | null | undefined;
+
+  constructor(collection: CollectionRow, index: number, scripts: ScriptMemory) {
+    this.collection = collection;
+    this.index = index;
+    const { id, wire } = transactionAt(collection.verified, index);
+    this.id = id;
+    this.wire = wire;
+    this.#scripts = scripts;
+  }
+
+  get transaction(): Transaction {
+    return (this.#transaction ??= decodeTransaction(this.wire));
+  }
+
+  get proposer(): Address {
+    const { proposalKey } = this.transaction;
+    return proposalKey === undefined ? NO_ADDRESS : toAddress(proposalKey.address);
+  }
+
+  get script(): Script {
+    return (this.#script ??= this.#scripts.of(this.transaction.script));
+  }
+
+  /** Null if one of them is not text. */
+  get argumentTexts(): readonly string[] | null {
+    return this.#argumentTexts === undefined
+      ? (this.#argumentTexts = textsOf(this.transaction.arguments))
+      : this.#argumentTexts;
+  }
+}
+
+/** Null if the bytes are not UTF-8, or contain a zero byte, which databases and CSV readers do not accept in text. */
+function textOf(bytes: Uint8Array): string | null {
+  const buffer = asBuffer(bytes);
+  const text = buffer.toString('utf8');
+  // Invalid UTF-8 decodes to U+FFFD, which hardly any script contains.
+  if (text.includes('\uFFFD') && !Buffer.from(text, 'utf8').equals(buffer)) return null;
+  return text.includes('\0') ? null : text;
+}
+
+function textsOf(all: readonly Uint8Array[]): readonly string[] | null {
+  const texts = all.map(textOf);
+  return texts.every((text) => text !== null) ? texts : null;
+}
+
+/** A moment, split into microseconds, which is the precision of databases, and the remaining nanoseconds. */
+export interface Time {
+  /** Since the Unix epoch. */
+  readonly microseconds: bigint;
+  /** 0 to 999. */
+  readonly nanoseconds: number;
+}
+
+const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
+export function timeOf({ seconds, nanos }: Timestamp = NO_TIME): Time {
+  return {
+    microseconds: seconds * 1_000_000n + BigInt(Math.floor(nanos / 1_000)),
+    nanoseconds: nanos % 1_000,
+  };
+}
+
+/** RFC 3339 in UTC, always with six digits of a second. */
+export function timeText(microseconds: bigint): string {
+  const micros = ((microseconds % 1_000_000n) + 1_000_000n) % 1_000_000n;
+  const whole = new Date(Number((microseconds - micros) / 1_000n)).toISOString().slice(0, SECONDS_LENGTH);
+  return `${whole}.${String(micros).padStart(6, '0')}Z`;
+}

@@ -1,0 +1,262 @@
+import type { SchemaElement } from 'hyparquet-writer';
+import { paddedIdentifier, toAddress } from '../../flow/index.js';
+import type { Transaction, TransactionSignature } from '../../flow/index.js';
+import { timeText } from './TransactionRow.js';
+import type { BlockRow, CollectionRow, TransactionRow } from './TransactionRow.js';
+
+/** What a column holds, in every format; docs/export.md says how each format writes it. */
+export type ColumnType =
+  | 'text'
+  /** A safe integer. */
+  | 'integer'
+  /** An integer of 32 bits. */
+  | 'small'
+  /** An integer of 64 bits without a sign. */
+  | 'unsigned'
+  /** Microseconds since the Unix epoch. */
+  | 'time'
+  | 'binary'
+  | 'texts'
+  | 'binaries'
+  | 'signatures';
+
+export interface SignatureCell {
+  readonly address: string;
+  readonly key_index: number;
+  readonly signature: Buffer;
+  readonly extension_data: Buffer | null;
+}
+
+export type Cell =
+  string | number | bigint | Buffer | readonly string[] | readonly Buffer[] | readonly SignatureCell[] | null;
+
+/** A JSON value. */
+export type Plain =
+  string | number | null | readonly (string | Readonly<Record<string, string | number | null>>)[];
+
+type Schema = readonly [own: Omit<SchemaElement, 'name'>, ...children: readonly SchemaElement[]];
+
+/** How the cells of a type are written. Conversions may remember the last cell: make one for each column. */
+interface CellForm {
+  /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. */
+  readonly plain: () => (cell: Cell) => Plain;
+  /** For the library of Parquet, which takes 64-bit integers only as bigint. Default: as it is. */
+  readonly physical?: () => (cell: Cell) => unknown;
+  /** What Parquet's schema says of the column, and of what is below it. */
+  readonly schema: Schema;
+}
+
+const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type: 'STRING' } } as const;
+const BINARY = { type: 'BYTE_ARRAY' } as const;
+const REQUIRED = { repetition_type: 'REQUIRED' } as const;
+/** Few accounts make most signatures. */
+const MAX_ADDRESSES = 10_000;
+
+export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
+  text: { plain: asItIs, schema: [TEXT] },
+  integer: {
+    plain: asItIs,
+    physical: () => remembering((cell: number) => BigInt(cell)),
+    schema: [{ type: 'INT64' }],
+  },
+  small: { plain: asItIs, schema: [{ type: 'INT32' }] },
+  unsigned: { plain: () => given(String), schema: [{ type: 'INT64', converted_type: 'UINT_64' }] },
+  time: {
+    plain: () => remembering(timeText),
+    schema: [
+      {
+        ...{ type: 'INT64', converted_type: 'TIMESTAMP_MICROS' },
+        logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
+      },
+    ],
+  },
+  binary: { plain: () => given(base64), schema: [BINARY] },
+  texts: { plain: asItIs, schema: listOf({ name: 'element', ...TEXT, ...REQUIRED }) },
+  binaries: {
+    plain: () => given((cell: readonly Buffer[]) => cell.map(base64)),
+    schema: listOf({ name: 'element', ...BINARY, ...REQUIRED }),
+  },
+  signatures: {
+    plain: () =>
+      given((cell: readonly SignatureCell[]) =>
+        cell.map((each) => ({
+          ...each,
+          signature: base64(each.signature),
+          extension_data: each.extension_data && base64(each.extension_data),
+        })),
+      ),
+    physical: signatureBytes,
+    schema: listOf(
+      { name: 'element', ...REQUIRED, num_children: 4 },
+      { name: 'address', ...TEXT, ...REQUIRED },
+      { name: 'key_index', type: 'INT64', ...REQUIRED },
+      { name: 'signature', ...BINARY, ...REQUIRED },
+      { name: 'extension_data', ...BINARY, repetition_type: 'OPTIONAL' },
+    ),
+  },
+};
+
+function asItIs() {
+  return (cell: Cell) => cell as Plain;
+}
+
+function given<T>(convert: (cell: never) => T): (cell: Cell) => T | null {
+  return (cell) => (cell === null ? null : convert(cell as never));
+}
+
+/** All rows of a block have one height and one time. */
+function remembering<T>(convert: (cell: never) => T): (cell: Cell) => T | null {
+  let last: Cell = null;
+  let made: T | null = null;
+  return (cell) => {
+    if (cell !== last) made = cell === null ? null : convert(cell as never);
+    last = cell;
+    return made;
+  };
+}
+
+function base64(bytes: Buffer): string {
+  return bytes.toString('base64');
+}
+
+function signatureBytes(): (cell: Cell) => unknown {
+  const addresses = new Map<string, Buffer>();
+  const bytesOf = (address: string): Buffer => {
+    const known = addresses.get(address);
+    if (known !== undefined) return known;
+    const bytes = Buffer.from(address);
+    if (addresses.size >= MAX_ADDRESSES) addresses.clear();
+    addresses.set(address, bytes);
+    return bytes;
+  };
+  return given((cell: readonly SignatureCell[]) =>
+    cell.map(({ address, key_index, signature, extension_data }) => ({
+      ...{ address: bytesOf(address), key_index: BigInt(key_index), signature, extension_data },
+    })),
+  );
+}
+
+/** The three levels that Parquet requires. */
+function listOf(...element: readonly SchemaElement[]): Schema {
+  return [
+    { converted_type: 'LIST', logical_type: { type: 'LIST' }, num_children: 1 },
+    { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+    ...element,
+  ];
+}
+
+/** A column without the rows that it reads. */
+export interface ColumnShape {
+  readonly name: string;
+  readonly type: ColumnType;
+  readonly isNullable: boolean;
+  /** Hardly any value occurs twice, and nobody queries ranges: a dictionary and statistics are not worth it. */
+  readonly isScattered: boolean;
+}
+
+export interface Column<Row> extends ColumnShape {
+  readonly of: (row: Row) => Cell;
+}
+
+export const tableNames = ['blocks', 'collections', 'transactions'] as const;
+export type TableName = (typeof tableNames)[number];
+
+/** The columns of each table, in the order of a file. docs/export.md says what they hold. */
+export interface TableColumns {
+  readonly blocks: readonly Column<BlockRow>[];
+  readonly collections: readonly Column<CollectionRow>[];
+  readonly transactions: readonly Column<TransactionRow>[];
+}
+
+/** Left out by `--no-scripts`. */
+export const scriptColumns: readonly string[] = ['script', 'script_binary'];
+
+const nullable = { isNullable: true } as const;
+const scattered = { isScattered: true } as const;
+
+export const tableColumns: TableColumns = {
+  blocks: [
+    column('height', 'integer', ({ height }) => height),
+    column('id', 'text', ({ id }) => id, scattered),
+    column('parent_id', 'text', ({ parentId }) => parentId, scattered),
+    column('timestamp', 'time', ({ time }) => time.microseconds),
+    column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
+    column('collection_count', 'small', ({ collections }) => collections.length),
+    column('transaction_count', 'small', ({ transactions }) => transactions),
+  ],
+  collections: [
+    column('id', 'text', ({ id }) => id, scattered),
+    ...ofBlock<CollectionRow>(({ block }) => block),
+    column('collection_index', 'small', ({ index }) => index),
+    column('transaction_count', 'small', ({ transactions }) => transactions),
+  ],
+  transactions: [
+    column('id', 'text', ({ id }) => id, scattered),
+    ...ofBlock<TransactionRow>(({ collection }) => collection.block),
+    column('collection_id', 'text', ({ collection }) => collection.id),
+    column('collection_index', 'small', ({ collection }) => collection.index),
+    column('transaction_index', 'small', ({ index }) => index),
+    body('payer', 'text', ({ payer }) => toAddress(payer)),
+    column('proposer', 'text', ({ proposer }) => proposer),
+    body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
+    body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
+    body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
+    body('reference_block_id', 'text', ({ referenceBlockId }) => paddedIdentifier(referenceBlockId)),
+    body('gas_limit', 'unsigned', ({ gasLimit }) => gasLimit),
+    column('script', 'text', ({ script }) => script.text, nullable),
+    column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
+    column('script_sha256', 'text', ({ script }) => script.sha256),
+    column('arguments', 'texts', ({ argumentTexts }) => argumentTexts, nullable),
+    column(
+      'arguments_binary',
+      'binaries',
+      (row) => (row.argumentTexts === null ? row.transaction.arguments.map(copyOf) : null),
+      nullable,
+    ),
+    signatures('payload_signatures', ({ payloadSignatures }) => payloadSignatures),
+    signatures('envelope_signatures', ({ envelopeSignatures }) => envelopeSignatures),
+  ],
+};
+
+type Traits = Partial<Pick<ColumnShape, 'isNullable' | 'isScattered'>>;
+
+function column<Row>(
+  name: string,
+  type: ColumnType,
+  of: (row: Row) => Cell,
+  traits: Traits = {},
+): Column<Row> {
+  return { name, type, of, isNullable: false, isScattered: false, ...traits };
+}
+
+function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
+  return [
+    column('height', 'integer', (row) => blockOf(row).height),
+    column('block_id', 'text', (row) => blockOf(row).id),
+    column('timestamp', 'time', (row) => blockOf(row).time.microseconds),
+  ];
+}
+
+function body(name: string, type: ColumnType, of: (transaction: Transaction) => Cell) {
+  return column<TransactionRow>(name, type, ({ transaction }) => of(transaction));
+}
+
+function signatures(name: string, of: (transaction: Transaction) => readonly TransactionSignature[]) {
+  return column<TransactionRow>(
+    name,
+    'signatures',
+    ({ transaction }) =>
+      of(transaction).map(({ address, keyId, signature, extensionData }) => ({
+        address: toAddress(address),
+        key_index: keyId,
+        signature: Buffer.from(signature),
+        extension_data: extensionData.length === 0 ? null : Buffer.from(extensionData),
+      })),
+    scattered,
+  );
+}
+
+/** A view would keep its whole collection in memory. */
+function copyOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes);
+}

@@ -1,0 +1,77 @@
+import {
+  formatCount,
+  formatDuration,
+  formatRate,
+  LiveTerminal,
+  ProgressMeter,
+} from '../../observability/index.js';
+import { systemClock } from '../../runtime/index.js';
+import type { Terminal } from '../command.js';
+import { atMostEvery } from '../output/interval.js';
+
+/** `to` of an export without a last height. */
+export const ENDLESS = Number.MAX_SAFE_INTEGER;
+
+/** Pause between lines, where progress is not shown live. */
+const LINE_INTERVAL_MS = 10_000;
+/** Pause between updates of the live line. */
+const LIVE_INTERVAL_MS = 250;
+
+/** Shows progress on standard error. */
+export interface ExportProgress {
+  /** Everything up to this height is written. */
+  at(height: number, to: number, transactions: number): void;
+  /** This share of a resumed file has been read. */
+  scanned(share: number): void;
+  /** Whether the daemon answers; prints changes. */
+  answers(doesAnswer: boolean): void;
+  /** Removes the live line and prints a last message. */
+  end(text?: string): void;
+}
+
+/** A live line if standard error is a terminal that shows nothing else, otherwise a line every ten seconds. */
+export function exportProgress(
+  terminal: Terminal,
+  { isQuiet, isAlone }: { readonly isQuiet: boolean; readonly isAlone: boolean },
+): ExportProgress {
+  const stream = isAlone && !isQuiet ? terminal.errTerminal : undefined;
+  const live = stream && new LiveTerminal({ stream });
+  const say = (text: string): void => {
+    if (live !== undefined) live.write(`${text}\n`);
+    else if (!isQuiet) terminal.err(`${text}\n`);
+  };
+  let height: number | undefined;
+  let end = 0;
+  const source = { latestIndexedHeight: () => height, headHeight: () => end };
+  const meter = new ProgressMeter({ clock: systemClock, source });
+  const isDue = atMostEvery(live === undefined ? LINE_INTERVAL_MS : LIVE_INTERVAL_MS);
+  const show = (text: () => string): void => {
+    if (!isDue()) return;
+    if (live === undefined) say(text());
+    else live.setLine(text().slice(0, live.columns()));
+  };
+  let isGone = false;
+  return {
+    at: (reached, to, transactions) => {
+      height = reached;
+      end = to;
+      const { ratePerSecond, etaSeconds } = meter.state();
+      show(() => {
+        const of = to < ENDLESS ? ` of ${formatCount(to)}` : '';
+        const left = of === '' || etaSeconds === undefined ? '' : `, ${formatDuration(etaSeconds)} left`;
+        const counted = `${formatCount(transactions)} transactions, ${formatRate(ratePerSecond)}`;
+        return `exported height ${formatCount(reached)}${of}, ${counted}${left}`;
+      });
+    },
+    scanned: (share) => show(() => `reading what the file holds: ${(100 * share).toFixed(0)}%`),
+    answers: (doesAnswer) => {
+      if (isGone === doesAnswer)
+        say(doesAnswer ? 'The daemon answers again.' : 'The daemon does not answer; waiting for it.');
+      isGone = !doesAnswer;
+    },
+    end: (text) => {
+      live?.setLine(undefined);
+      if (text !== undefined) say(text);
+    },
+  };
+}

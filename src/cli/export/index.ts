@@ -1,0 +1,1 @@
+export const loadParquet = () => import('./ParquetFile.js');

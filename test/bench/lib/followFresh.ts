@@ -1,0 +1,102 @@
+import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
+import type { DevnetOptions } from '../../../src/devnet/index.js';
+import { startDaemon, sumOfMetrics } from './daemon.js';
+import { HttpConnection } from './HttpConnection.js';
+import { startTipNode } from './node.js';
+import { freshDirectory } from './processes.js';
+import { nowMs } from './statistics.js';
+
+/** A node that has a block's collections some time after the block, as it was measured on a network: p50 105 ms, p90 242 ms. */
+const FRESH = { collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs: 500 };
+
+/** Between two questions whether a fresh height can be read. */
+const POLL_MS = 1;
+const SEALED_LAG = 8;
+const REQUESTED = 'collections_requested_total';
+const MISSING = 'backfill_missing_heights';
+
+export interface FreshOptions {
+  readonly profile: NonNullable<DevnetOptions['profile']>;
+  /** The head when the daemon starts. */
+  readonly history: number;
+  /** Default: all that there is. */
+  readonly startHeight?: number;
+  /** All of the history is generated beforehand: it is asked for. */
+  readonly isHistoryMade?: boolean;
+  /** Heights until everybody has warmed up. */
+  readonly warmUpHeights: number;
+  /** Heights that are measured. */
+  readonly heights: number;
+  /** Further flags of `start`. */
+  readonly flags?: readonly string[];
+}
+
+export interface FreshTimes {
+  /** Per height: from the node's having the last of its collections to the first 200 for it. */
+  readonly lateMs: readonly number[];
+  /** How far the daemon was behind the node's head, in heights, at worst. */
+  readonly mostLagHeights: number;
+  readonly callsPerCollection: number;
+  /** Heights of history that are still missing in the end, and how fast it was filled in. */
+  readonly missingHeights: number;
+  readonly filledPerSecond: number;
+}
+
+/** Follows a chain of fresh blocks by single calls alone. */
+export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
+  const { profile, history, warmUpHeights, heights, startHeight = 1 } = options;
+  const node = await startTipNode(
+    { ...FRESH, profile, startHead: history, sealedLag: SEALED_LAG },
+    options.isHistoryMade,
+  );
+  const dataDir = freshDirectory();
+  const daemon = await startDaemon({
+    ...{ node: node.address, mode: 'requester-only', dataDir, startHeight, flags: options.flags ?? [] },
+  });
+  await daemon.reaches(history);
+  const connection = await HttpConnection.open(daemon.apiPort);
+  const chain = new ChainGenerator({ profile });
+  node.pace();
+  const lateMs: number[] = [];
+  const first = history + warmUpHeights + 1;
+  let before = { requested: 0, missing: 0, atMs: 0 };
+  let collections = 0;
+  let hasAllAtMs = 0;
+  let mostLagHeights = 0;
+  for (let height = history + 1; height < first + heights; height += 1) {
+    if (height === first) before = countsIn(await daemon.metrics());
+    const own = chain.block(height).collections;
+    const finalizedMs = await node.finalized(height);
+    const lagMs = Math.max(0, ...own.map(({ id }) => collectionLagMs(FRESH, id)));
+    // A height waits for the one below it.
+    hasAllAtMs = Math.max(hasAllAtMs, finalizedMs + lagMs);
+    const [any] = own;
+    if (any === undefined) continue;
+    while ((await connection.get(`/v1/collections/${any.id}`)).status !== 200) await sleep(POLL_MS);
+    if (height < first) continue;
+    mostLagHeights = Math.max(mostLagHeights, node.head() - (height - 1));
+    lateMs.push(nowMs() - hasAllAtMs);
+    collections += own.length;
+  }
+  const after = countsIn(await daemon.metrics());
+  const requested = after.requested - before.requested;
+  connection.close();
+  await daemon.stop();
+  node.close();
+  rmSync(dataDir, { recursive: true });
+  return {
+    ...{ lateMs, mostLagHeights, callsPerCollection: requested / collections },
+    missingHeights: after.missing,
+    filledPerSecond: (1_000 * (before.missing - after.missing)) / (after.atMs - before.atMs),
+  };
+}
+
+function countsIn(metrics: string) {
+  return {
+    requested: sumOfMetrics(metrics, REQUESTED),
+    missing: sumOfMetrics(metrics, MISSING),
+    atMs: performance.now(),
+  };
+}

@@ -1,0 +1,102 @@
+import { once } from 'node:events';
+import type { ProfileName } from '../../../src/devnet/index.js';
+import { firstLine, startTask } from './processes.js';
+
+/** The read that is measured, of random ids among the heights given. */
+export type ReadKind = 'transaction' | 'collection';
+
+export interface ReaderOptions {
+  readonly profile: ProfileName;
+  readonly seed: number;
+  /** Ids of heights 1 … `heights` are known to the reader. */
+  readonly heights: number;
+}
+
+export type ReadTask =
+  /** Closed loop: `concurrency` readers, each asking again as soon as it is answered. */
+  | {
+      readonly how: 'http' | 'grpc';
+      readonly kind: ReadKind;
+      /** 127.0.0.1. */
+      readonly port: number;
+      readonly concurrency: number;
+      readonly reads: number;
+    }
+  /** Open loop: `perSecond` reads by the clock, whatever is answered, until the daemon is gone or told to stop. */
+  | {
+      readonly how: 'offer';
+      readonly port: number;
+      readonly perSecond: number;
+      readonly connections: number;
+    };
+
+export interface ReadResult {
+  readonly reads: number;
+  readonly readsPerSecond: number;
+  /** From the moment a read was due (open loop) or sent (closed loop) to its answer. */
+  readonly latenciesMs: readonly number[];
+  /** Of an open loop, likewise, before it has settled; those above are without them. */
+  readonly firstLatenciesMs: readonly number[];
+  /** Reads that were answered with 503, and are none of the above. */
+  readonly turnedAway: number;
+  /** Reads that were due a while before the end, and neither answered nor turned away. */
+  readonly unanswered: number;
+}
+
+/** A reader in a process of its own. */
+export interface ReadClient {
+  run(task: ReadTask): Promise<ReadResult>;
+  /** Ends an open loop; its result comes from `run`. */
+  stop(): void;
+  close(): void;
+}
+
+/** A gRPC server in a process of its own that answers for the same ids and does nothing else. */
+export interface BareServer {
+  /** On 127.0.0.1. */
+  readonly port: number;
+  close(): void;
+}
+
+export async function startBareServer(options: ReaderOptions): Promise<BareServer> {
+  const child = startTask('limits/bareServer.ts', options);
+  return { port: Number(await firstLine(child)), close: () => void child.kill('SIGKILL') };
+}
+
+export async function startReadClient(options: ReaderOptions): Promise<ReadClient> {
+  const child = startTask('lib/readProcess.ts', options);
+  await once(child, 'message');
+  return {
+    run: async (task) => {
+      child.send(task);
+      const [result] = (await once(child, 'message')) as [ReadResult];
+      return result;
+    },
+    stop: () => void child.send('stop'),
+    close: () => void child.kill('SIGKILL'),
+  };
+}
+
+export interface FollowTask {
+  /** On 127.0.0.1. */
+  readonly httpPort: number;
+  readonly grpcPort: number;
+  /** Half of them follow `/events`, half `SubscribeIndexedHeights`, each on a connection of its own. */
+  readonly followers: number;
+  /** Indexed already: a follower is connected when it has heard of it. */
+  readonly fromHeight: number;
+  readonly toHeight: number;
+}
+
+/** When a follower had heard of a height, by the clock that all processes share. */
+export type Arrival = readonly [height: number, atMs: number];
+
+/** Followers in a process of their own. Resolves when all are connected; `done` when each has heard of its last height. */
+export async function startFollowers(
+  task: FollowTask,
+): Promise<{ readonly done: Promise<readonly Arrival[]> }> {
+  const child = startTask('lib/followProcess.ts', task);
+  await once(child, 'message');
+  const done = once(child, 'message').then(([arrivals]) => arrivals as readonly Arrival[]);
+  return { done: done.finally(() => child.kill('SIGKILL')) };
+}

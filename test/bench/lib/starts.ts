@@ -1,0 +1,66 @@
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ROOT, startProcess } from './processes.js';
+
+/** Between two questions: often enough for the figure, and seldom enough to leave the processors to the daemon. */
+const POLL_MS = 5;
+/** Nothing is asked before: no Node.js serves so soon. */
+const QUIET_MS = 150;
+const OK = 200;
+
+/** Milliseconds from the start of the process. */
+export interface Start {
+  /** The first 200 of /livez. */
+  readonly live: number;
+  /** The first answer of /readyz, whatever it says. */
+  readonly ready: number;
+  /** The first 200 for the path that is read. */
+  readonly read: number;
+}
+
+/** Starts the real program on a store, asks it until it has answered everything, and stops it. */
+export async function timedStart(node: string, dataDir: string, path: string): Promise<Start> {
+  const [apiPort = 0, metricsPort = 0] = await freePorts(2);
+  const startedAtMs = performance.now();
+  const daemon = startProcess([
+    ...[resolve(ROOT, 'dist/main.js'), 'start', '--network', 'devnet', '--access-node', node],
+    ...['--data-dir', dataDir, '--api-port', String(apiPort), '--metrics-port', String(metricsPort)],
+    ...['--api-grpc-port', '0', '--log-format', 'json', '--log-level', 'error'],
+  ]);
+  daemon.stdout?.resume();
+  await sleep(QUIET_MS);
+  const until = async (port: number, asked: string, isIt: (status: number) => boolean): Promise<number> => {
+    while (!isIt(await statusOf(port, asked))) {
+      if (daemon.exitCode !== null) throw new Error(`the daemon ended with ${daemon.exitCode}`);
+      await sleep(POLL_MS);
+    }
+    return performance.now() - startedAtMs;
+  };
+  const live = await until(metricsPort, '/livez', (status) => status === OK);
+  const ready = await until(metricsPort, '/readyz', (status) => status > 0);
+  const read = await until(apiPort, path, (status) => status === OK);
+  daemon.kill('SIGTERM');
+  await once(daemon, 'exit');
+  return { live, ready, read };
+}
+
+/** 0: nobody listens. */
+function statusOf(port: number, path: string): Promise<number> {
+  return new Promise((answered) => {
+    get({ host: '127.0.0.1', port, path, agent: false }, (response) => {
+      response.resume().once('end', () => answered(response.statusCode ?? 0));
+    }).once('error', () => answered(0));
+  });
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise<void>((closed) => server.close(() => closed()))));
+  return ports;
+}

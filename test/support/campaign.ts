@@ -1,0 +1,135 @@
+import { fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+
+/** As a shell's own tools have it. */
+const USAGE_ERROR = 64;
+
+/** Of `--workers`. */
+export const WORKERS = String(Math.min(2, availableParallelism()));
+
+/** What one scene of a campaign came to. */
+export interface Played {
+  readonly name: string;
+  readonly seconds: number;
+  /** `null`: what was promised has been kept. */
+  readonly failure: string | null;
+}
+
+/** Those that `isWanted`, by their names; where there is none, the names that there are, and the end of the script. */
+export function chosenFrom<T extends { readonly name: string }>(
+  all: readonly T[],
+  only: string | undefined,
+  isWanted: (name: string, only: string) => boolean = (name) => name === only,
+): readonly T[] {
+  const chosen = only === undefined ? all : all.filter(({ name }) => isWanted(name, only));
+  if (chosen.length > 0) return chosen;
+  process.stderr.write(`There is no ${only}. There are: ${all.map(({ name }) => name).join(', ')}.\n`);
+  process.exit(USAGE_ERROR);
+}
+
+/** The value of a flag that takes a whole number. */
+export function wholeNumber(flag: string, text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  process.stderr.write(`--${flag} takes a whole number, got ${JSON.stringify(text)}\n`);
+  process.exit(USAGE_ERROR);
+}
+
+/** Plays scenes one after the other, and tells of each as it ends; `play` resolves with what there is to say of it. */
+export async function playEach<T extends { readonly name: string }>(
+  scenes: readonly T[],
+  play: (scene: T) => string | Promise<string>,
+  { again }: { readonly again?: (scene: T) => string } = {},
+): Promise<Played[]> {
+  const played: Played[] = [];
+  const width = Math.max(...scenes.map(({ name }) => name.length));
+  for (const scene of scenes) {
+    const startedAtMs = performance.now();
+    let failure: string | null = null;
+    let words = '';
+    try {
+      words = await play(scene);
+    } catch (error) {
+      failure = textOf(error);
+    }
+    const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
+    played.push({ name: scene.name, failure, seconds });
+    const outcome = failure === null ? words : `FAILED: ${failure}`;
+    process.stdout.write(`${scene.name.padEnd(width)} ${seconds.toFixed(1).padStart(6)} s  ${outcome}\n`);
+    if (failure !== null && again !== undefined) process.stdout.write(`  ${again(scene)}\n`);
+  }
+  return played;
+}
+
+/** Where an error of ours comes from is its message; where any other does is its stack. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** The end of a campaign: its report, where one is asked for, and exit code 1 if something failed. */
+export function conclude(
+  failures: number,
+  report?: { readonly file: string | undefined; readonly of: object },
+): void {
+  if (report?.file !== undefined) writeFileSync(report.file, `${JSON.stringify(report.of, undefined, 2)}\n`);
+  if (failures > 0) process.exitCode = 1;
+}
+
+interface Message {
+  readonly number: number;
+  readonly content: unknown;
+}
+
+interface Asked<Result> {
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** This script once more, in a process that does what it is asked: with `--lane` it calls `serveWork`. */
+export class Worker<Task, Result> {
+  readonly #child: ChildProcess;
+  readonly #asked = new Map<number, Asked<Result>>();
+  #count = 0;
+  #ended: Error | undefined;
+
+  constructor() {
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
+    this.#child = fork(process.argv[1] ?? '', ['--lane'], { stdio: [...stdio] });
+    this.#child.on('message', ({ number, content }: Message) => {
+      this.#asked.get(number)?.resolve(content as Result);
+      this.#asked.delete(number);
+    });
+    this.#child.once('exit', (code, signal) => {
+      this.#ended = new Error(`the process that does the work ended with ${code ?? signal}`);
+      for (const { reject } of this.#asked.values()) reject(this.#ended);
+    });
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended !== undefined;
+  }
+
+  /** Several at once are done at once. Rejects when the process ends before. */
+  ask(task: Task): Promise<Result> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    const number = (this.#count += 1);
+    return new Promise((resolve, reject) => {
+      this.#asked.set(number, { resolve, reject });
+      this.#child.send({ number, content: task } satisfies Message);
+    });
+  }
+
+  /** Lets it end. */
+  close(): void {
+    if (this.#child.connected) this.#child.disconnect();
+  }
+}
+
+/** The other side. What `work` does not catch ends the process. */
+export function serveWork(work: (task: never) => Promise<unknown>): void {
+  process.on('message', ({ number, content }: Message) => {
+    void work(content as never).then((result) => process.send?.({ number, content: result }));
+  });
+}
