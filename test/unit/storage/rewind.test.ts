@@ -159,7 +159,7 @@ describe('rewind', () => {
           });
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 10 },
     );
   });
 });
