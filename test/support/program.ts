@@ -126,7 +126,7 @@ export function scratchDirectory(): string {
 
 /** Between two looks: a tenth of the time that has passed already, within these bounds. */
 const LOOK_PAUSE_MIN_MS = 20;
-const LOOK_PAUSE_MAX_MS = 250;
+const LOOK_PAUSE_MAX_MS = 100;
 
 /**
  * Asks until `read` gives a value. The test's own time limit is the bound. It asks less often the longer it has to: a look
