@@ -3,6 +3,7 @@ import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
 import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { roleNamesIn, transactionsByAccount } from '../support/accountChain.js';
 import { blocksOf } from '../support/chainReference.js';
 import { atEnd } from '../support/cleanup.js';
@@ -74,7 +75,7 @@ describe('the account index of a daemon', () => {
       const start = (...flags: string[]): string[] =>
         startArguments(devnet, dataDir, '--start-height', String(ROOT), ...flags);
       expect((await runProgram(start('--stop-height', String(MIDDLE)))).code).toBe(0);
-      const off = await runProgram(['get', 'account', addresses[0]!, ...store]);
+      const off = await runCommand(['get', 'account', addresses[0]!, ...store]);
       expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
       const first = await startDaemon(start('--index-accounts'));
@@ -120,9 +121,9 @@ describe('the account index of a daemon', () => {
       });
 
       const command = ['get', 'account', `0x${address}`, '--role', 'payer', '--limit', '2', ...store];
-      const asked = await runProgram(command);
+      const asked = await runCommand(command);
       expect(await daemon.program.stop()).toBe(0);
-      const fromStore = await runProgram(command);
+      const fromStore = await runCommand(command);
       expect(fromStore).toEqual(asked);
       expect(JSON.parse(asked.stdout)).toMatchObject({
         complete: true,

@@ -22,7 +22,7 @@ async function peakResidentBytes(program: Program, metricsUrl: string): Promise<
 }
 
 /** A sample; `npm run test:catchup` makes it 100,000. */
-const HEIGHTS = Number(process.env['CATCH_UP_HEIGHTS'] ?? 2_000);
+const HEIGHTS = Number(process.env['CATCH_UP_HEIGHTS'] ?? 1_000);
 /** Five times what a busy machine was seen to take. */
 const PATIENCE_MS_PER_HEIGHT = 10;
 
@@ -52,7 +52,7 @@ describe('catching up', () => {
   );
 
   it('asks for nothing above the indexed height and the window', async () => {
-    const head = 1_500;
+    const head = 600;
     const devnet = await devnetForTest({
       profile: 'mainnet',
       startHead: head,
@@ -143,7 +143,7 @@ describe('catching up', () => {
     const daemon = await startDaemon(
       startArguments({ address }, scratchDirectory(), '--start-height', '0', '--window', String(WINDOW)),
     );
-    const metrics = await daemon.reaches(2_000);
+    const metrics = await daemon.reaches(500);
     expect(metrics.value('head_height')).toBe(100_000_000);
     expect(metrics.value('in_flight_heights')).toBeLessThanOrEqual(WINDOW);
     expect(await peakResidentBytes(daemon.program, daemon.metricsUrl)).toBeLessThan(MAX_RESIDENT_BYTES);

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { atEnd } from '../support/cleanup.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import type { Message, StreamReader } from '../support/grpcProbe.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
@@ -180,7 +181,7 @@ it('a rewind is announced to those who tell what they have seen', async () => {
   await Promise.all(seeing);
 
   const rewind = ['rewind', '--to', String(target), '--yes', '--network', 'devnet', '--data-dir', dataDir];
-  expect(await runProgram(rewind)).toMatchObject({ code: 0 });
+  expect(await runCommand(rewind)).toMatchObject({ code: 0 });
   // What was forgotten does not come back before everybody was told.
   devnet.node.head.set(target);
   const after = await startDaemon(args);

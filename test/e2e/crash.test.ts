@@ -7,7 +7,6 @@ import { play } from '../crash/play.js';
  * those steps at which a process leaves something behind that the next one must deal with.
  */
 const sample: readonly (readonly [name: string, seed: number])[] = [
-  ['commit.under-way', 1],
   ['rewind.batch.durable', 1],
   ['anew.called', 1],
 ];

@@ -46,15 +46,15 @@ describe('export', () => {
     truncateSync(path, sizeOf(path) - 7);
 
     const to = ['--to', String(HEAD + 5)];
-    const resumed = await runProgram(['export', ...storeFlags(dataDir), ...to, '--output', path, '--resume']);
+    const resumed = await runCommand(['export', ...storeFlags(dataDir), ...to, '--output', path, '--resume']);
     expect(resumed).toMatchObject({ code: 0, stdout: '' });
-    const fromDaemon = await runProgram(['export', ...storeFlags(dataDir), ...to, '--quiet']);
+    const fromDaemon = await runCommand(['export', ...storeFlags(dataDir), ...to, '--quiet']);
     expect(fromDaemon).toMatchObject({ code: 0, stderr: '' });
     expect(readFileSync(path, 'utf8') === fromDaemon.stdout).toBe(true);
     expect(closingOf(fromDaemon.stdout)).toMatchObject({ from: ROOT, to: HEAD + 5, blocks: HEAD - ROOT + 6 });
 
     expect(await daemon.program.stop()).toBe(0);
-    const fromStore = await runProgram(['export', ...storeFlags(dataDir), ...to, '--quiet']);
+    const fromStore = await runCommand(['export', ...storeFlags(dataDir), ...to, '--quiet']);
     expect(fromStore).toMatchObject({ code: 0, stderr: '' });
     expect(fromStore.stdout === fromDaemon.stdout).toBe(true);
   });
@@ -161,7 +161,7 @@ describe('explain', () => {
       stage: 'fetching',
       height: held.height,
     });
-    const page = await runProgram(['explain', String(held.height), ...storeFlags(dataDir)]);
+    const page = await runCommand(['explain', String(held.height), ...storeFlags(dataDir)]);
     for (const part of [lost!.id, devnet.address, 'NOT_FOUND', `${held.height - 1}`]) {
       expect(page.stdout).toContain(part);
     }

@@ -4,16 +4,17 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { seededRandom } from '../../src/runtime/random.js';
+import { runCommand } from '../support/commandLine.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 const FIRST = 100;
-const LAST = 400;
+const LAST = 300;
 const options = { seed: 11, rootHeight: FIRST, profile: 'mixed' } as const;
 const flags = ['--format', 'parquet', '--partition', '10', '--to', String(LAST), '--quiet'];
-const KILLS = 6;
+const KILLS = 4;
 
 /** All files below a directory, with their digests. */
 function digests(directory: string): Record<string, string> {
@@ -43,7 +44,7 @@ it('an export that is killed at any instant, and resumed, leaves what one in one
     string,
   ];
   const run = ['export', ...storeFlags(dataDir), ...flags, '--output'];
-  expect(await runProgram([...run, whole])).toMatchObject({ code: 0, stderr: '' });
+  expect(await runCommand([...run, whole])).toMatchObject({ code: 0, stderr: '' });
 
   const random = seededRandom(5);
   let survived = 0;
@@ -58,7 +59,7 @@ it('an export that is killed at any instant, and resumed, leaves what one in one
     if ((await program.stop('SIGKILL')) !== 'SIGKILL') survived += 1;
   }
   expect(survived).toBeLessThan(KILLS);
-  expect(await runProgram([...run, killed, '--resume'])).toMatchObject({ code: 0 });
+  expect(await runCommand([...run, killed, '--resume'])).toMatchObject({ code: 0 });
   expect(digests(killed)).toEqual(digests(whole));
 });
 
@@ -83,6 +84,6 @@ it('a running daemon and its store give the same files; following, a partition i
   await eventually(reaches(174));
   expect(await follower.stop('SIGINT')).toBe(0);
   expect(await daemon.program.stop()).toBe(0);
-  expect(await runProgram([...run, atRest, '--to', '174'])).toMatchObject({ code: 0 });
+  expect(await runCommand([...run, atRest, '--to', '174'])).toMatchObject({ code: 0 });
   expect(digests(followed)).toEqual(digests(atRest));
 });

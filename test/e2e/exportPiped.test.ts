@@ -8,12 +8,13 @@ import { ChainGenerator } from '../../src/devnet/index.js';
 import { seededRandom } from '../../src/runtime/random.js';
 import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
+import { runCommand } from '../support/commandLine.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { eventually, programPath, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, programPath, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
-const KILLS = 4;
+const KILLS = 2;
 const STEP = 40;
 const FIRST = 100;
 const root = join(import.meta.dirname, '..', '..');
@@ -100,7 +101,7 @@ it.runIf(hasPython)(
     // The index loses its last blocks for a while: what was loaded is there once.
     const kept = head - STEP / 2;
     expect(await daemon.program.stop()).toBe(0);
-    expect(await runProgram(['rewind', '--to', String(kept), '--yes', ...storeFlags(dataDir)])).toMatchObject(
+    expect(await runCommand(['rewind', '--to', String(kept), '--yes', ...storeFlags(dataDir)])).toMatchObject(
       { code: 0 },
     );
     devnet.node.head.set(kept);
@@ -113,7 +114,7 @@ it.runIf(hasPython)(
     kill('SIGTERM');
     await supervised;
     await daemon.program.stop();
-    const original = await runProgram(['export', '--quiet', ...storeFlags(dataDir)]);
+    const original = await runCommand(['export', '--quiet', ...storeFlags(dataDir)]);
     expect((await loaded(database)).join('\n') === withoutClosing(original.stdout)).toBe(true);
     expect(said).not.toContain('Traceback');
   },
@@ -137,7 +138,7 @@ it.runIf(hasPython)(
     const exported = async (dataDir: string): Promise<string> => {
       const begin = execFileSync('python3', ['docs/examples/load.py', database, 'begin'], { cwd: root });
       const from = begin.toString().trim().split(' ').filter(Boolean);
-      return (await runProgram(['export', '--quiet', ...from, ...storeFlags(dataDir)])).stdout;
+      return (await runCommand(['export', '--quiet', ...from, ...storeFlags(dataDir)])).stdout;
     };
     const [before, after] = stores as [(typeof stores)[0], (typeof stores)[0]];
     const whole = await exported(before.dataDir);
@@ -149,7 +150,7 @@ it.runIf(hasPython)(
     let runs = 0;
     for (let input = replaced; load(input) !== 0; runs += 1) input = await exported(after.dataDir);
     expect(runs).toBe(last - FIRST + 1);
-    const wanted = (await runProgram(['export', '--quiet', ...storeFlags(after.dataDir)])).stdout;
+    const wanted = (await runCommand(['export', '--quiet', ...storeFlags(after.dataDir)])).stdout;
     expect((await loaded(database)).join('\n') === withoutClosing(wanted)).toBe(true);
   },
 );

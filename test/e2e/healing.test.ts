@@ -10,7 +10,7 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { storePath } from '../support/storeDump.js';
 
-const LAST = 60;
+const LAST = 40;
 /** Slow enough that what is damaged at once has not been verified yet. */
 const SCRUB = ['--scrub-bytes-per-second', '60000'];
 

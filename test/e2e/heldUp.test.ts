@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
-import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { runCommand } from '../support/commandLine.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
@@ -33,7 +32,7 @@ async function status(daemon: RunningDaemon): Promise<StatusDocument> {
 /** What the command says of a running daemon. */
 async function told(command: string, daemon: RunningDaemon, ...words: string[]): Promise<string> {
   const { port } = new URL(daemon.apiUrl);
-  return (await runProgram([command, ...words, '--api-port', port])).stdout;
+  return (await runCommand([command, ...words, '--api-port', port])).stdout;
 }
 
 /** The warnings of one code. */
@@ -41,6 +40,7 @@ function warnings(daemon: RunningDaemon, code: string): Record<string, unknown>[
   return daemon.program.logs().filter((line) => line['msg'] === 'not ready' && line['code'] === code);
 }
 
+/** Every other cause, for every call: the fault matrix. */
 describe('what holds the daemon up for good', () => {
   it('is named everywhere: a node whose collections are all wrong', async () => {
     const faults = bodies.map((method): FaultRule => ({ method, fault: 'wrong_body' }));
@@ -71,40 +71,6 @@ describe('what holds the daemon up for good', () => {
     await eventually(async () => ((await daemon.scrape()).value('ready') === 1 ? true : undefined));
   });
 
-  it('is named while it starts: every call answered by an error', async () => {
-    const devnet = await devnetForTest({
-      ...chain,
-      faults: [{ method: '*', fault: 'error', code: 'INTERNAL', message: 'no disk' }],
-    });
-    const daemon = await daemonOn(devnet);
-    const { message } = await reasonOf(daemon, 'upstream_refusing');
-    expect(message).toContain(devnet.address);
-    expect(message).toContain('INTERNAL: no disk');
-    expect((await reasonOf(daemon, 'starting')).message).toContain('INTERNAL: no disk');
-  });
-
-  it('is named at the tip, however small the lag', async () => {
-    const devnet = await devnetForTest(chain);
-    const daemon = await daemonOn(devnet, '--no-edi');
-    await daemon.reaches(HEAD);
-    devnet.node.setFaults(bodies.map((method) => ({ method, fault: 'error', code: 'INTERNAL' })));
-    devnet.node.head.advance(20);
-    const { message } = await reasonOf(daemon, 'upstream_refusing');
-    expect(message).toMatch(/collections of height \d+: .*INTERNAL/);
-  });
-
-  it('is execution data where there is no other source', async () => {
-    const devnet = await devnetForTest({
-      ...chain,
-      faults: [{ method: 'SubscribeExecutionData*', fault: 'swapped_chunks' }],
-    });
-    const daemon = await daemonOn(devnet, '--edi-only');
-    const { message } = await reasonOf(daemon, 'edi_unavailable');
-    expect(message).toMatch(/^waiting for the execution data of height \d+: /);
-    expect(message).toContain(devnet.address);
-    expect((await status(daemon)).sources.edi.reason).not.toBeNull();
-  });
-
   it('is a chain that does not reach the start height yet', async () => {
     const devnet = await devnetForTest(chain);
     const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', '500'));
@@ -130,34 +96,5 @@ describe('a node that is gone', () => {
     expect(sources.edi.state).not.toBe('following');
     expect(await told('status', daemon)).toContain('lag unknown');
     expect((await daemon.scrape()).series('lag_heights')).toEqual([]);
-  });
-});
-
-describe('a node that is back with another chain', () => {
-  it('is named as that alone, for as long as it answers', async () => {
-    const port = await lastingPort();
-    const before = await startDevnet({ ...chain, port });
-    const daemon = await daemonOn(before);
-    await daemon.reaches(HEAD);
-    await before.kill();
-    await devnetForTest({
-      ...chain,
-      port,
-      seed: 22,
-      paused: false,
-      profile: { base: 'mixed', blockTimeMs: 200 },
-    });
-    await reasonOf(daemon, 'chain_replaced');
-    // Longer than any cause may stay unnamed, right or wrong.
-    const untilMs = Date.now() + 12_000;
-    const seen = new Set<string>();
-    await eventually(async () => {
-      const { reasons } = (await daemon.health('/readyz')).body as Readiness;
-      for (const { code } of reasons) seen.add(code);
-      return Date.now() > untilMs || undefined;
-    });
-    expect([...seen]).toEqual(['chain_replaced']);
-    const warned = daemon.program.logs().filter(({ msg }) => msg === 'not ready');
-    expect(warned.map(({ code }) => code).at(-1)).toBe('chain_replaced');
   });
 });

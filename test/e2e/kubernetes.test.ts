@@ -3,6 +3,7 @@ import { Deployment, StatefulSet } from 'kubernetes-models/apps/v1';
 import { PodDisruptionBudget } from 'kubernetes-models/policy/v1';
 import { Namespace, Service } from 'kubernetes-models/v1';
 import { programVersion } from '../../src/app/index.js';
+import { runCommand } from '../support/commandLine.js';
 import {
   asList,
   asMap,
@@ -13,7 +14,7 @@ import {
   startDeployedDaemon,
 } from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
-import { eventually, runProgram } from '../support/program.js';
+import { eventually } from '../support/program.js';
 import { devnetForTest } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
@@ -157,7 +158,7 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
   it('configures what the program takes', async () => {
     for (const pod of pods) {
       const { args, environment } = commandOf(kustomization, pod);
-      const { code, stderr } = await runProgram(['config', 'check', ...args.slice(1)], environment);
+      const { code, stderr } = await runCommand(['config', 'check', ...args.slice(1)], environment);
       expect([args[0], code, stderr]).toEqual(['start', 0, '']);
     }
   });

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import type { DevnetOptions } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -148,7 +149,7 @@ describe('a mirror', () => {
     const mirror = await mirrorOf(source.grpcAddress, second);
     await mirror.reaches(HEAD);
     await stopAll(source);
-    expect((await runProgram(['rewind', ...storeFlags(first), '--to', '99', '--yes'])).code).toBe(0);
+    expect((await runCommand(['rewind', ...storeFlags(first), '--to', '99', '--yes'])).code).toBe(0);
     const both = startArguments(other, first, '--access-node', old.address, '--access-spork-root', '100');
     source = await startDaemon([...both, ...FROM_ROOT, ...grpc]);
     await source.reaches(HEAD + 20);
@@ -158,7 +159,7 @@ describe('a mirror', () => {
     });
     expect(text).toMatch(/rewind/);
     await stopAll(mirror);
-    expect((await runProgram(['rewind', ...storeFlags(second), '--to', '99', '--yes'])).code).toBe(0);
+    expect((await runCommand(['rewind', ...storeFlags(second), '--to', '99', '--yes'])).code).toBe(0);
     const again = await mirrorOf(source.grpcAddress, second);
     await again.reaches(HEAD + 20);
     await stopAll(again, source);
@@ -181,7 +182,7 @@ describe('a mirror', () => {
 
     await stopAll(source);
     const rewind = ['rewind', ...storeFlags(first), '--to', '30', '--yes'];
-    expect((await runProgram(rewind)).code).toBe(0);
+    expect((await runCommand(rewind)).code).toBe(0);
     source = await startDaemon(args);
     node.node.head.set(HEAD + 80);
     await mirror.reaches(HEAD + 80);
@@ -198,7 +199,7 @@ describe('a copy from anywhere', () => {
     await source.reaches(HEAD);
     await stopAll(source);
     const restore = (id: string) =>
-      runProgram([
+      runCommand([
         ...['restore', '--from', first, ...storeFlags(second), '--proof-mode', 'required'],
         ...['--proof-checkpoint', `7:${id}`],
       ]);
@@ -212,19 +213,6 @@ describe('a copy from anywhere', () => {
     expect(restored).toMatchObject({ code: 0 });
     expect(restored.stdout).toContain(`${HEAD + 1} blocks proven, 0 on the word of nodes`);
     await expectSameStores(first, second);
-  });
-
-  it('is refused where a block is not proven and has to be', async () => {
-    const node = await devnetForTest({ ...chain, hashedIds: false });
-    const [first, second] = [scratchDirectory(), scratchDirectory()];
-    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
-    await source.reaches(HEAD);
-    await stopAll(source);
-    const flags = ['--from', first, ...storeFlags(second), '--proof-mode'];
-    const refused = await runProgram(['restore', ...flags, 'required']);
-    expect(refused.code).toBe(74);
-    expect(refused.stderr).toContain('block of height 0: nothing in it proves its id');
-    expect((await runProgram(['restore', ...flags, 'auto'])).code).toBe(0);
   });
 });
 

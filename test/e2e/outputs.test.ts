@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
-import { MAX_WAITING_BYTES } from '../../src/runtime/output/Output.js';
 import { unreadPipe, unreadSocket } from '../support/badOutputs.js';
 import type { OtherEnd } from '../support/badOutputs.js';
 import { atEnd } from '../support/cleanup.js';
@@ -63,8 +62,6 @@ const onOne = (end: OtherEnd) => ({
   },
 });
 
-/** No line is shorter, and there is one for each height at least. */
-const LINE_BYTES = 150;
 /** The message of a loss. */
 const LOST = 'log lines were lost';
 /** Throws where nobody catches. */
@@ -73,10 +70,6 @@ const BUG = { NODE_OPTIONS: '--import=data:text/javascript,setTimeout(()=>{throw
 const NOBODY_READS = /^nobody reads it\. Look at/;
 
 const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>> = {
-  'a pipe that nobody reads, full from the start': () => ({
-    ...onOne(unreadPipe({ isFull: true })),
-    says: NOBODY_READS,
-  }),
   'a pipe that is not read any more': () => {
     const pipe = unreadPipe({ isFull: false });
     pipe.read();
@@ -93,14 +86,6 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
     const pipe = unreadPipe({ isFull: false });
     const { outputs } = onOne(pipe);
     return { outputs, strike: () => pipe.end(), says: /^its reader has gone\./, losesAtOnce: true };
-  },
-  'two pipes that nobody reads': () => {
-    const [out, err] = [unreadPipe({ isFull: true }), unreadPipe({ isFull: true })];
-    return { ...onOne(out), outputs: [out.given, err.given], says: NOBODY_READS };
-  },
-  'a device that is full': () => {
-    const full = openSync('/dev/full', 'w');
-    return { outputs: [full, full], says: /^the disk is full\./, losesAtOnce: true };
   },
   'a disk that is full, and then is not': () => {
     // Root alone may make one.
@@ -148,11 +133,6 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
     };
   },
   'a socket that nobody reads': async () => ({ ...onOne(await unreadSocket()), says: NOBODY_READS }),
-  'a socket whose other end is reset': async () => {
-    const socket = await unreadSocket();
-    const { outputs } = onOne(socket);
-    return { outputs, strike: () => socket.end(), says: /^its reader has gone\./, losesAtOnce: true };
-  },
 };
 
 interface LogLine {
@@ -213,21 +193,6 @@ describe('a daemon goes on, answers and stops whatever its outputs do:', () => {
     process.kill(pid, 'SIGTERM');
     expect(await (exitCode?.() ?? program.exited)).toBe(0);
     if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped' || undefined);
-  });
-
-  it('a pipe that nobody reads, until lines are lost', async () => {
-    const pipe = unreadPipe({ isFull: true });
-    const devnet = await devnetForTest({ ...chain, startHead: Math.ceil(MAX_WAITING_BYTES / LINE_BYTES) });
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
-    const program = programOn(args, [pipe.given, pipe.given]);
-    const { daemon } = await foundIn(dataDir, program);
-    await daemon.scrapeUntil((metrics) => metrics.value('log_lines_lost_total') > 0);
-    expect((await logOf(daemon))[0]?.lostLines).toBeGreaterThan(0);
-    pipe.read();
-    await expectWhole(daemon, () => pipe.text());
-    expect(linesOf(pipe.text()).filter(({ msg }) => msg === LOST)).not.toEqual([]);
-    expect(await program.stop()).toBe(0);
   });
 });
 
@@ -317,7 +282,7 @@ describe('a command', () => {
     expect(await program.stop('SIGINT')).toBe(outcome);
   });
 
-  it.each(['help', 'version', 'config docs', 'completion bash'])(
+  it.each(['version', 'config docs'])(
     'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
     async (command) => {
       const full = programOn(command.split(' '), [openSync('/dev/full', 'w'), 'pipe']);

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { passwordRole } from '../support/passwordRole.js';
+import { runCommand } from '../support/commandLine.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
@@ -41,7 +41,7 @@ describe('a daemon on PostgreSQL', () => {
     expect(account.status).toBe(200);
     await daemon.program.stop();
     const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
-    const run = async (...args: string[]) => runProgram([...args, ...where]);
+    const run = async (...args: string[]) => runCommand([...args, ...where]);
     expect((await run('get', 'transaction', id)).stdout).toContain(id);
     expect((await run('explain', '30')).code).toBe(0);
     const verified = await run('verify');
@@ -68,7 +68,7 @@ describe('a daemon on PostgreSQL', () => {
     const daemon = await startDaemon(start);
     await daemon.reaches(HEIGHTS - 1);
     const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
-    const run = async (...args: string[]) => runProgram([...args, ...where]);
+    const run = async (...args: string[]) => runCommand([...args, ...where]);
     const exported = async (name: string): Promise<string> => {
       const out = join(dataDir, name);
       expect((await run('export', '--from', '0', '--to', String(HEIGHTS - 1), '--output', out)).code).toBe(0);
@@ -114,7 +114,7 @@ describe('a daemon on PostgreSQL', () => {
   });
 
   it('waits while the database is away, says so, and goes on by itself', async () => {
-    const { devnet, dataDir, url } = await begin(4_000);
+    const { devnet, dataDir, url } = await begin(1_000);
     const faults = await TcpFaults.before(url);
     atEnd(() => faults.close());
     const flags = ['--store', faults.url, '--start-height', '0'];
@@ -130,10 +130,10 @@ describe('a daemon on PostgreSQL', () => {
     expect([refused.status, refused.body]).toMatchObject([503, { reason: 'storage' }]);
     expect((await daemon.health('/livez')).status).toBe(200);
     await faults.up();
-    await daemon.reaches(3_999);
+    await daemon.reaches(999);
     expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
     await daemon.program.stop();
-    const verified = await runProgram([
+    const verified = await runCommand([
       'verify',
       '--network',
       'devnet',
@@ -168,37 +168,13 @@ describe('a daemon on PostgreSQL', () => {
     expect(await loadedBy('--start-height', '0', '--store', url)).toMatch(/pg\/.*pg-boss\//);
   });
 
-  it('takes the password from the file that PGPASSFILE names, without a word of its own', async () => {
-    const { devnet, dataDir, url } = await begin(5);
-    if (postgres.server().machine === undefined) {
-      // Somebody else's server keeps its rules.
-      expect(process.env['PGURL']).toBeDefined();
-      return;
-    }
-    const role = await passwordRole(url, 'filed', 'hush-hush');
-    const store = ['--store', role.url];
-    const environment = { PGPASSFILE: role.passwordFile };
-    const daemon = await startDaemon(
-      startArguments(devnet, dataDir, ...store, '--start-height', '0'),
-      environment,
-    );
-    await daemon.reaches(4);
-    await daemon.program.stop();
-    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
-    const workers = await runProgram(['workers', ...where], environment);
-    expect([workers.code, workers.stderr]).toEqual([0, '']);
-    expect(daemon.program.stderr).not.toMatch(/Deprecat|pgpass|hush/);
-    const without = await runProgram(['verify', ...where], { PGPASSFILE: join(dataDir, 'none') });
-    expect([without.code, without.stderr]).toEqual([74, expect.stringMatching(/PGPASSFILE/)]);
-  });
-
   it('never shows the password', async () => {
     const { dataDir } = await begin(5);
     const secret = 'postgres://someone:hush-hush@127.0.0.1:1/flow';
     const environment = { FCI_STORE: secret };
-    const printed = await runProgram(['config', 'print', '--data-dir', dataDir], environment);
+    const printed = await runCommand(['config', 'print', '--data-dir', dataDir], environment);
     expect(printed.stdout).toContain('postgres://***@127.0.0.1:1/flow');
-    const refused = await runProgram(
+    const refused = await runCommand(
       ['get', 'block', '1', '--network', 'devnet', '--data-dir', dataDir],
       environment,
     );
@@ -222,9 +198,9 @@ describe('a daemon on PostgreSQL', () => {
       await metrics.text(),
       await readFile(join(dataDir, 'daemon.json'), 'utf8'),
     ];
-    const found = await runProgram(['status', '--data-dir', dataDir, '--network', 'devnet'], environment);
+    const found = await runCommand(['status', '--data-dir', dataDir, '--network', 'devnet'], environment);
     expect(found.code).toBe(0);
-    const other = await runProgram([
+    const other = await runCommand([
       'status',
       '--data-dir',
       dataDir,

@@ -3,12 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
-import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import { loadPostgres } from '../../src/storage/index.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
@@ -18,9 +16,6 @@ import { storeFlags } from '../support/storeDump.js';
 
 const HEAD = 120;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
-const STREAM = 'SubscribeBlocksFromStartHeight';
-
-const forged = (method: string): FaultRule => ({ method, fault: 'wrong_body', fromHeight: 5 });
 const whole = (node: DevnetHandle) => ({
   ...{ firstHeight: 0, latestHeight: HEAD },
   chainAt: () => node.chain,
@@ -29,8 +24,6 @@ const whole = (node: DevnetHandle) => ({
 const proofOf = async (daemon: RunningDaemon) => (await daemon.status()).proof;
 
 describe('a daemon on a chain whose blocks can be proven', () => {
-  const postgres = usePostgres();
-
   it('proves every block, and says so', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
@@ -44,18 +37,6 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     });
     const store = whole(node);
     await stopAndProve(daemon, dataDir, store);
-  });
-
-  it('refuses forged guarantees as they arrive, by stream and by call, and takes the other node', async () => {
-    const liar = await devnetForTest({ ...chain, faults: [forged(STREAM), forged('GetBlockByHeight')] });
-    const honest = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const flags = ['--start-height', 'root', '--access-node', honest.address];
-    const daemon = await startDaemon(startArguments(liar, dataDir, ...flags));
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.sum('invalid_blocks_total', { endpoint: honest.address })).toBe(0);
-    expect(metrics.value('unproven_heights')).toBe(0);
-    await stopAndProve(daemon, dataDir, whole(honest));
   });
 
   it('counts what it takes on the word of a node whose ids are made up, and warns once', async () => {
@@ -95,31 +76,6 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: HEAD + 1 });
   });
 
-  it('does the same on PostgreSQL', async () => {
-    const node = await devnetForTest(chain);
-    const url = await postgres.server().database();
-    const start = (mode: string) => {
-      const flags = ['--start-height', 'root', '--proof-mode', mode, '--store', url];
-      return startDaemon(startArguments(node, scratchDirectory(), ...flags));
-    };
-    const verified = async () => {
-      const { verifyPostgres } = await loadPostgres();
-      return verifyPostgres(
-        { url, chainId: 'flow-localnet' },
-        { clock: systemClock, logger: new RecordingLogger() },
-      );
-    };
-    const believing = await start('off');
-    expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
-    expect(await believing.program.stop()).toBe(0);
-    expect(await verified()).toMatchObject({ damageCount: 0, heights: HEAD + 1, proven: 0 });
-
-    const proving = await start('auto');
-    await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
-    expect(await proving.program.stop()).toBe(0);
-    expect(await verified()).toMatchObject({ damageCount: 0, heights: HEAD + 1, proven: HEAD + 1 });
-  });
-
   it('gives documents from which another program proves a transaction, with and without a daemon', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
@@ -135,7 +91,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     const { id } = looked.collection.transactions.at(-1)!;
     const served = await daemon.api(`/proof/transaction/${id}?to=${HEAD}`);
     expect(served.status).toBe(200);
-    const ask = () => runProgram(['prove', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
+    const ask = () => runCommand(['prove', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
     const running = await ask();
     await stopAndProve(daemon, dataDir, whole(node));
     const stopped = await ask();
@@ -151,7 +107,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
     });
     expect(proven).toContain(`block ${filled.height}:${filled.id}`);
     expect(proven).toContain(`transaction ${id}`);
-    const checked = (...args: string[]) => runProgram(['check-proof', file, ...args]);
+    const checked = (...args: string[]) => runCommand(['check-proof', file, ...args]);
     const held = await checked('--checkpoint', anchor);
     expect(held).toMatchObject({ code: 0, stderr: '' });
     expect(held.stdout).toBe(proven.replace('From ', 'From block '));
@@ -163,8 +119,8 @@ describe('a daemon on a chain whose blocks can be proven', () => {
       ...{ code: 65, stdout: '', stderr: expect.stringContaining(`all follows from ${anchor}`) as string },
     });
     expect(await checked('--checkpoint', '12')).toMatchObject({ code: 64, stdout: '' });
-    expect(await runProgram(['check-proof', join(dataDir, 'none.json')])).toMatchObject({ code: 64 });
-    const beyond = await runProgram(['prove', '1', '--to', '900', ...storeFlags(dataDir)]);
+    expect(await runCommand(['check-proof', join(dataDir, 'none.json')])).toMatchObject({ code: 64 });
+    const beyond = await runCommand(['prove', '1', '--to', '900', ...storeFlags(dataDir)]);
     expect(beyond).toMatchObject({ code: 66, stdout: '' });
   });
 });
@@ -233,7 +189,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect(await daemon.program.stop()).toBe(0);
 
     // A closed store knows no proven height: it gives no certificate that its checker would refuse.
-    const prove = (height: number) => runProgram(['prove', String(height), ...storeFlags(dataDir)]);
+    const prove = (height: number) => runCommand(['prove', String(height), ...storeFlags(dataDir)]);
     expect(await prove(PROVEN)).toMatchObject({ code: 0 });
     expect(await prove(PROVEN + 1)).toMatchObject({
       ...{ code: 66, stdout: '', stderr: expect.stringContaining('proves nothing: ') as string },
@@ -251,75 +207,58 @@ describe('a daemon whose readers see only what is proven final', () => {
     await alone.program.stop();
   });
 
-  it('finds the proven height again after a restart', async () => {
+  it('prove themselves final from the anchor on, after a restart without a snapshot', async () => {
     const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
     const dataDir = scratchDirectory();
-    for (let start = 0; start < 2; start += 1) {
-      const daemon = await startDaemon(startArguments(node, dataDir, ...flags));
-      await proven(daemon, HEAD - 2);
-      expect(await heightOf(daemon, 'height=final')).toBe(HEAD - 2);
-      expect(await daemon.program.stop()).toBe(0);
-    }
+    const start = () => startDaemon(startArguments(node, dataDir, ...flags));
+    const snapshots = async (daemon: RunningDaemon) => {
+      const metrics = await proven(daemon, HEAD - 2);
+      return metrics.sum('upstream_requests_total', { method: 'GetProtocolStateSnapshotByHeight' });
+    };
+    const first = await start();
+    expect(await snapshots(first)).toBe(1);
+    expect(await first.program.stop()).toBe(0);
+    const daemon = await start();
+    expect(await snapshots(daemon)).toBe(0);
+
+    const { anchor } = await proofOf(daemon);
+    expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
+    const served = await daemon.api('/proof/block/40');
+    expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
+    // Certificates prove only what has two blocks above.
+    expect((await daemon.api(`/proof/block/${HEAD - 2}`)).body).not.toHaveProperty('way');
+    expect((await daemon.api('/proof/block/0')).body).not.toHaveProperty('way');
+    expect(await daemon.program.stop()).toBe(0);
+    const { code, stdout } = await runCommand(['prove', '40', ...storeFlags(dataDir)]);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual(served.body);
+
+    const verified = (id: string) =>
+      runCommand(['verify', '--proof-checkpoint', `40:${id}`, ...storeFlags(dataDir)]);
+    expect(await verified(node.chain.block(40).id)).toMatchObject({ code: 0 });
+    const another = await verified(node.chain.block(41).id);
+    expect(another.code).toBe(65);
+    expect(another.stdout).toContain(`damage at height 40 (foreign): block of height 40: its id is`);
+    expect(another.stdout).toContain('1 problem; index anew into another --data-dir');
+
+    const file = join(dataDir, 'proof.json');
+    const trusted = `0:${node.chain.block(0).id}`;
+    const checks = async () => {
+      const checked = await runCommand(['check-proof', file, '--checkpoint', trusted]);
+      const example = spawnSync(process.execPath, ['docs/examples/check-proof.mjs', file, trusted]);
+      return [checked.code, example.status, checked.stdout + example.stdout.toString()];
+    };
+    writeFileSync(file, stdout);
+    const line = `block 40:${node.chain.block(40).id} of flow-localnet`;
+    const [own, other, said] = await checks();
+    expect([own, other]).toEqual([0, 0]);
+    expect(String(said).split(line)).toHaveLength(3);
+    expect(said).toContain('is final');
+    const middle = stdout.indexOf('"protocolState":"') + 40;
+    const digit = stdout[middle] === '0' ? '1' : '0';
+    writeFileSync(file, stdout.slice(0, middle) + digit + stdout.slice(middle + 1));
+    expect(await checks()).toEqual([65, 65, '']);
   });
-
-  it.each(['leveldb', 'postgres'] as const)(
-    'prove themselves final from the anchor on, after a restart without a snapshot (%s)',
-    async (kind) => {
-      const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
-      const dataDir = scratchDirectory();
-      const store = kind === 'postgres' ? ['--store', await postgres.server().database()] : [];
-      const start = () => startDaemon(startArguments(node, dataDir, ...flags, ...store));
-      const snapshots = async (daemon: RunningDaemon) => {
-        // A database has the proven height at once.
-        await eventually(async () => (await proofOf(daemon)).latestCertificate ?? undefined);
-        const metrics = await proven(daemon, HEAD - 2);
-        return metrics.sum('upstream_requests_total', { method: 'GetProtocolStateSnapshotByHeight' });
-      };
-      const first = await start();
-      expect(await snapshots(first)).toBe(1);
-      expect(await first.program.stop()).toBe(0);
-      const daemon = await start();
-      expect(await snapshots(daemon)).toBe(0);
-
-      const { anchor } = await proofOf(daemon);
-      expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
-      const served = await daemon.api('/proof/block/40');
-      expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
-      // Certificates prove only what has two blocks above.
-      expect((await daemon.api(`/proof/block/${HEAD - 2}`)).body).not.toHaveProperty('way');
-      expect((await daemon.api('/proof/block/0')).body).not.toHaveProperty('way');
-      expect(await daemon.program.stop()).toBe(0);
-      const { code, stdout } = await runProgram(['prove', '40', ...storeFlags(dataDir), ...store]);
-      expect(code).toBe(0);
-      expect(JSON.parse(stdout)).toEqual(served.body);
-
-      const verified = (id: string) =>
-        runProgram(['verify', '--proof-checkpoint', `40:${id}`, ...storeFlags(dataDir), ...store]);
-      expect(await verified(node.chain.block(40).id)).toMatchObject({ code: 0 });
-      const another = await verified(node.chain.block(41).id);
-      expect(another.code).toBe(65);
-      expect(another.stdout).toContain(`damage at height 40 (foreign): block of height 40: its id is`);
-      expect(another.stdout).toContain('1 problem; index anew into another --data-dir');
-
-      const file = join(dataDir, 'proof.json');
-      const trusted = `0:${node.chain.block(0).id}`;
-      const checks = async () => {
-        const checked = await runProgram(['check-proof', file, '--checkpoint', trusted]);
-        const example = spawnSync(process.execPath, ['docs/examples/check-proof.mjs', file, trusted]);
-        return [checked.code, example.status, checked.stdout + example.stdout.toString()];
-      };
-      writeFileSync(file, stdout);
-      const line = `block 40:${node.chain.block(40).id} of flow-localnet`;
-      const [own, other, said] = await checks();
-      expect([own, other]).toEqual([0, 0]);
-      expect(String(said).split(line)).toHaveLength(3);
-      expect(said).toContain('is final');
-      const middle = stdout.indexOf('"protocolState":"') + 40;
-      const digit = stdout[middle] === '0' ? '1' : '0';
-      writeFileSync(file, stdout.slice(0, middle) + digit + stdout.slice(middle + 1));
-      expect(await checks()).toEqual([65, 65, '']);
-    },
-  );
 
   it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
     const node = await devnetForTest({ ...chain, certificatesEvery: 1 });

@@ -71,8 +71,8 @@ describe('the quickstart', () => {
     await expectNoDamage(dataDir);
   });
 
-  it('follows the tip until it is interrupted, and then leaves nothing running', async () => {
-    const quickstart = startQuickstart('--blocks', '100');
+  it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
+    const quickstart = startGroup('npm', ['run', 'quickstart', '--', '--blocks', '50']);
     await sees(quickstart, 'Following the tip');
     const [, url = ''] = /status\s+(http:\S+)/.exec(quickstart.output()) ?? [];
     const heightOf = async (): Promise<number> => {
@@ -87,25 +87,16 @@ describe('the quickstart', () => {
     expect(await second.exited).toBe(1);
     expect(second.output()).toContain('A quickstart runs already');
 
-    quickstart.child.kill('SIGINT');
-    expect(await quickstart.exited, quickstart.output()).toBe(0);
-    expect(quickstart.hasProcesses()).toBe(false);
+    quickstart.child.kill('SIGTERM');
+    await eventually(() => (quickstart.hasProcesses() ? undefined : true));
     // Gracefully, that is: the daemon said so itself.
     expect(quickstart.output()).toMatch(/"msg":"stopped"/);
+    expect(quickstart.output()).toContain('Everything is stopped.');
     await expectNoDamage(dataDir);
   });
 
-  it('ends with the npm that runs it, although npm ends only its own shell', async () => {
-    const quickstart = startGroup('npm', ['run', 'quickstart', '--', '--blocks', '50']);
-    await sees(quickstart, 'Following the tip');
-    quickstart.child.kill('SIGTERM');
-    await eventually(() => (quickstart.hasProcesses() ? undefined : true));
-    expect(quickstart.output()).toMatch(/"msg":"stopped"/);
-    expect(quickstart.output()).toContain('Everything is stopped.');
-  });
-
   it('goes on when whoever read it has gone, and stops everything when it is told to', async () => {
-    const quickstart = startQuickstart('--blocks', '100');
+    const quickstart = startQuickstart('--blocks', '50');
     await sees(quickstart, 'Building');
     quickstart.child.stdout?.destroy();
     const daemon = await eventually(() => readDaemonRecord(dataDir));
@@ -114,7 +105,7 @@ describe('the quickstart', () => {
       const { ready } = (await (await fetch(status)).json()) as { readonly ready: boolean };
       return ready || undefined;
     });
-    quickstart.child.kill('SIGTERM');
+    quickstart.child.kill('SIGINT');
     expect(await quickstart.exited, quickstart.output()).toBe(0);
     expect(quickstart.hasProcesses()).toBe(false);
   });

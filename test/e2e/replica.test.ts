@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { runCommand } from '../support/commandLine.js';
 import { atEnd } from '../support/cleanup.js';
 import { replicaMaker, startReplica } from '../support/postgresReplica.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
@@ -107,12 +108,12 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
   });
 
   it('need an index to be a replica of', async () => {
-    const refused = await runProgram(['config', 'check', '--api-store', 'postgres://localhost/flow']);
+    const refused = await runCommand(['config', 'check', '--api-store', 'postgres://localhost/flow']);
     expect([refused.code, refused.stderr]).toEqual([
       78,
       expect.stringContaining('no such database is given'),
     ]);
-    const checked = await runProgram([
+    const checked = await runCommand([
       'config',
       'check',
       '--store',
@@ -124,7 +125,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
       64,
       expect.stringContaining('api.store cannot be used: sslmode=prefer'),
     ]);
-    const sound = await runProgram(['config', 'check', '--store', 'postgres://somebody@localhost/flow']);
+    const sound = await runCommand(['config', 'check', '--store', 'postgres://somebody@localhost/flow']);
     expect(sound.code).toBe(0);
   });
 });

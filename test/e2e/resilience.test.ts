@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -268,15 +268,6 @@ describe('a node of another chain', () => {
       expect(foreign.node.requests.count(method)).toBe(0);
     await stopAndProve(daemon, dataDir, whole(good));
   });
-
-  it('alone ends the start with exit code 76', async () => {
-    const foreign = await devnetForTest({ ...chain, chainId: 'flow-testnet' });
-    const { code, stderr } = await runProgram(startArguments(foreign, scratchDirectory()));
-    expect(code).toBe(76);
-    expect(stderr).toContain(
-      `${foreign.address} serves flow-testnet; --network devnet expects flow-localnet`,
-    );
-  });
 });
 
 describe('answers that are not yet there', () => {
@@ -321,44 +312,11 @@ describe('answers that are not yet there', () => {
   });
 });
 
-describe('old nodes', () => {
-  it('without streams, full collections, version and execution data are polled piece by piece', async () => {
-    const [node] = (await nodes({
-      streams: false,
-      fullCollections: false,
-      nodeVersionInfo: false,
-      executionData: false,
-    })) as [DevnetHandle];
-    const { daemon, dataDir } = await daemonOn([node]);
-
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.value('heights_completed_total', { source: 'edi' })).toBe(0);
-    const { requests } = node.node;
-    expect(requests.count('GetBlockByHeight')).toBeGreaterThanOrEqual(HEAD);
-    expect(requests.count('GetCollectionByID')).toBeGreaterThan(requests.count('GetFullCollectionByID'));
-    expect(requests.count('GetTransaction')).toBeGreaterThan(0);
-    await stopAndProve(daemon, dataDir, whole(node));
-  });
-
-  it('with the deprecated subscription alone serve execution data', async () => {
-    const [node] = (await nodes({ executionDataSubscriptions: 'deprecated' })) as [DevnetHandle];
-    const { daemon, dataDir } = await daemonOn([node], '--edi-only');
-
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.value('collections_requested_total')).toBe(0);
-    expect(node.node.requests.count('SubscribeExecutionData')).toBeGreaterThanOrEqual(1);
-    await stopAndProve(daemon, dataDir, whole(node));
-  });
-});
-
 describe('execution data in hybrid mode', () => {
   const method = 'SubscribeExecutionData*';
   it.each<readonly [string, DevnetOptions]>([
     ['stalls', { faults: [{ method, fault: 'stall', fromHeight: 20 }] }],
-    ['ends again and again', { faults: [{ method, fault: 'cut', how: 'end', every: 8 }] }],
     ['is cut again and again', { faults: [{ method, fault: 'cut', how: 'reset', every: 8 }] }],
-    ['lags far behind', { faults: [{ method, fault: 'execution_data_lag', blocks: 140 }] }],
-    ['is absent', { executionData: false }],
   ])('that %s is no obstacle', async (_, options) => {
     const [node] = (await nodes(options)) as [DevnetHandle];
     const { daemon, dataDir } = await daemonOn([node]);
@@ -451,30 +409,6 @@ describe('without execution data in ediOnly', () => {
 });
 
 describe('outages', () => {
-  it('of all nodes at once are survived unaided', async () => {
-    const [one, two] = (await nodes(
-      { startHead: 60, port: await lastingPort() },
-      { startHead: 60, port: await lastingPort() },
-    )) as [DevnetHandle, DevnetHandle];
-    const { daemon, dataDir } = await daemonOn([one, two]);
-    await daemon.reaches(60);
-    await Promise.all([one.kill(), two.kill()]);
-    await statusOnce(daemon, (document) =>
-      [one, two].every((node) => ['failing', 'set_aside'].includes(endpointState(document, node) ?? '')),
-    );
-    expect((await daemon.health('/livez')).status).toBe(200);
-    expect((await daemon.api('/v1/blocks?height=30')).status).toBe(200);
-
-    await Promise.all([one, two].map(({ port }) => knowing(devnetForTest({ ...chain, port }))));
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.sum('upstream_errors_total', { kind: 'unavailable' })).toBeGreaterThan(0);
-    const document = await statusOnce(daemon, (now) =>
-      [one, two].every((node) => endpointState(now, node) === 'healthy'),
-    );
-    expect(document.ready).toBe(true);
-    await stopAndProve(daemon, dataDir, whole(one));
-  });
-
   it('at the start are waited for', async () => {
     const late = await startDevnet({ ...chain, port: await lastingPort() });
     await late.close();

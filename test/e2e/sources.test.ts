@@ -139,18 +139,11 @@ it('is tried with every odd block that the simulated chain knows', () => {
 
 describe('the requester alone', () => {
   it.each([
-    { name: 'with the usual settings', flags: [], window: 256, callsAtOnce: 32 },
     {
       name: 'with K = 1 and one worker per height',
       flags: ['--window', '1', '--workers-per-height', '1'],
       window: 1,
       callsAtOnce: 1,
-    },
-    {
-      name: 'with K = 7 and two jobs of one worker each',
-      flags: ['--window', '7', '--max-processing', '2', '--workers-per-height', '1'],
-      window: 7,
-      callsAtOnce: 2,
     },
     {
       name: 'with a byte budget below one big collection',
@@ -196,8 +189,6 @@ describe('the requester alone', () => {
 
 describe('execution data alone', () => {
   it.each([
-    { name: 'with the usual settings', node: {}, flags: [] },
-    { name: 'with K = 1', node: {}, flags: ['--window', '1'] },
     {
       name: 'with K = 7 and a byte budget below one big collection',
       node: {},
@@ -209,8 +200,6 @@ describe('execution data alone', () => {
       flags: [],
     },
     { name: 'from a node that grants one stream: the rest is polled', node: { maxStreams: 1 }, flags: [] },
-    { name: 'from a node that grants two streams', node: { maxStreams: 2 }, flags: [] },
-    { name: 'on a network without a system chunk', node: { systemChunk: false }, flags: [] },
   ] as const)('$name', async ({ node, flags }) => {
     const devnet = await nodeWith(node);
     const dataDir = scratchDirectory();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { proveStore, stopAndProve } from '../support/provenStore.js';
@@ -66,21 +67,6 @@ describe('a store that grows through a spork', () => {
     expect(recorded).toEqual(sporkRecords(before, after));
   });
 
-  it('goes on when the next spork appears later, without a restart', async () => {
-    const [before, after] = sporks();
-    const old = await devnetForTest(before);
-    const port = await lastingPort();
-    const dataDir = scratchDirectory();
-    const nodes = [old, { address: `127.0.0.1:${port}` }];
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
-    await daemon.reaches(LAST);
-    await eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined));
-
-    await devnetForTest({ ...after, port });
-    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
-    expect(recorded).toEqual(sporkRecords(before, after));
-  });
-
   it('goes on at one address that moves to the next spork', async () => {
     const [before, after] = sporks();
     const old = await startDevnet({ ...before, port: await lastingPort() });
@@ -123,14 +109,6 @@ describe('history across the border of a spork', () => {
 });
 
 describe('a start below the root of the live spork', () => {
-  it('is served by the node of the earlier spork when one is named', async () => {
-    const [before, after] = sporks();
-    const nodes = [await devnetForTest(after), await devnetForTest(before)];
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '80', ...CONFIRMED));
-    await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: 80 });
-  });
-
   it('is a configuration error that names the lowest height when none is', async () => {
     const [, after] = sporks();
     const node = await devnetForTest(after);
@@ -173,30 +151,9 @@ describe('finalized blocks that a spork discarded', () => {
   }
 
   async function mends(command: readonly string[], dataDir: string): Promise<void> {
-    const rewound = await runProgram([...command, '--network', 'devnet', '--data-dir', dataDir]);
+    const rewound = await runCommand([...command, '--network', 'devnet', '--data-dir', dataDir]);
     expect(rewound, rewound.stderr).toMatchObject({ code: 0 });
   }
-
-  it('are named with the command that mends it, and it does, with both nodes at hand', async () => {
-    const [before, after] = sporks(DISCARDED);
-    const port = await lastingPort();
-    const nodes: readonly { readonly address: string }[] = [
-      await devnetForTest(before),
-      { address: `127.0.0.1:${port}` },
-    ];
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0'));
-    await daemon.reaches(LAST + DISCARDED);
-    await devnetForTest({ ...after, port });
-
-    const command = await namedCommand(daemon);
-    expect(command).toEqual(['rewind', '--to', String(LAST), '--yes']);
-    expect(await daemon.program.stop()).toBe(0);
-    await mends(command, dataDir);
-    const again = await startDaemon(argumentsFor(nodes, dataDir, ...CONFIRMED));
-    const recorded = await stopAndProve(again, dataDir, chainsOf(before, after));
-    expect(recorded).toEqual(sporkRecords(before, after));
-  });
 
   it('are named with the command that mends it when the old spork is gone', async () => {
     const [before, after] = sporks(DISCARDED);

@@ -17,12 +17,22 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
 describe('a daemon works and writes nothing else than its log', () => {
   const nowhere = '/dev/null/nowhere';
   it.each([
-    ['of an unknown time zone, in a C locale', { TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' }],
-    ['that want colours', { FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' }],
-    ['of npm', { NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' }],
-    ['of another service', { LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' }],
-    ['without places for files of its user', { HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere }],
-    ['that set nothing', { FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' }],
+    [
+      'of an unknown time zone, in a C locale, of npm and another service',
+      {
+        ...{ TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' },
+        ...{ NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' },
+        ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
+      },
+    ],
+    [
+      'that want colours, set nothing, and have no places for files of its user',
+      {
+        ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
+        ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
+        ...{ HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere },
+      },
+    ],
   ])('in surroundings %s', async (_name, environment) => {
     const { code, stderr, logs } = await indexed(environment);
     expect([code, stderr]).toEqual([0, '']);
@@ -31,23 +41,11 @@ describe('a daemon works and writes nothing else than its log', () => {
     for (const { time } of logs) expect(time).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
   });
 
-  it('without HOME', async () => {
-    const { code, stderr } = await indexed({}, ['env', '-u', 'HOME']);
-    expect([code, stderr]).toEqual([0, '']);
-  });
-
-  it('under a umask that takes every right from everybody', async () => {
-    const { code, stderr, dataDir } = await indexed({}, ['sh', '-c', 'umask 777; exec "$@"', 'sh']);
+  it('without HOME, under a umask that takes every right from everybody', async () => {
+    const wrapper = ['sh', '-c', 'umask 777; exec env -u HOME "$@"', 'sh'];
+    const { code, stderr, dataDir } = await indexed({}, wrapper);
     expect([code, stderr]).toEqual([0, '']);
     for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
-  });
-
-  it('beside a service manager that is gone, of which it warns once', async () => {
-    const { code, stderr, logs } = await indexed({ NOTIFY_SOCKET: nowhere, WATCHDOG_USEC: '10000000' });
-    expect([code, stderr]).toEqual([0, '']);
-    expect(logs.filter(({ level }) => level === 'warn')).toEqual([
-      expect.objectContaining({ msg: 'the service manager cannot be told how the daemon is' }),
-    ]);
   });
 
   it('beside a Service called fci, of which it warns once, outside its log', async () => {
@@ -70,16 +68,13 @@ describe('surroundings that cannot do are named', () => {
     return `/tmp/fci-surroundings-${process.pid}`;
   }
 
-  it.each([['start'], ['status'], ['config', 'check'], ['verify']])(
-    'a current directory that was removed: %s',
-    async (...args) => {
-      mkdirSync(gone, { recursive: true });
-      const removed = ['sh', '-c', `cd ${gone}; rm -r ${scratchName()}; exec "$@"`, 'sh'];
-      const { code, stdout, stderr } = await runProgram(args, {}, removed);
-      expect([code, stdout]).toEqual([74, '']);
-      expect(stderr).toMatch(/^The current directory is gone .*Change to one that exists.*\n$/);
-    },
-  );
+  it.each([['start'], ['config', 'check']])('a current directory that was removed: %s', async (...args) => {
+    mkdirSync(gone, { recursive: true });
+    const removed = ['sh', '-c', `cd ${gone}; rm -r ${scratchName()}; exec "$@"`, 'sh'];
+    const { code, stdout, stderr } = await runProgram(args, {}, removed);
+    expect([code, stdout]).toEqual([74, '']);
+    expect(stderr).toMatch(/^The current directory is gone .*Change to one that exists.*\n$/);
+  });
 
   it('a file of authorities that cannot be read', async () => {
     const tls = [

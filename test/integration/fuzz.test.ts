@@ -9,16 +9,16 @@ const HANG_MS = 15_000;
 
 /** A sample of what `npm run test:fuzz` feeds in by the million. Processes are left to it. */
 const samples: Readonly<Record<string, number>> = {
-  wire: 20_000,
-  'full-block': 5_000,
-  'protocol-state': 3_000,
-  'proof-document': 1_000,
-  status: 2_000,
-  endpoint: 5_000,
-  configuration: 1_000,
-  table: 1_000,
-  'command-line': 2_000,
-  http: 1_000,
+  wire: 6_000,
+  'full-block': 2_000,
+  'protocol-state': 1_000,
+  'proof-document': 500,
+  status: 800,
+  endpoint: 2_000,
+  configuration: 500,
+  table: 500,
+  'command-line': 600,
+  http: 500,
   webSocket: 500,
   grpc: 800,
 };

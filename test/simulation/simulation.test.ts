@@ -6,7 +6,7 @@ import { planted, plantedBugs } from './plantedBugs.js';
 import { Simulation } from './Simulation.js';
 
 /** A sample; `npm run test:simulation -- --seeds 10000` runs more. */
-const SEEDS = 80;
+const SEEDS = 30;
 
 describe('the whole line in a simulated world', () => {
   const simulation = new Simulation();
@@ -26,7 +26,7 @@ describe('the whole line in a simulated world', () => {
     // Others ran before in the first simulation: what they leave behind must not matter.
     const first = simulation;
     const second = new Simulation();
-    for (const seed of [1, 2, 3, 5, 42, 346, 1168]) {
+    for (const seed of [1, 42, 1168]) {
       const once = await first.run(seed);
       const again = await second.run(seed);
       expect(again, `seed ${seed}`).toEqual(once);
@@ -35,8 +35,8 @@ describe('the whole line in a simulated world', () => {
 
   it('takes another course for another seed', async () => {
     const hashes = new Set<string>();
-    for (let seed = 1; seed <= 10; seed += 1) hashes.add((await simulation.run(seed)).traceHash);
-    expect(hashes.size).toBe(10);
+    for (let seed = 1; seed <= 4; seed += 1) hashes.add((await simulation.run(seed)).traceHash);
+    expect(hashes.size).toBe(4);
   });
 
   it('has a place in the sources for every bug that the mutation script plants', () => {

@@ -25,6 +25,8 @@ const KNOWN = [
   ...['40001', '28000', '28P01', '42501', '3D000', '3F000', '25006', '25P03', '55P03', '55006', 'XX001'],
   ...['XX002', '23505', '23503', '22012', '22P02', '01000', '00000', '02000', '42601', '58030', 'HV000'],
 ];
+/** Of every class still, for what takes a while with each. */
+const SOME = KNOWN.filter((_, index) => index % 6 === 0);
 /** The code by which a server asks for it. */
 const SASL = 10;
 /** PostgreSQL itself ends a connection that has not signed in after this time. */
@@ -72,7 +74,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     const { url } = await postgres.home();
     const faults = await behind(url);
     for (const kind of ['startup', 'statements'] as const) {
-      for (const code of [...KNOWN, ...anyCodes(200, 1)]) {
+      for (const code of [...KNOWN, ...anyCodes(40, 1)]) {
         faults.script = (request) =>
           request.kind === kind ? { code, message: `no luck with ${code}` } : undefined;
         const error = await failing(surveyed(faults.url));
@@ -91,8 +93,6 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     ['a way to sign in that nobody knows', { bytes: messageOf('R', Buffer.from([0, 0, 0, 99])) }],
     ['bytes of another protocol', { bytes: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n') }],
     ['a message that is cut short', { bytes: messageOf('T', Buffer.from([0, 9, 1])) }],
-    ['rows that nobody asked for', { bytes: messageOf('D', Buffer.from([0, 0])) }],
-    ['an answer without rows', { bytes: messageOf('Z', Buffer.from('I')) }],
     ['noise', { bytes: randomBytes(2_000) }],
   ])('is its own, where it is %s', async (_, answer) => {
     const { url } = await postgres.home();
@@ -115,7 +115,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   it('is waited for at the start, for so long', async () => {
     const { url } = await postgres.home();
     const faults = await behind(url);
-    for (const code of ['XX000', '28P01', '42501', '3D000', 'F0000']) {
+    for (const code of ['XX000', '28P01']) {
       faults.script = ({ text }) =>
         text.includes('schema_version') ? { code, message: 'not now' } : undefined;
       const untilMs = systemClock.monotonic() + 500;
@@ -167,7 +167,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       await throughAll(
         faults,
         () => store.trouble(),
-        [...KNOWN, ...anyCodes(20, 2)],
+        [...SOME, ...anyCodes(3, 2)],
         () => {
           const committed = next();
           return Promise.resolve(() => committed);
@@ -187,7 +187,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       await throughAll(
         faults,
         () => follower.trouble(),
-        [...KNOWN, ...anyCodes(20, 3)],
+        [...SOME, ...anyCodes(3, 3)],
         async () => {
           height += 1;
           await leader.commit({ blocks: [at(height)], latestIndexedHeight: height });
@@ -208,7 +208,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
         ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage(), rewinds: 0 },
       });
-      for (const code of [...KNOWN, ...anyCodes(40, 4)]) {
+      for (const code of [...KNOWN, ...anyCodes(10, 4)]) {
         faults.script = () => ({ code, message: 'refused' });
         expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
         faults.script = () => undefined;
@@ -230,7 +230,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       await throughAll(
         faults,
         () => queue.trouble(),
-        ['XX000', '42501', 'F0000', '26000', '23505'],
+        ['XX000', '42501'],
         () => {
           const leading = queue.leadership()!.lead(AbortSignal.timeout(60_000));
           return Promise.resolve(async () => {

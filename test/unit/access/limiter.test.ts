@@ -126,7 +126,7 @@ describe('a configured rate', () => {
           }
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 

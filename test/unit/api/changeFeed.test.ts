@@ -689,7 +689,7 @@ describe('a rewind by another process', () => {
         }
         await world.feed.close();
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });
@@ -813,7 +813,7 @@ describe('whatever commits, slow readers and disconnects do', () => {
         await world.feed.close();
         expect(world.clock.pendingTimers).toBe(0);
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 });

@@ -175,7 +175,7 @@ describe('a file that was cut', () => {
         expect(readFileSync(path).equals(whole)).toBe(true);
       }),
       {
-        numRuns: 30,
+        numRuns: 10,
         examples: [
           [0, 0],
           [1, 0],

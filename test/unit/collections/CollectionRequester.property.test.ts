@@ -219,7 +219,7 @@ describe('whatever happens to calls and wishes', () => {
           expect(fatal).toEqual([]);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 60 },
     );
   });
 });

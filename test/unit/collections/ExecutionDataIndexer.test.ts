@@ -157,19 +157,6 @@ describe('following the stream', () => {
     expect(nodes.confirmed).toContain('a:9000');
   });
 
-  it('stamps what it delivers with its source and the time it came', async () => {
-    handOut(100, 100);
-    start();
-    await clock.advance(70);
-    const stamps: unknown[] = [];
-    sink.onReceivedCollectionsForBlock = (height, collections) => {
-      for (const { source, receivedAtMs } of collections) stamps.push([height, source, receivedAtMs]);
-    };
-    a.stream.push(dataOf(100));
-    await clock.settle();
-    expect(stamps).toEqual(Array(2).fill([100, 'edi', 70]));
-  });
-
   it('takes a root block without chunks and blocks without collections in its stride', async () => {
     handOut(100, 101, 0);
     handOut(102, 102);
@@ -265,18 +252,6 @@ describe('back-pressure', () => {
     expect(deliveredHeights()).toEqual([102]);
     expect(await counted(metrics.executionDataSkipped)).toBe(2);
     expect(await counted(metrics.invalidCollections)).toBe(0);
-  });
-
-  it('does not wait for a height that becomes durable meanwhile', async () => {
-    handOut(100, 100);
-    a.onStream = serves(102);
-    start();
-    await clock.settle();
-    index(101);
-    handOut(102, 102);
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 102]);
-    expect(await counted(metrics.executionDataSkipped)).toBe(1);
   });
 });
 
@@ -425,17 +400,6 @@ describe('a stream that fails', () => {
     expect(nodes.reported).toEqual([]);
   });
 
-  it('is held against the stream when it is nonsense, also after we kept it waiting', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
-    a.stream.push(dataOf(100), upstream('malformed', a.name, METHOD));
-    await clock.advance(40_000);
-    handOut(101, 101);
-    await clock.settle();
-    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'failing' }]);
-  });
-
   it('counts as refused data when a message cannot be read or is too large', async () => {
     handOut(100, 100);
     start();
@@ -477,18 +441,6 @@ describe('a stream that fails', () => {
     await running;
     expect(bug).toBe(error);
   });
-
-  it('ends the run when the sink throws', async () => {
-    handOut(100, 100);
-    const error = new TypeError('a bug in the sink');
-    sink.onBlock = () => {
-      throw error;
-    };
-    a.onStream = serves(100);
-    start();
-    await running;
-    expect(bug).toBe(error);
-  });
 });
 
 describe('a stream that stands still', () => {
@@ -519,14 +471,6 @@ describe('a stream that stands still', () => {
     a.stream.push(dataOf(100));
     await clock.settle();
     expect(deliveredHeights()).toEqual([100]);
-  });
-
-  it('is left in peace while the sealed head is unknown', async () => {
-    handOut(100, 100);
-    sealed = undefined;
-    start();
-    await clock.advance(3_600_000);
-    expect(a.streams).toHaveLength(1);
   });
 
   it('is left in peace while it is we who do not read', async () => {
@@ -565,16 +509,6 @@ describe('a stream that lags', () => {
     expect(nodes.reported).toEqual([]);
   });
 
-  it('is opened again above the watermark also when it does not deliver at all', async () => {
-    handOut(100, 100);
-    sealed = undefined;
-    start({ skipAheadHeights: 20 });
-    await clock.settle();
-    index(500);
-    await clock.advance(2_500 + 200);
-    expect(opened(a)).toEqual([100, 501]);
-  });
-
   it('is left for another one when it is slower than the chain grows', async () => {
     nodes = new FakeNodes(a, b);
     window.windowHeights = 1_000;
@@ -604,16 +538,6 @@ describe('a stream that lags', () => {
       await clock.advance(1_000);
     }
     expect(a.streams).toHaveLength(1);
-  });
-
-  it('is kept when for a moment nobody is said to serve what follows', async () => {
-    handOut(100, 100);
-    sealed = 99;
-    start();
-    await clock.settle();
-    nodes.list = [];
-    await clock.advance(30_000);
-    expect(a.stream.isClosed).toBe(false);
   });
 
   it('is left when the heights that follow are served by other nodes', async () => {
@@ -687,17 +611,6 @@ describe('nodes without execution data', () => {
     expect(indexer.trouble()).toBeUndefined();
   });
 
-  it('are asked again as often as is wished', async () => {
-    handOut(100, 100);
-    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
-    start({ probeMs: 5_000 });
-    await clock.advance(20_000);
-    expect(a.streams).toHaveLength(5);
-    a.onStream = serves(100);
-    await clock.advance(5_000);
-    expect(deliveredHeights()).toEqual([100]);
-  });
-
   it('do not keep one that comes up later from being used at once', async () => {
     handOut(100, 100);
     a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
@@ -708,20 +621,6 @@ describe('nodes without execution data', () => {
     await clock.advance(1_000);
     expect(deliveredHeights()).toEqual([100]);
     expect(a.streams).toHaveLength(1);
-  });
-
-  it('count as having it once they do not refuse it any more', async () => {
-    handOut(100, 100);
-    sealed = 99;
-    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
-    const indexer = start();
-    await clock.settle();
-    expect(indexer.status().state).toBe('unavailable');
-    a.onStream = () => undefined;
-    await clock.advance(60_000);
-    expect(indexer.status().state).toBe('unavailable');
-    await clock.advance(2_500);
-    expect(indexer.status().state).toBe('connecting');
   });
 
   it('do not keep the indexer from starting late, above what others indexed meanwhile', async () => {
@@ -736,36 +635,9 @@ describe('nodes without execution data', () => {
     expect(opened(a)).toEqual([100, 451]);
     expect(deliveredHeights()).toEqual([451]);
   });
-
-  it('may be all there is, or there may be none at all', async () => {
-    nodes = new FakeNodes();
-    handOut(100, 100);
-    const indexer = start();
-    await clock.advance(10_000);
-    expect(indexer.trouble()).toContain('no access node serves');
-    nodes.list = [a];
-    a.onStream = serves(100);
-    await clock.advance(1_000);
-    expect(deliveredHeights()).toEqual([100]);
-  });
 });
 
 describe('what may be expected', () => {
-  it('nothing while no stream is open', async () => {
-    const indexer = new ExecutionDataIndexer(OPTIONS, {
-      nodes,
-      window,
-      sink,
-      dueHeight: () => sealed,
-      clock,
-      random: { next: () => 0 },
-      logger,
-      metrics,
-    });
-    expect(indexer.status().state).toBe('off');
-    expect(indexer.expects(100, WITHIN_MS)).toBe(false);
-  });
-
   it('the next heights of a fresh stream, as far as they are sealed', async () => {
     handOut(100, 101);
     sealed = 105;
@@ -784,13 +656,6 @@ describe('what may be expected', () => {
     expect(indexer.expects(101, WITHIN_MS)).toBe(false);
   });
 
-  it('no more than the lookahead', async () => {
-    handOut(100, 100);
-    const indexer = start({ lookaheadHeights: 3 });
-    await clock.settle();
-    expect([100, 102, 103].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([true, true, false]);
-  });
-
   it('only what the present pace brings in time', async () => {
     window.windowHeights = 100;
     handOut(100, 140);
@@ -803,20 +668,6 @@ describe('what may be expected', () => {
     expect([130, 134, 135].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([true, true, false]);
   });
 
-  it('what comes next, however long that took to be sealed', async () => {
-    handOut(100, 109);
-    sealed = 99;
-    const indexer = start();
-    for (let height = 100; height < 110; height += 1) {
-      await clock.advance(5_000);
-      sealed = height;
-      a.stream.push(dataOf(height));
-      await clock.settle();
-    }
-    sealed = 110;
-    expect(indexer.expects(110, WITHIN_MS)).toBe(true);
-  });
-
   it('nothing once the stream has gone stale', async () => {
     handOut(100, 101);
     const indexer = start({ freshMs: 2_000 });
@@ -826,15 +677,6 @@ describe('what may be expected', () => {
     expect(indexer.expects(101, WITHIN_MS)).toBe(true);
     await clock.advance(1);
     expect(indexer.expects(101, WITHIN_MS)).toBe(false);
-  });
-
-  it('what comes next, while it is we who keep the stream waiting', async () => {
-    handOut(100, 100);
-    a.onStream = serves(110);
-    const indexer = start();
-    await clock.advance(60_000);
-    expect(indexer.status().state).toBe('waiting_window');
-    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
   });
 
   it('nothing from a stream that only keeps being opened again', async () => {
@@ -851,17 +693,6 @@ describe('what may be expected', () => {
     await clock.advanceUntil(() => a.streams.length > before);
     expect(a.stream.isClosed).toBe(false);
     expect(indexer.expects(100, WITHIN_MS)).toBe(false);
-  });
-});
-
-describe('running', () => {
-  it('happens once at a time, and says so while it does not', async () => {
-    const indexer = start();
-    expect(indexer.trouble()).toBeUndefined();
-    await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
-    controller.abort(new AbortError());
-    await running;
-    expect(indexer.trouble()).toBe('the execution-data stream is not followed');
   });
 });
 
@@ -883,35 +714,6 @@ describe('stopping', () => {
     await running;
     expect(bug).toBeUndefined();
     expect(indexer.status()).toMatchObject({ state: 'off', node: undefined });
-  });
-
-  it('opens nothing when it is stopped before it began', async () => {
-    handOut(100, 100);
-    controller.abort(new AbortError());
-    start();
-    await running;
-    expect(bug).toBeUndefined();
-    expect(a.streams).toHaveLength(0);
-  });
-
-  it('ends well with whatever reason it is given', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
-    controller.abort(new Error('enough'));
-    await running;
-    expect(bug).toBeUndefined();
-  });
-
-  it('reports nobody for what failed in the same moment', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
-    a.stream.push(upstream('unavailable', a.name, METHOD));
-    controller.abort(new AbortError());
-    await running;
-    expect(bug).toBeUndefined();
-    expect(nodes.reported).toEqual([]);
   });
 
   it('lets a bug through that shows in a stream that was left already', async () => {
@@ -1016,20 +818,6 @@ describe('the other call', () => {
     await clock.advance(2_000);
     expect(methods(a)).toEqual([METHOD, METHOD, DEPRECATED]);
     expect(deliveredHeights().at(-1)).toBe(105);
-  });
-
-  it('gives way in turn when it fails, and is reported itself', async () => {
-    nodes = new RecordedNodes(clock, a);
-    handOut(100, 100);
-    playing(
-      a,
-      (stream) => stream.push(upstream('internal', a.name, METHOD)),
-      (stream) => stream.push(upstream('internal', a.name, DEPRECATED)),
-    );
-    start();
-    await clock.advance(60_000);
-    expect(new Set(methods(a).slice(2))).toEqual(new Set([METHOD, DEPRECATED]));
-    expect(new Set(nodes.reportedMethods)).toEqual(new Set([METHOD, DEPRECATED]));
   });
 
   it('that a node does not know leaves the one that it knows', async () => {
@@ -1194,17 +982,6 @@ describe('one unreadable height', () => {
     expect(opened(a).at(-1)).toBe(102);
     expect(deliveredHeights()).toEqual([100, 102, 103]);
     expect(nodes.reported.every(({ fault }) => fault === 'failing')).toBe(true);
-  });
-
-  it('does not have streams opened without end when every height is unreadable', async () => {
-    handOut(100, 140);
-    a.onStream = (stream) => stream.push(upstream('internal', a.name, METHOD));
-    start();
-    for (let height = 100; height <= 140; height += 1) {
-      index(height);
-      await clock.advance(500);
-    }
-    expect(a.streams.length).toBeLessThanOrEqual(10);
   });
 });
 

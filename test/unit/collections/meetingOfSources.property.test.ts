@@ -92,7 +92,7 @@ describe('both sources, in any order', () => {
           await randomRun(names, steps, groupMaxHeights);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 50 },
     );
   });
 });

@@ -150,7 +150,7 @@ describe('a seeded chain', () => {
           expect(used.block(height)).toEqual(fresh);
         },
       ),
-      { numRuns: 30 },
+      { numRuns: 10 },
     );
   });
 

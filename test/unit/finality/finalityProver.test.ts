@@ -795,6 +795,6 @@ it('proves no block that the true committees did not sign, whatever nodes say of
       expect(check()).toBe(lastTrue - (lastTrue === LAST ? 2 : 1));
       for (const each of stops.splice(0)) each.abort();
     }),
-    { numRuns: 40 },
+    { numRuns: 8 },
   );
 }, 60_000);

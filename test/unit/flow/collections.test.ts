@@ -58,6 +58,7 @@ describe('collections', () => {
         expect(verified.ranges).toHaveLength(2 * wires.length);
         expect(splitCollection(verified.encoded)).toEqual(wires);
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -77,6 +78,7 @@ describe('collections', () => {
           );
         }
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -90,6 +92,7 @@ describe('collections', () => {
         const verified = verifyCollection(idOf(canonical), received);
         expect(splitCollection(verified.encoded)).toEqual(canonical);
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -281,7 +284,7 @@ describe('the collections of a block', () => {
           expect(hold).toEqual(verified.map(() => true));
         }
       }),
-      { numRuns: 50 },
+      { numRuns: 20 },
     );
   });
 

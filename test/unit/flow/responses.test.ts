@@ -199,7 +199,7 @@ describe('answers', () => {
   it('of arbitrary bytes throw nothing but WireError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (message) => expectOnlyWireErrors(message)),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 });

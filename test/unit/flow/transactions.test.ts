@@ -148,7 +148,7 @@ describe('transaction ids', () => {
         const id = transactionId(encodeTransaction(tx)).toString('hex');
         expect(id).toBe(Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex'));
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
@@ -160,6 +160,7 @@ describe('transaction ids', () => {
         const rlp = onflowEncode(asBuffers(reference(tx)) as Parameters<typeof onflowEncode>[0]);
         expect(transactionId(encodeTransaction(tx)).equals(Buffer.from(sha3_256(rlp)))).toBe(true);
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -169,6 +170,7 @@ describe('transaction ids', () => {
         const wire = scrambled(transactionFields(tx), choose);
         expect(transactionId(wire)).toEqual(transactionId(encodeTransaction(tx)));
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -227,6 +229,7 @@ describe('decoding and encoding transactions', () => {
       fc.property(transaction, (tx) => {
         expect(decodeTransaction(encodeTransaction(tx))).toEqual(tx);
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -240,6 +243,7 @@ describe('decoding and encoding transactions', () => {
         expect(decodeTransaction(again)).toEqual(tx);
         expect(object).toEqual(asMessage(tx));
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -255,6 +259,7 @@ describe('decoding and encoding transactions', () => {
         });
         expect(theirs).toEqual(asMessage(tx));
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -267,6 +272,7 @@ describe('decoding and encoding transactions', () => {
           canonical,
         );
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -293,7 +299,7 @@ describe('decoding and encoding transactions', () => {
         expectOnlyWireError(() => transactionId(wire));
         expectOnlyWireError(() => decodeTransaction(wire));
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 

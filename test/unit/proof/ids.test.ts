@@ -60,7 +60,7 @@ describe('Merkle roots', () => {
       fc.property(fc.oneof(near, fc.array(id, { maxLength: 100 })).map(distinct), (ids) => {
         expect(root(ids)).toBe(merkleRoot(ids).toString('hex'));
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 
@@ -244,7 +244,7 @@ describe('a block in full form', () => {
           expect(error).toBeInstanceOf(WireError);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 

@@ -85,7 +85,7 @@ describe('a block with one bit turned', () => {
         expect(outcome).not.toBe('other');
         if (outcome === 'same') expect(Object.values<string | undefined>(unbound)).toContain(path);
       }),
-      { numRuns: 1500 },
+      { numRuns: 400 },
     );
   });
 
@@ -132,7 +132,7 @@ describe('a block of an index, with its proof', () => {
           if (!(error instanceof WireError)) throw error;
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: 300 },
     );
   });
 

@@ -203,7 +203,7 @@ describe('plans of several sporks', () => {
           await done!.succeed();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 });

@@ -447,7 +447,7 @@ describe('the account index', () => {
         await expectTrue(store);
         expect(await digestOf(store)).toBe(await builtAlong());
       }),
-      { numRuns: 15 },
+      { numRuns: 6 },
     );
   });
 });

@@ -77,7 +77,7 @@ describe('what is staged', () => {
           await store.close();
         },
       ),
-      { numRuns: 30 },
+      { numRuns: 12 },
     );
   });
 
@@ -156,7 +156,7 @@ describe('the stored bytes', () => {
           expect(await digestAfter(groups)).toBe(reference);
         },
       ),
-      { numRuns: 15 },
+      { numRuns: 6 },
     );
   });
 

@@ -92,7 +92,7 @@ describe('a store with proofs', () => {
 
   it('keeps a bounded number of ranges where proven and unproven heights alternate, and calls none of these proven', async () => {
     const store = await storeAt(await freshPath(), FIRST - 1, FIRST);
-    const last = FIRST + 1_200;
+    const last = FIRST + 600;
     const blocks = Array.from({ length: last - FIRST }, (_, index) => index).flatMap((index) =>
       chain.entries(FIRST + 1 + index, FIRST + 1 + index, { isProven: index % 2 === 0 }),
     );

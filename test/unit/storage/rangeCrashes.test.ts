@@ -210,7 +210,7 @@ describe('ranges that are written at once, by a process that ends anywhere', () 
           for (const each of steps) await play.play(each);
           expect(await play.end()).toBe(expected);
         }),
-        { numRuns: 40 },
+        { numRuns: 15 },
       );
     },
     120_000,

@@ -107,7 +107,7 @@ describe('rewind', () => {
           });
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 10 },
     );
   });
 });

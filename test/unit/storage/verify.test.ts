@@ -162,14 +162,17 @@ describe('verify of a store with one byte changed', () => {
       expect(report.damages.map(({ message }) => message)).toContainEqual(expect.stringMatching(named));
     };
     const random = seededRandom(1);
-    for (const entry of entries) {
+    // The first and the last one of each kind.
+    const isEnd = ([key]: [Buffer, Buffer], at: number): boolean =>
+      [entries[at - 1], entries[at + 1]].some((beside) => beside?.[0][0] !== key[0]);
+    for (const entry of entries.filter(isEnd)) {
       for (const inKey of [false, true]) {
         await check(entry, inKey, random.next(), Math.floor(8 * random.next()));
       }
     }
     const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     await fc.assert(fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), check), {
-      numRuns: 25,
+      numRuns: 10,
     });
     expect((await verify(path)).damageCount).toBe(0);
   }, 120_000);
