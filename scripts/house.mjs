@@ -110,12 +110,7 @@ const subFloors = {
   'api/http': [['admission'], ['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['routes'], ['EventStreams.ts']],
-  'app/health': [
-    ['Diagnosis.ts', 'symptoms.ts'],
-    ['DaemonState.ts'],
-    ['watches'],
-    ['heldUp.ts'],
-  ],
+  'app/health': [['Diagnosis.ts', 'symptoms.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts', 'knownBlocks.ts']],
   'ranges/pgboss': [['work'], ['queues'], ['workers'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
