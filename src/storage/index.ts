@@ -1,6 +1,8 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError, RangeLostError, RangeTakenError } from './port/rangeErrors.js';
+export { BorderError } from './port/BorderError.js';
+export { RangeLostError } from './port/RangeLostError.js';
+export { RangeTakenError } from './port/RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';

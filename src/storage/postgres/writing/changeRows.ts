@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { BorderError } from '../../port/rangeErrors.js';
+import { BorderError } from '../../port/BorderError.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';

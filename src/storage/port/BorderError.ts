@@ -1,4 +1,3 @@
-import { StorageError } from '../StorageError.js';
 import type { BlockHead } from './stored.js';
 
 /**
@@ -22,16 +21,4 @@ export class BorderError extends Error {
     this.parentId = upper.parentId;
     this.lowerId = lower.id;
   }
-}
-
-/** Another process fills in the range now, or its plan was cancelled. This run has written nothing since. */
-export class RangeLostError extends StorageError {
-  constructor(place: string) {
-    super('locked', `Another process fills in this range of the store at ${place} now.`);
-  }
-}
-
-/** The range cannot be filled in now: part of it is covered already, or an open range overlaps it. */
-export class RangeTakenError extends Error {
-  override readonly name = 'RangeTakenError';
 }
