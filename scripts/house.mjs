@@ -87,6 +87,7 @@ const subFloors = {
     ['postgres'],
     ['integrity'],
     ['leveldb'],
+    ['verify'],
     ['accounts'],
     ['files'],
     ['records'],
