@@ -12,7 +12,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function readFile(path: string, settings: Settings): ReadonlyMap<string, unknown> {
   let content: unknown;
   try {
-    content = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(readNamedFile(path, { mayBePipe: true })));
+    content = parseJson(
+      new TextDecoder('utf-8', { fatal: true }).decode(readNamedFile(path, { mayBePipe: true })),
+    );
   } catch (error) {
     const advice =
       error instanceof SyntaxError

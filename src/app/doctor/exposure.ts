@@ -29,7 +29,7 @@ export async function checkExposure(
   ];
   const found = those(
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
-    isServed && (await certificate(api.tls, clock)),
+    isServed && certificate(api.tls, clock),
     ...(await Promise.all(secrets.map((path) => tooOpen(path)))),
     ...inTheClear(config),
     !isLoopback(metrics.host) &&
@@ -84,10 +84,10 @@ function openApi(api: DaemonConfig['api']): Finding[] {
   );
 }
 
-async function certificate(
+function certificate(
   { certificateFile, clientCaFile, keyFile = certificateFile }: DaemonConfig['api']['tls'],
   clock: Pick<Clock, 'now'>,
-): Promise<Finding | undefined> {
+): Finding | undefined {
   if (certificateFile === undefined || keyFile === undefined) return undefined;
   const { leaf } = readCertificate({ certificateFile, clientCaFile, keyFile });
   const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
