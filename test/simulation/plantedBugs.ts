@@ -57,7 +57,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
-    file: 'storage/records/book/readLine.ts',
+    file: 'storage/records/book/bookRecords.ts',
     of: '        above.set(head.height, head);',
     instead: '        if (above.size > MAX_BLOCKS_ABOVE_WATERMARK) above.set(head.height, head);',
   },
@@ -616,7 +616,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a restart forgets how far a range of history is',
-    file: 'storage/records/book/putChanges.ts',
+    file: 'storage/records/book/bookRecords.ts',
     of: 'if (!records.has(record)) put(openKey',
     instead: 'if (!records.has(record) && record.next === record.from) put(openKey',
   },

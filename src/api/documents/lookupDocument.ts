@@ -87,8 +87,9 @@ export async function lookupDocument(
   kind: LookupKind,
   key: string,
   range: IndexedRange,
+  now?: () => IndexedRange,
 ): Promise<LookupDocument> {
-  const view = new IndexView(range, { reader });
+  const view = new IndexView(range, { reader, ...(now === undefined ? {} : { now }) });
   switch (kind) {
     case 'block':
       return blockDocument(view, key);

@@ -20,16 +20,27 @@ export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock
  * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever is
  * committed in the meantime.
  *
- * It blocks and copies nothing: covered heights do not change while a daemon runs, so their coverage is a snapshot.
+ * It blocks and copies nothing: covered heights do not change while a daemon runs, so their coverage is a snapshot; but for
+ * damaged ones, which leave it and come back. So what is not found is looked for once more, and healing if any height is by
+ * then.
  */
 export class IndexView {
   /** The range at the moment of the view. */
   readonly range: IndexedRange;
   readonly #reader: IndexReader;
+  readonly #now: () => IndexedRange;
 
-  constructor(range: IndexedRange, dependencies: { readonly reader: IndexReader }) {
+  constructor(
+    range: IndexedRange,
+    dependencies: {
+      readonly reader: IndexReader;
+      /** The range by now. Default: nothing changes it. */
+      readonly now?: () => IndexedRange;
+    },
+  ) {
     this.range = range;
     this.#reader = dependencies.reader;
+    this.#now = dependencies.now ?? (() => range);
   }
 
   /**
@@ -66,9 +77,11 @@ export class IndexView {
       if (stored === undefined) throw heightOutside(key, this.range);
       return stored;
     }
-    const stored = await this.#reader.blockById(key);
-    if (stored === undefined || !this.covers(stored.block.height)) throw unknownId('block', this.range);
-    return stored;
+    return this.#known(
+      'block',
+      () => this.#reader.blockById(key),
+      ({ block }) => block.height,
+    );
   }
 
   /** All collections of a block read here, in the order of its guarantees. Expected errors: StorageError. */
@@ -83,10 +96,12 @@ export class IndexView {
   }
 
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
-  async collection(id: Identifier): Promise<StoredCollection> {
-    const stored = await this.#reader.collection(id);
-    if (stored === undefined || !this.covers(stored.place.height)) throw unknownId('collection', this.range);
-    return stored;
+  collection(id: Identifier): Promise<StoredCollection> {
+    return this.#known(
+      'collection',
+      () => this.#reader.collection(id),
+      ({ place }) => place.height,
+    );
   }
 
   /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
@@ -96,16 +111,34 @@ export class IndexView {
   }
 
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
-  async transaction(id: Identifier): Promise<StoredTransaction> {
-    const stored = await this.#reader.transaction(id);
-    if (stored === undefined || !this.covers(stored.place.height)) throw unknownId('transaction', this.range);
-    return stored;
+  transaction(id: Identifier): Promise<StoredTransaction> {
+    return this.#known(
+      'transaction',
+      () => this.#reader.transaction(id),
+      ({ place }) => place.height,
+    );
   }
 
   /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
     const places = await this.#reader.transactionPlaces(id, limit);
     return places.filter(({ height }) => this.covers(height));
+  }
+
+  async #known<T>(
+    what: Parameters<typeof unknownId>[0],
+    look: () => Promise<T | undefined>,
+    heightOf: (stored: T) => number,
+  ): Promise<T> {
+    const isThere = (stored: T | undefined): stored is T =>
+      stored !== undefined && this.covers(heightOf(stored));
+    const first = await look();
+    if (isThere(first)) return first;
+    const { healing = [] } = this.#now();
+    if (healing.length > 0) throw unknownId(what, { ...this.range, healing });
+    const second = await look();
+    if (isThere(second)) return second;
+    throw unknownId(what, this.range);
   }
 
   /** Whether a height can be read. */

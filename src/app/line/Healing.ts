@@ -12,6 +12,8 @@ const MAX_WAITING = 4_096;
 /** Heights that are verified at once, and the least bytes that one counts as: an empty one costs time, too. */
 const STEP_HEIGHTS = 8;
 const LEAST_BYTES = 128;
+/** How long readers are told of heights that leave before these do: by then, what they do not find is healing. */
+const TELL_MS = 50;
 /** The shortest time between the beginnings of two passes, for small stores. */
 const MIN_PASS_MS = 3_600_000;
 /** How often a process that does not lead looks whether it does now. */
@@ -39,6 +41,7 @@ export class Healing {
   /** What is wrong with each height that is not a hole yet. */
   readonly #waiting = new Map<number, string>();
   #isAtWork = false;
+  #leaving: readonly HeightRange[] = [];
   /** Damage was met at an unknown height: a pass is to begin at once. */
   #isAnywhere = false;
   readonly #pause: Pause;
@@ -91,7 +94,7 @@ export class Healing {
       next = range.from - 1;
       if (seen >= bytes) break;
     }
-    if (this.#waiting.size > 0) await this.#heal();
+    if (this.#waiting.size > 0) await this.#heal({ tellMs: 0 });
   }
 
   /**
@@ -159,8 +162,7 @@ export class Healing {
 
   #work(): void {
     if (this.#isAtWork || ![...this.#waiting.keys()].some((height) => this.#mayLeave(height))) return;
-    this.#isAtWork = true;
-    this.#deps.lifecycle.supervise(this.#run(this.#heal().finally(() => (this.#isAtWork = false))));
+    this.#deps.lifecycle.supervise(this.#run(this.#heal()));
   }
 
   async #run(work: Promise<void>): Promise<void> {
@@ -177,12 +179,31 @@ export class Healing {
     return height < this.#deps.store.latestIndexedHeight();
   }
 
-  async #heal(): Promise<void> {
-    const { logger, metrics, queue, store, window } = this.#deps;
+  /** Damaged heights that are about to become holes. */
+  leaving(): readonly HeightRange[] {
+    return this.#leaving;
+  }
+
+  async #heal({ tellMs } = { tellMs: TELL_MS }): Promise<void> {
+    this.#isAtWork = true;
+    try {
+      await this.#makeHoles(tellMs);
+    } finally {
+      this.#isAtWork = false;
+      this.#leaving = [];
+    }
+    this.#deps.window.moved();
+  }
+
+  async #makeHoles(tellMs: number): Promise<void> {
+    const { clock, logger, metrics, queue, store, window } = this.#deps;
     for (;;) {
       const damaged = [...this.#waiting].filter(([height]) => this.#mayLeave(height));
       if (damaged.length === 0) break;
       const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
+      this.#leaving = wanted;
+      window.moved();
+      if (tellMs > 0) await sleep(clock, tellMs);
       const holes = await store.heal(wanted, await queue?.lastPlan());
       for (const [height, what] of damaged) {
         this.#waiting.delete(height);
@@ -191,7 +212,6 @@ export class Healing {
         logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
       }
     }
-    window.moved();
   }
 }
 

@@ -1,6 +1,8 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver } from '../../finality/index.js';
+import { joined } from '../../storage/index.js';
 import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
+import type { Healing } from '../line/Healing.js';
 import type { IndexMoment } from './messages.js';
 
 interface ReadableParts {
@@ -8,6 +10,7 @@ interface ReadableParts {
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
+  readonly healing?: Pick<Healing, 'leaving'>;
 }
 
 /** The block up to which the chain is proven final, by this process or by the one that leads. */
@@ -23,7 +26,7 @@ export function finalBlock({
 /** What can be read now: everything indexed, or with `proof.finality: proven` nothing above what is proven final. */
 export function readableIndex(
   { proof }: Pick<DaemonConfig, 'proof'>,
-  { prover, replica, store }: ReadableParts,
+  { healing, prover, replica, store }: ReadableParts,
 ): Pick<IndexMoment, 'awaitsProof' | 'proven' | 'shown'> {
   const from = replica ?? store;
   const shown: ShownIndex = {
@@ -33,7 +36,7 @@ export function readableIndex(
     latestBlock: from.latestBlock(),
     rewinds: from.rewinds(),
     accounts: from.accounts.coverage(),
-    healing: from.healing(),
+    healing: joined([...from.healing(), ...(healing?.leaving() ?? [])]),
   };
   const final = finalBlock({ prover, store });
   const isProving = (prover ?? store.provenBlock) !== undefined && proof.mode !== 'off';

@@ -168,4 +168,22 @@ describe('lookupDocument', () => {
       false,
     ]);
   });
+
+  it('looks twice for an id, as a damaged height leaves the index and comes back', async () => {
+    const store = await MemoryIndexStore.startingAt(100);
+    await store.commit({ blocks: chain, latestIndexedHeight: 102 });
+    const id = chain[0]!.collections[0]!.id;
+    const found = store.collection.bind(store);
+    const healing = [{ from: 100, to: 100 }];
+    const asked = async (looks: readonly boolean[], now: IndexedRange): Promise<unknown> => {
+      const left = [...looks];
+      store.collection = (key) => (left.shift() === false ? Promise.resolve(undefined) : found(key));
+      return lookupDocument(store, 'collection', id, range, () => now).catch((error: unknown) =>
+        error instanceof ApiError ? error.body().reason : error,
+      );
+    };
+    expect(await asked([false], range)).toMatchObject({ kind: 'collection', id });
+    expect(await asked([false], { ...range, healing })).toBe('healing');
+    expect(await asked([false, false], range)).toBe('unknown_id');
+  });
 });

@@ -72,22 +72,27 @@ function setUp({ leads = true } = {}) {
 
 describe('a damaged height that a read meets', () => {
   it('becomes a hole, and is named once, however often it is met', async () => {
-    const { failures, scrape, settle, state, tell, warned } = setUp();
+    const { clock, failures, healing, scrape, settle, state, tell, warned } = setUp();
     for (let times = 0; times < 3; times += 1) tell({ height: 120, what: 'body of height 120: torn' });
     await settle();
-    expect([...state.holes]).toEqual([120]);
+    // Readers are told first: what they do not find from then on is healing.
+    expect([healing.leaving(), [...state.holes]]).toEqual([[{ from: 120, to: 120 }], []]);
+    await clock.advance(50);
+    await settle();
+    expect([healing.leaving(), [...state.holes]]).toEqual([[], [120]]);
     expect(warned()).toEqual([{ height: 120, damage: 'body of height 120: torn' }]);
     expect((await scrape()).value('damaged_heights_total')).toBe(1);
     expect(failures).toEqual([]);
   });
 
   it('waits at the watermark until the live range has grown', async () => {
-    const { settle, state, tell, window } = setUp();
+    const { clock, settle, state, tell, window } = setUp();
     tell({ height: LAST, what: 'torn' });
     await settle();
     expect(state.holes.size).toBe(0);
     state.latest += 1;
     window.moved();
+    await clock.advance(50);
     await settle();
     expect([...state.holes]).toEqual([LAST]);
   });

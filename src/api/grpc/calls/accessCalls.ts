@@ -52,7 +52,10 @@ export function accessCalls(
   const viewed =
     (call: ViewedCall): UnaryCall =>
     (request) =>
-      call(request, { view: new IndexView(status.range(), { reader: store }), metadata: metadataOf(store) });
+      call(request, {
+        view: new IndexView(status.range(), { reader: store, now: () => status.range() }),
+        metadata: metadataOf(store),
+      });
   const light = (key: BlockKey): UnaryCall =>
     viewed((request, moment) => {
       refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));

@@ -55,7 +55,8 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       handle: async ({ params }) => {
         const { kind = '', key = '' } = params;
-        if (isLookupKind(kind)) return { body: await lookupDocument(reader, kind, key, status.range()) };
+        if (isLookupKind(kind))
+          return { body: await lookupDocument(reader, kind, key, status.range(), () => status.range()) };
         throw invalidArgument(`cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
       },
     },

@@ -30,7 +30,10 @@ export function flowRoutes(
   const { reader, status } = dependencies;
   const now = (query: Query = {}): IndexView => {
     const range = status.range();
-    return new IndexView(wantsProven(query) ? provenOnly(range) : range, { reader });
+    return new IndexView(wantsProven(query) ? provenOnly(range) : range, {
+      reader,
+      now: () => status.range(),
+    });
   };
   return [
     ...blockRoutes(now),

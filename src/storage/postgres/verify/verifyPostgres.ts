@@ -61,7 +61,10 @@ export async function verifyPostgres(
         onProgress?.({ phase: 'blocks', height, ...range });
       },
     });
-    if (asked.from === undefined && asked.to === undefined) await checkRest(database, { damages, open });
+    if (asked.from === undefined && asked.to === undefined) {
+      // A range that was begun meanwhile has blocks already.
+      await checkRest(database, { damages, open: [...open, ...(await readOpenRanges(database))] });
+    }
     return reportOf(damages, { range, latestIndexedHeight: coverage.at(-1)?.to, ...counts });
   } finally {
     await database.close();
