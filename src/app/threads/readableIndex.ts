@@ -2,7 +2,6 @@ import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver } from '../../finality/index.js';
 import { joined } from '../../storage/index.js';
 import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
-import type { Healing } from '../line/Healing.js';
 import type { IndexMoment } from './messages.js';
 
 interface ReadableParts {
@@ -10,7 +9,8 @@ interface ReadableParts {
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
-  readonly healing?: Pick<Healing, 'leaving'>;
+  /** Damaged heights that are about to leave the index. */
+  readonly healing?: { leaving(): readonly HeightRange[] };
 }
 
 /** The block up to which the chain is proven final, by this process or by the one that leads. */
