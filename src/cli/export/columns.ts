@@ -34,7 +34,7 @@ export type Cell =
 export type Plain =
   string | number | null | readonly (string | Readonly<Record<string, string | number | null>>)[];
 
-type Schema = readonly [own: Omit<SchemaElement, 'name'>, ...children: readonly SchemaElement[]];
+type Schema = readonly [own: Partial<SchemaElement>, ...children: readonly SchemaElement[]];
 
 /** How the cells of a type are written. Conversions may remember the last cell: make one for each column. */
 interface CellForm {
@@ -65,7 +65,8 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
     plain: () => remembering(timeText),
     schema: [
       {
-        ...{ type: 'INT64', converted_type: 'TIMESTAMP_MICROS' },
+        type: 'INT64',
+        converted_type: 'TIMESTAMP_MICROS',
         logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
       },
     ],
@@ -131,7 +132,10 @@ function signatureBytes(): (cell: Cell) => unknown {
   };
   return given((cell: readonly SignatureCell[]) =>
     cell.map(({ address, key_index, signature, extension_data }) => ({
-      ...{ address: bytesOf(address), key_index: BigInt(key_index), signature, extension_data },
+      address: bytesOf(address),
+      key_index: BigInt(key_index),
+      signature,
+      extension_data,
     })),
   );
 }

@@ -48,7 +48,7 @@ export interface Extent {
 export function extentOf(
   { live, published, open }: Pick<Extent, 'live' | 'published'> & { readonly open: readonly Unfinished[] },
   highest: number,
-): Omit<Extent, 'sporks'> {
+): Pick<Extent, 'live' | 'published' | 'open' | 'required' | 'allowed'> {
   const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
   return {
     live,

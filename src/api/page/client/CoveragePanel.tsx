@@ -34,7 +34,9 @@ function ChainStrip({ status }: { readonly status: Status }): VNode {
     return <p class="dim">Nothing to draw yet: neither the chain’s first height nor its head is known.</p>;
   const share = (part: number): string => `${((part / (chain.to - chain.from + 1)) * 100).toFixed(4)}%`;
   const segments = segmentsOf(status, chain).map(({ from, to, kind }) => ({
-    ...{ from, to, kind },
+    from,
+    to,
+    kind,
     label: `${heights(from, to)} (${count(to - from + 1)}): ${NAMES[kind]}`,
   }));
   return (

@@ -24,7 +24,9 @@ import { expectedRows } from './expectedRows.js';
 const HEIGHTS_AT_ONCE = 50;
 const MAX_DAMAGES = 1000;
 
-export type PostgresVerifyOptions = Omit<VerifyOptions, 'maxDamages'> & { readonly url: string };
+export type PostgresVerifyOptions = Pick<VerifyOptions, 'chainId' | 'from' | 'to' | 'objectionTo'> & {
+  readonly url: string;
+};
 export type PostgresVerifyDependencies = Pick<VerifyDependencies, 'onProgress' | 'signal'> &
   PostgresDatabaseDependencies;
 
@@ -96,7 +98,10 @@ export async function checkStored(
 }
 
 /** The heights of a database, and all rows of theirs. */
-async function checkRows(database: Session, pass: Omit<HeightPass, 'below' | 'onSound'>) {
+async function checkRows(
+  database: Session,
+  pass: Pick<HeightPass, 'extent' | 'range' | 'damages' | 'holds' | 'objectionTo' | 'onHeight'>,
+) {
   const { damages, extent, range } = pass;
   const check: RowCheck = { damages, database, sound: new Set(), expected: new Set(), pointers: 0 };
   const below = contains(extent.allowed, range.from - 1) ? range.from - 1 : undefined;
