@@ -8,7 +8,7 @@ const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
 const LOG_FILE = /^(\d+)\.log$/;
 
 /** How often the database may change its tables before they are linked. */
-const ATTEMPTS_MAX = 50;
+const ATTEMPTS_MAX = 300;
 /** Files linked at once. */
 const LINKS_AT_ONCE = 32;
 /** Errors of `link` after which the bytes are copied instead: links are not possible here. */

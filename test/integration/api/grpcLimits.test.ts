@@ -84,9 +84,10 @@ function waitingStore() {
   let asked = (): void => undefined;
   let answer = (): void => undefined;
   const reading = new Promise<void>((resolve) => (asked = resolve));
+  const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
   store.transaction = () => {
     asked();
-    return new Promise((resolve) => (answer = () => resolve(undefined)));
+    return nothing;
   };
   return { store, reading, answer: () => answer() };
 }

@@ -169,9 +169,10 @@ describe('both servers', () => {
     let asked = (): void => undefined;
     let answer = (): void => undefined;
     const reading = new Promise<void>((resolve) => (asked = resolve));
+    const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
     store.transaction = () => {
       asked();
-      return new Promise((resolve) => (answer = () => resolve(undefined)));
+      return nothing;
     };
     const { server } = apiServer(store, '127.0.0.1', 0, new VirtualClock());
     await server.start();
