@@ -6,7 +6,7 @@ export { CertificateThread, CertificateThreadError } from './certificates/Certif
 export type { CertificatePort } from './certificates/CertificateThread.js';
 export { provenFinal } from './certificates/provenFinal.js';
 export { CURRENT_RULES } from './certificates/rules.js';
-export type { SigningKey } from './certificates/signCertificate.js';
+export type { CertificateRules } from './certificates/rules.js';
 export type { Certificate, CertificateVerdict } from './certificates/verifyCertificate.js';
 export { committeesIn, lastViewOf, weightOf } from './committee/committee.js';
 export type { Committee, EpochState } from './committee/committee.js';
@@ -18,9 +18,9 @@ export type { VerifyCertificate } from './documents/checkDocument.js';
 export { BlockHasher, payloadHash } from './ids/BlockHasher.js';
 export type { BlockForm } from './ids/forms.js';
 
-/** Signs and verifies certificates. With the curve's package, which takes 50 ms to load. */
+/** Verifies certificates. With the curve's package, which takes 50 ms to load. */
 export const loadCertificates = async () => ({
-  ...(await import('./certificates/signCertificate.js')),
+  ...(await import('./certificates/bls.js')),
   ...(await import('./certificates/verifyCertificate.js')),
   ...(await import('./certificates/serveCertificates.js')),
   ...(await import('./certificates/rules.js')),

@@ -5,18 +5,9 @@ import {
   sha3Identifier,
   toIdentifier,
 } from '../../flow/index.js';
-import {
-  type Certificate,
-  type Committee,
-  loadCertificates,
-  readCommit,
-  readSetup,
-  type SigningKey,
-} from '../../proof/index.js';
+import { CURRENT_RULES, readCommit, readSetup, type Certificate, type Committee } from '../../proof/index.js';
+import { signCertificate, signingKeyOf, type SigningKey } from './signCertificate.js';
 import { SizedCache } from './SizedCache.js';
-
-// Not with the door of the room, so that a daemon does not load it.
-const { CURRENT_RULES, signCertificate, signingKeyOf } = await loadCertificates();
 
 /** Of five, four must sign. */
 const MEMBERS = 5;

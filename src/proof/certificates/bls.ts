@@ -10,7 +10,7 @@ export type KeyPoint = InstanceType<typeof bls12_381.G2.Point>;
 export const SIGNATURE_BYTES = 48;
 const KEY_BYTES = 96;
 
-const { Fp, Fp12, Fr } = bls12_381.fields;
+const { Fp, Fp12 } = bls12_381.fields;
 const Point1 = bls12_381.G1.Point;
 const Point2 = bls12_381.G2.Point;
 const HALF_KEY_BYTES = KEY_BYTES / 2;
@@ -22,7 +22,7 @@ const FIELD_HASH_BYTES = 128;
 const numberOf = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
 
 /** A message as a point of G1. `tag` separates the domains of signatures. */
-function hashToPoint(message: Uint8Array, tag: string): SignaturePoint {
+export function hashToPoint(message: Uint8Array, tag: string): SignaturePoint {
   const bytes = kmac128(Buffer.from(tag + CIPHER_SUITE), message, {
     personalization: Buffer.from('H2C'),
     dkLen: FIELD_HASH_BYTES,
@@ -86,21 +86,6 @@ function pairOf(point: SignaturePoint, key: KeyPoint) {
   return [bls12_381.utils.calcPairingPrecomputes(key), x, y] satisfies Parameters<
     typeof bls12_381.millerLoopBatch
   >[0][number];
-}
-
-/** A secret key from 48 bytes of randomness. */
-export function secretKeyOf(seed: Uint8Array): bigint {
-  return Fr.fromBytes(bls12_381.utils.randomSecretKey(seed));
-}
-
-export function publicKeyOf(secret: bigint): KeyPoint {
-  return Point2.BASE.multiply(secret);
-}
-
-/** With the sum of several secret keys this is the aggregate of their signatures. */
-export function sign(message: Uint8Array, tag: string, secrets: readonly bigint[]): Uint8Array {
-  const sum = secrets.reduce((total, secret) => Fr.add(total, secret), 0n);
-  return hashToPoint(message, tag).multiply(sum).toBytes(true);
 }
 
 /** 128 bits: wrong signatures pass with a chance of 2^-128. */

@@ -86,13 +86,6 @@ export function messageOf(
   return Buffer.concat([bytes, identifierBytes(blockId)]);
 }
 
-/** The checksum of the committee, and a bit for each member, from the most significant on. */
-export function writeIndices(committee: Committee, signers: readonly number[]): Uint8Array {
-  const bits = Buffer.alloc(bytesForBits(committee.members.length));
-  for (const index of signers) bits[index >> 3] = (bits[index >> 3] ?? 0) | (0x80 >> (index & 7));
-  return Buffer.concat([checksumOf(committee), bits]);
-}
-
 /** The signatures of a certificate; a bit for each signer says that it signed with its staking key. */
 export function writeSigData(signers: number, staking: Uint8Array, beacon: Uint8Array): Uint8Array {
   return encodeRlp([Buffer.alloc(bytesForBits(signers)), staking, '', beacon]);
@@ -133,7 +126,8 @@ export function digestOf({ members, beaconKey }: Committee): Buffer {
   return sha3(Buffer.from(JSON.stringify([members, beaconKey])));
 }
 
-function checksumOf({ members }: Committee): Uint8Array {
+/** In front of the indices of those who voted. */
+export function checksumOf({ members }: Committee): Uint8Array {
   const checksum = Buffer.alloc(CHECKSUM_BYTES);
   checksum.writeUInt32BE(crc32(Buffer.concat(members.map(({ nodeId }) => identifierBytes(nodeId)))));
   return checksum;

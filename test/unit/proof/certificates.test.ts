@@ -2,12 +2,12 @@ import { MessageChannel } from 'node:worker_threads';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { signCertificate, signingKeyOf } from '../../../src/devnet/chain/signCertificate.js';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proof/index.js';
 import type { CertificatePort, Certificate, Committee } from '../../../src/proof/index.js';
 import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { serveCertificates } from '../../../src/proof/certificates/serveCertificates.js';
-import { signCertificate, signingKeyOf } from '../../../src/proof/certificates/signCertificate.js';
 import {
   FIRST_RULES,
   prepareCommittee,
