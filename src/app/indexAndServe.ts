@@ -36,23 +36,31 @@ export interface DaemonPorts {
   readonly startCertificates?: typeof startCertificates;
 }
 
-interface RunDependencies {
-  readonly ports: DaemonPorts;
-  readonly lifecycle: Lifecycle;
-  readonly logger: ProgramLogger;
-  readonly metrics: Metrics;
-  readonly outputs: readonly Output[];
-  readonly terminal: LiveTerminal | undefined;
-  readonly notifier: ServiceNotifier | undefined;
-  /** Writes to standard output, above the live line. */
-  readonly print: (text: string) => void;
-  readonly reloading: Reloading | undefined;
-}
-
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
-  { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal }: RunDependencies,
+  {
+    ports,
+    lifecycle,
+    logger,
+    metrics,
+    notifier,
+    outputs,
+    print,
+    reloading,
+    terminal,
+  }: {
+    readonly ports: DaemonPorts;
+    readonly lifecycle: Lifecycle;
+    readonly logger: ProgramLogger;
+    readonly metrics: Metrics;
+    readonly outputs: readonly Output[];
+    readonly terminal: LiveTerminal | undefined;
+    readonly notifier: ServiceNotifier | undefined;
+    /** Writes to standard output, above the live line. */
+    readonly print: (text: string) => void;
+    readonly reloading: Reloading | undefined;
+  },
 ): Promise<void> {
   const reload = reloading && new ConfigReload(reloading, { logger });
   const version = programVersion();

@@ -7,22 +7,24 @@ const STEP_BYTES = 64 * 1024;
 const PIPE_LIMIT_MS = 5_000;
 const PIPE_LOOK_MS = 10;
 
-export interface ReadOptions {
-  /** Default: 64 MiB. */
-  readonly maxBytes?: number;
-  /** It is read once, so it may be a pipe, as of a shell's `<(…)`. Blocks the thread while that is filled. */
-  readonly mayBePipe?: boolean;
-  /** Default: 5 s. */
-  readonly pipeLimitMs?: number;
-}
-
 /**
  * The content of a file that a person has named. Never waits for ever: opening a pipe that nobody writes into would, and reading
  * a device may never end. Expected errors: those of the system, and an Error that says what to do instead.
  */
 export function readNamedFile(
   path: string,
-  { maxBytes = MAX_BYTES, mayBePipe = false, pipeLimitMs = PIPE_LIMIT_MS }: ReadOptions = {},
+  {
+    maxBytes = MAX_BYTES,
+    mayBePipe = false,
+    pipeLimitMs = PIPE_LIMIT_MS,
+  }: {
+    /** Default: 64 MiB. */
+    readonly maxBytes?: number;
+    /** It is read once, so it may be a pipe, as of a shell's `<(…)`. Blocks the thread while that is filled. */
+    readonly mayBePipe?: boolean;
+    /** Default: 5 s. */
+    readonly pipeLimitMs?: number;
+  } = {},
 ): Buffer {
   // Windows knows no such flag: there it is `undefined`, which counts as 0.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

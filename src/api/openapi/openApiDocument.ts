@@ -18,17 +18,18 @@ interface Response {
   readonly content?: Readonly<Record<string, { readonly schema: t.Schema }>>;
 }
 
-export interface OpenApiOptions {
-  /** Version of the program. */
-  readonly version: string;
-  /** Which routes need a bearer token here. Default: none. */
-  readonly needsToken?: (route: Route) => boolean;
-}
-
 /** The OpenAPI 3.1 document of these routes. Schemas that have names become its components. */
 export function openApiDocument(
   routes: readonly Route[],
-  { needsToken = () => false, version }: OpenApiOptions,
+  {
+    needsToken = () => false,
+    version,
+  }: {
+    /** Version of the program. */
+    readonly version: string;
+    /** Which routes need a bearer token here. Default: none. */
+    readonly needsToken?: (route: Route) => boolean;
+  },
 ) {
   const schemas: Record<string, t.Schema> = {};
   const paths = Object.fromEntries(

@@ -30,14 +30,6 @@ const nodeTopics: ReadonlySet<string> = new Set([
   'block_headers',
 ]);
 
-export interface WsClientOptions {
-  readonly socket: WebSocket;
-  /** The headers of its handshake. */
-  readonly headers: IncomingHttpHeaders;
-  /** For the topics that the index does not serve. */
-  readonly restNode: RestNode | undefined;
-}
-
 export interface WsClientDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
@@ -69,7 +61,20 @@ export class WsClient {
   /** The client has sent something since the last check. */
   #hasShownLife = true;
 
-  constructor({ socket, headers, restNode }: WsClientOptions, dependencies: WsClientDependencies) {
+  constructor(
+    {
+      socket,
+      headers,
+      restNode,
+    }: {
+      readonly socket: WebSocket;
+      /** The headers of its handshake. */
+      readonly headers: IncomingHttpHeaders;
+      /** For the topics that the index does not serve. */
+      readonly restNode: RestNode | undefined;
+    },
+    dependencies: WsClientDependencies,
+  ) {
     const { clock } = dependencies;
     this.#socket = socket;
     this.#prefix = prefixOf(headers);

@@ -11,14 +11,6 @@ const GROUP_ROWS = 50_000;
 const GROUP_BYTES = 32 * 1024 * 1024;
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 
-export interface ParquetOptions {
-  readonly table: string;
-  /** Check it first. */
-  readonly compression: Compression;
-  /** Name and version of the program. */
-  readonly program: string;
-}
-
 /** A Parquet file, a row group at a time. */
 export class ParquetFile implements GrowingFile, TableSink {
   readonly table: string;
@@ -31,7 +23,20 @@ export class ParquetFile implements GrowingFile, TableSink {
   #held = 0;
   #heldBytes = 0;
 
-  constructor({ table, compression, program }: ParquetOptions, columns: readonly ColumnShape[]) {
+  constructor(
+    {
+      table,
+      compression,
+      program,
+    }: {
+      readonly table: string;
+      /** Check it first. */
+      readonly compression: Compression;
+      /** Name and version of the program. */
+      readonly program: string;
+    },
+    columns: readonly ColumnShape[],
+  ) {
     this.table = table;
     const codec = codecs[compression];
     const compress = pageCompressor(compression);

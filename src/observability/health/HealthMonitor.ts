@@ -11,13 +11,6 @@ const STOOD_STILL_MS = 5_000;
 const STOOD_STILL =
   'check whether it was suspended (SIGSTOP, a paused machine) or starved of CPU or memory; it continues by itself';
 
-export interface HealthMonitorDependencies {
-  readonly clock: Clock;
-  /** Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. */
-  readonly findings: () => readonly Finding[];
-  readonly logger?: Logger;
-}
-
 /**
  * Tracks how long each reason for not being ready has lasted, and logs when it comes and goes. From `start()` on it
  * checks once a second, and logs a standstill of the process: delays that it causes are blamed on nothing else.
@@ -35,7 +28,12 @@ export class HealthMonitor {
   #keepFindingsUntilMs = 0;
   #timer: Timer | undefined;
 
-  constructor(dependencies: HealthMonitorDependencies) {
+  constructor(dependencies: {
+    readonly clock: Clock;
+    /** Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. */
+    readonly findings: () => readonly Finding[];
+    readonly logger?: Logger;
+  }) {
     this.#clock = dependencies.clock;
     this.#find = dependencies.findings;
     this.#logger = dependencies.logger;

@@ -30,18 +30,16 @@ export interface LogDestination {
   write(line: string): unknown;
 }
 
-export interface LoggerOptions {
-  readonly level: LogLevel;
-  /** Turns a line of JSON into a line for people (`loadPrettyLine`). Default: JSON. */
-  readonly toLine?: ((json: string) => string) | undefined;
-  readonly destination: LogDestination;
-}
-
 /**
  * Logs one line per event, without credentials in URLs. JSON lines have `level` by name, `time` in ISO 8601 (UTC),
  * the fields, and `msg`; an error in the field `err` or `error` is written with type, message and stack.
  */
-export function createLogger(options: LoggerOptions): ProgramLogger {
+export function createLogger(options: {
+  readonly level: LogLevel;
+  /** Turns a line of JSON into a line for people (`loadPrettyLine`). Default: JSON. */
+  readonly toLine?: ((json: string) => string) | undefined;
+  readonly destination: LogDestination;
+}): ProgramLogger {
   const write = (line: string): void => {
     const clean = withoutCredentials(line);
     options.destination.write(options.toLine?.(clean) ?? clean);

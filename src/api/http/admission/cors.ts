@@ -8,14 +8,18 @@ const PREFLIGHT_HOLDS_SECONDS = 7_200;
 /** Headers that pages may read in addition to the safelisted ones. */
 const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
 
-export interface CorsOptions {
-  /** Called at each request. `*` among them: every origin; none: no page of another origin may read anything. */
-  readonly origins: () => readonly string[];
-  readonly methods: readonly string[];
-}
-
 /** Lets pages of other origins read responses. Call before anything that may refuse a request is added. */
-export function allowOrigins(app: FastifyInstance, { origins, methods }: CorsOptions): void {
+export function allowOrigins(
+  app: FastifyInstance,
+  {
+    origins,
+    methods,
+  }: {
+    /** Called at each request. `*` among them: every origin; none: no page of another origin may read anything. */
+    readonly origins: () => readonly string[];
+    readonly methods: readonly string[];
+  },
+): void {
   const allowed = (): string | string[] | false => {
     const now = origins();
     if (now.includes(ANY)) return ANY;
