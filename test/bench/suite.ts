@@ -21,7 +21,7 @@ import { scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = [
-  ...['verification', 'catchUp', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop'],
+  ...['verification', 'catchUp', 'proving', 'indexOnly', 'growth', 'tip', 'reads', 'startup', 'stop'],
   ...['ranges', 'peer'],
 ];
 

@@ -5,7 +5,7 @@ import { loadProtocol } from '../../../src/flow/index.js';
 
 /** grpc-js and nothing else: what comes is handed over as the bytes that came. */
 export interface BareClient {
-  blocks(): ClientReadableStream<Buffer>;
+  blocks(options?: { readonly isFull: boolean }): ClientReadableStream<Buffer>;
   executionData(): ClientReadableStream<Buffer>;
   /** `id` is the 32 bytes of a collection's id. */
   fullCollection(id: Buffer, onAnswer: (error: Error | null, message: Buffer | undefined) => void): void;
@@ -38,10 +38,11 @@ export function bareClient(node: string): BareClient {
     'SubscribeExecutionDataFromStartBlockHeight',
   );
   return {
-    blocks: () =>
+    blocks: ({ isFull } = { isFull: false }) =>
       client.makeServerStreamRequest(blocks.path, blocks.requestSerialize, identity, {
         start_block_height: FIRST_HEIGHT,
         block_status: 'BLOCK_FINALIZED',
+        full_block_response: isFull,
       }),
     executionData: () =>
       client.makeServerStreamRequest(executionData.path, executionData.requestSerialize, identity, {

@@ -16,6 +16,8 @@ export interface LimitTask {
   readonly concurrency?: number;
   /** How often a stream is read from its beginning, one time after the other. Default: once. */
   readonly passes?: number;
+  /** The stream of full blocks in place of the one of execution data. */
+  readonly fullBlocks?: boolean;
   /** A directory of the run's own. */
   readonly path: string;
 }

@@ -2,13 +2,13 @@
 import { bareClient } from '../lib/bareClient.js';
 import { limitTask, LimitWatch } from '../lib/limits.js';
 
-const { node, heights, passes = 1 } = limitTask();
+const { fullBlocks = false, node, heights, passes = 1 } = limitTask();
 const client = bareClient(node);
 const watch = new LimitWatch();
 
 function drain(pass: number): void {
   let count = 0;
-  const stream = client.executionData();
+  const stream = fullBlocks ? client.blocks({ isFull: true }) : client.executionData();
   stream.on('data', () => {
     watch.start();
     count += 1;
