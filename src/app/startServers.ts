@@ -1,13 +1,13 @@
 import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { maskedEndpoint, outOfDescriptors } from '../runtime/index.js';
+import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ListenAddresses } from './firstContact.js';
 import type { Health } from './health/startHealth.js';
 import type { Descriptors } from './lifecycle/Descriptors.js';
-import { removeDaemonRecord, writeDaemonRecord } from './lifecycle/daemonRecord.js';
+import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
@@ -16,9 +16,6 @@ import type { ReaderAddresses } from './threads/messages.js';
 import { readableIndex } from './threads/readableIndex.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
-
-/** When no file could be opened for the record. */
-const RECORD_AGAIN_MS = 1_000;
 
 type ServedParts = IndexingParts & {
   readonly descriptors: Descriptors;
@@ -30,7 +27,7 @@ type ServedParts = IndexingParts & {
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
-  const { clock, health, lifecycle, logger, secretFiles } = parts;
+  const { health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await startControlSocket(config, parts);
   const { readers } = parts;
@@ -39,27 +36,23 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  const record = (): void => {
-    try {
-      writeDaemonRecord(config.dataDir, {
-        pid: process.pid,
-        instance: health.report.instance,
-        ...all,
-        ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
-        control: control.path,
-        store: config.store && maskedEndpoint(config.store),
-      });
-    } catch (error) {
-      if (outOfDescriptors(error) === undefined) throw error;
-      clock.setTimer(RECORD_AGAIN_MS, record);
-    }
-  };
-  record();
-  secretFiles.onChange(record);
+  const record = keepDaemonRecord(
+    config.dataDir,
+    () => ({
+      pid: process.pid,
+      instance: health.report.instance,
+      ...all,
+      ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
+      control: control.path,
+      store: config.store && maskedEndpoint(config.store),
+    }),
+    parts,
+  );
+  secretFiles.onChange(record.write);
   const withdraw = announceRun(config.dataDir, process.env);
   lifecycle.onClose('daemon record', () => {
     withdraw();
-    removeDaemonRecord(config.dataDir);
+    record.close();
   });
   logger.info(all, 'listening');
   return all;

@@ -1,8 +1,8 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments } from '../support/runningDaemon.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
 /** Indexes a few blocks of a simulated network in these surroundings, to the stop height. */
 async function indexed(environment: Readonly<Record<string, string>>, wrapper: readonly string[] = []) {
@@ -46,6 +46,24 @@ describe('a daemon works and writes nothing else than its log', () => {
     const { code, stderr, dataDir } = await indexed({}, wrapper);
     expect([code, stderr]).toEqual([0, '']);
     for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
+  });
+
+  it('where its record cannot be written, of which it warns once, and none of its files can be removed', async () => {
+    const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
+    const dataDir = scratchDirectory();
+    const inTheWay = [join(dataDir, 'daemon.json.new'), join(dataDir, 'control.sock')];
+    for (const path of inTheWay) mkdirSync(join(path, 'full'), { recursive: true });
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '3'));
+    await daemon.reaches(12);
+    expect(daemon.program.stdout.match(/its record cannot be written/g)).toHaveLength(1);
+    rmSync(inTheWay[0] ?? '', { recursive: true });
+    await eventually(() => readdirSync(dataDir).includes('daemon.json') || undefined);
+    expect(await runProgram(['status', '--network', 'devnet', '--data-dir', dataDir])).toMatchObject({
+      code: 0,
+    });
+    rmSync(join(dataDir, 'daemon.json'));
+    mkdirSync(join(dataDir, 'daemon.json', 'full'), { recursive: true });
+    expect(await daemon.program.stop()).toBe(0);
   });
 
   it('beside a Service called fci, of which it warns once, outside its log', async () => {

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
+import { removeIfPossible } from './daemonRecord.js';
 import { MAX_CONTROL_CONNECTIONS } from './descriptorShares.js';
 
 const SOCKET_FILE = 'control.sock';
@@ -33,33 +34,64 @@ export interface ControlSocketDependencies {
  * in, one out.
  */
 export class ControlSocket {
-  readonly path: string;
+  #path: string;
   readonly #dependencies: ControlSocketDependencies;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Set when the path of the data directory is too long for a socket. */
-  readonly #folder: string | undefined;
+  /** Set where the data directory cannot hold a socket. */
+  #folder: string | undefined;
 
   constructor({ dataDir }: { readonly dataDir: string }, dependencies: ControlSocketDependencies) {
-    const own = resolve(dataDir, SOCKET_FILE);
-    const isLong = Buffer.byteLength(own) > MAX_PATH_BYTES;
-    this.path = isLong ? join(mkdtempSync(join(tmpdir(), 'fci-')), SOCKET_FILE) : own;
-    this.#folder = isLong ? dirname(this.path) : undefined;
+    this.#path = resolve(dataDir, SOCKET_FILE);
     this.#dependencies = dependencies;
     this.#server = createServer((socket) => this.#serve(socket));
     this.#server.maxConnections = MAX_CONTROL_CONNECTIONS;
   }
 
-  /** Expected errors: OperatorError `storage`. */
+  get path(): string {
+    return this.#path;
+  }
+
+  /**
+   * Listens in the data directory, else in a directory of its own below that for temporary files: the path may be too long for a
+   * socket, and some file systems have none. Expected errors: OperatorError `storage`.
+   */
   async start(): Promise<void> {
+    const isLong = Buffer.byteLength(this.#path) > MAX_PATH_BYTES;
+    const why = isLong ? 'its path is too long for a socket' : await this.#listenProblem();
+    if (why === undefined) return;
+    try {
+      this.#folder = mkdtempSync(join(tmpdir(), 'fci-'));
+      this.#path = join(this.#folder, SOCKET_FILE);
+      await this.#listen();
+    } catch (error) {
+      throw new OperatorError(
+        'storage',
+        `Cannot listen for commands, neither in the data directory (${why}) nor at ${this.#path}: ${messageOf(error)}. ` +
+          'Choose another --data-dir, or set TMPDIR to a directory that can be written to.',
+        { cause: error },
+      );
+    }
+  }
+
+  async #listenProblem(): Promise<string | undefined> {
+    try {
+      await this.#listen();
+      return undefined;
+    } catch (error) {
+      return messageOf(error);
+    }
+  }
+
+  async #listen(): Promise<void> {
     // An existing socket was left by a daemon that was killed: we hold the store's lock.
-    rmSync(this.path, { force: true });
+    rmSync(this.#path, { force: true });
     await new Promise<void>((started, reject) => {
-      this.#server.once('error', (error) => {
-        const why = `Cannot listen for commands at ${this.path}: ${messageOf(error)}. Choose another --data-dir.`;
-        reject(new OperatorError('storage', why, { cause: error }));
+      this.#server.once('error', reject);
+      this.#server.listen({ path: this.#path }, () => {
+        this.#server.off('error', reject);
+        started();
       });
-      this.#server.listen({ path: this.path }, started);
     });
     this.#server.on('error', this.#dependencies.fail);
   }
@@ -68,7 +100,7 @@ export class ControlSocket {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const socket of this.#sockets) socket.destroy();
     await closed;
-    rmSync(this.#folder ?? this.path, { recursive: true, force: true });
+    removeIfPossible(this.#folder ?? this.#path);
   }
 
   #serve(socket: Socket): void {

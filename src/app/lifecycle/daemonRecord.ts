@@ -1,5 +1,8 @@
-import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Logger } from '../../observability/index.js';
+import { messageOf } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 
 /** How other commands find a running daemon: a small file in its data directory. */
@@ -27,15 +30,62 @@ export interface DaemonRecord {
 
 const RECORD_FILE = 'daemon.json';
 const STORE_FOLDER = 'index';
+const RECORD_AGAIN_MS = 1_000;
 
 /** The LevelDB folder within a data directory. */
 export function storePathOf(dataDir: string): string {
   return join(dataDir, STORE_FOLDER);
 }
 
-/** Written once the servers listen; readable by the owner only. */
-export function writeDaemonRecord(dataDir: string, record: DaemonRecord): void {
-  writeFileSync(join(dataDir, RECORD_FILE), JSON.stringify(record) + '\n', { mode: 0o600 });
+/**
+ * Keeps the record in the data directory for as long as the daemon runs, readable by its owner only. Where it cannot be written
+ * (a full disk, no descriptor left), the daemon goes on, says so once and tries again. Call `write` when something has changed.
+ */
+export function keepDaemonRecord(
+  dataDir: string,
+  describe: () => DaemonRecord,
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+): { readonly write: () => void; readonly close: () => void } {
+  const path = join(dataDir, RECORD_FILE);
+  let again: Timer | undefined;
+  let isNamed = false;
+  const write = (): void => {
+    again?.cancel();
+    again = undefined;
+    try {
+      // Whoever reads meanwhile has the whole one before, or the whole new one.
+      writeFileSync(`${path}.new`, JSON.stringify(describe()) + '\n', { mode: 0o600 });
+      renameSync(`${path}.new`, path);
+      isNamed = false;
+    } catch (error) {
+      again = clock.setTimer(RECORD_AGAIN_MS, write);
+      const fields = {
+        path,
+        why: messageOf(error),
+        advice: 'name its ports (--api-host, --api-port) to commands',
+      };
+      if (!isNamed)
+        logger.warn(fields, 'other commands may not find this daemon: its record cannot be written');
+      isNamed = true;
+    }
+  };
+  write();
+  return {
+    write,
+    close: () => {
+      again?.cancel();
+      removeIfPossible(path);
+    },
+  };
+}
+
+/** Removes what does no harm where it stays: on a disk that is read-only by now, it does. */
+export function removeIfPossible(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch {
+    // Stays.
+  }
 }
 
 /** `undefined` when it is missing or unreadable: then no daemon is known here. */
@@ -73,9 +123,9 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Called on a graceful stop. A record left by a crash is harmless: nothing answers at its address. */
+/** A record left by a crash is harmless: nothing answers at its address. */
 export function removeDaemonRecord(dataDir: string): void {
-  rmSync(join(dataDir, RECORD_FILE), { force: true });
+  removeIfPossible(join(dataDir, RECORD_FILE));
 }
 
 /** Host and port as a URL has them. */

@@ -1,8 +1,8 @@
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { hasCode } from '../../storage/index.js';
-import { isAlive } from './daemonRecord.js';
+import { isAlive, removeIfPossible } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -44,7 +44,7 @@ export function announceRun(dataDir: string, environment: Environment): () => vo
   } catch {
     return () => undefined;
   }
-  return () => rmSync(path, { force: true });
+  return () => removeIfPossible(path);
 }
 
 /** Only itself: Node.js never returns when it is to make every folder of a path below /proc. */
@@ -71,7 +71,7 @@ export function announcedRuns(environment: Environment): readonly string[] {
     const path = join(registry, name);
     const entry = readEntry(path);
     if (entry !== undefined && isAlive(entry.pid)) found.add(entry.dataDir);
-    else rmSync(path, { force: true, recursive: true });
+    else removeIfPossible(path);
   }
   return [...found].sort();
 }
