@@ -148,8 +148,8 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 6_454,
-  'src/api': 11_720,
-  'src/app': 9_461,
+  'src/api': 11_715,
+  'src/app': 9_452,
   'src/cli': 5_386,
   'src/collections': 4_975,
   'src/config': 1_114,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/finality': 3_350,
   'src/flow': 3_351,
   'src/jobqueue': 809,
-  'src/observability': 1_873,
+  'src/observability': 1_871,
   'src/proof': 2_452,
   'src/ranges': 2_992,
   'src/runtime': 1_188,

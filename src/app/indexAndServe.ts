@@ -16,7 +16,7 @@ import { startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
 import { Descriptors } from './lifecycle/Descriptors.js';
 import type { Lifecycle } from './lifecycle/Lifecycle.js';
-import { readShippedSporks } from './lifecycle/readShippedSporks.js';
+import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import { openOwnQueue, openOwnReplica, openOwnStore } from './ownStores.js';

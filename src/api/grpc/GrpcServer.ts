@@ -1,9 +1,12 @@
+import { createServer } from 'node:net';
 import type { Server as TcpServer, Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
-import type { ApiSecrets } from '../guard/tls.js';
+import { tlsOptions } from '../guard/tls.js';
+import type { ApiSecrets, TlsIdentity } from '../guard/tls.js';
 import type { GuardOptions } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { ApiRequests } from '../limits/ApiRequests.js';
@@ -28,7 +31,6 @@ import {
 import type { CallHost } from './handlers.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
-import { tcpListener } from './tcpListener.js';
 
 /** Concurrent calls per connection; further ones wait with the caller. */
 const MAX_STREAMS_PER_CONNECTION = 100;
@@ -207,4 +209,13 @@ export class GrpcServer {
 
 function asItIs(message: Buffer): Buffer {
   return message;
+}
+
+/** A server whose connections can carry calls at once, in plain text, or from `secureConnection` on. */
+function tcpListener(tls: TlsIdentity | undefined): TcpServer {
+  if (tls === undefined) return createServer({ noDelay: true });
+  const server = createTlsServer({ ...tlsOptions(tls), noDelay: true, ALPNProtocols: ['h2'] });
+  // A failed handshake concerns only its caller.
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  return server;
 }

@@ -6,7 +6,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
 import { readPeerToken } from '../guard/tokens.js';
-import { readShippedSporks } from '../lifecycle/readShippedSporks.js';
+import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers, surveyNodes, surveyPeers } from './nodes.js';

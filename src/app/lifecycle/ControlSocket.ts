@@ -57,29 +57,24 @@ export class ControlSocket {
    * socket, and some file systems have none. Expected errors: OperatorError `storage`.
    */
   async start(): Promise<void> {
-    const isLong = Buffer.byteLength(this.#path) > MAX_PATH_BYTES;
-    const why = isLong ? 'its path is too long for a socket' : await this.#listenProblem();
-    if (why === undefined) return;
+    try {
+      if (Buffer.byteLength(this.#path) > MAX_PATH_BYTES) throw new Error(`${this.#path} is too long a path`);
+      await this.#listen();
+    } catch (error) {
+      await this.#listenElsewhere(messageOf(error));
+    }
+  }
+
+  async #listenElsewhere(why: string): Promise<void> {
     try {
       this.#folder = mkdtempSync(join(tmpdir(), 'fci-'));
       this.#path = join(this.#folder, SOCKET_FILE);
       await this.#listen();
     } catch (error) {
-      throw new OperatorError(
-        'storage',
-        `Cannot listen for commands, neither in the data directory (${why}) nor at ${this.#path}: ${messageOf(error)}. ` +
-          'Choose another --data-dir, or set TMPDIR to a directory that can be written to.',
-        { cause: error },
-      );
-    }
-  }
-
-  async #listenProblem(): Promise<string | undefined> {
-    try {
-      await this.#listen();
-      return undefined;
-    } catch (error) {
-      return messageOf(error);
+      const message =
+        `Cannot listen for commands, neither in the data directory (${why}) nor in ${tmpdir()} (${messageOf(error)}). ` +
+        'Choose another --data-dir, or set TMPDIR to a directory that can be written to.';
+      throw new OperatorError('storage', message, { cause: error });
     }
   }
 

@@ -23,7 +23,7 @@ import { AbortError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { RangeStore, WriteRoom } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
-import { rootParentsOf, soundBlock } from './knownBlocks.js';
+import { rootParentsOf, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /**
  * Heights and bytes of one durable batch at most: large enough that its sync costs little per height, and at most half the

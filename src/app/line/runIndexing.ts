@@ -18,7 +18,7 @@ import { HistoryPace } from './history/HistoryPace.js';
 import type { HistoryParts } from './history/rangeLine.js';
 import type { IndexingLine } from './buildLine.js';
 import { LiveIndexing } from './LiveIndexing.js';
-import { namedBlocks, soundBlock } from './knownBlocks.js';
+import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
 export interface IndexingParts extends HistoryParts {

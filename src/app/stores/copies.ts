@@ -8,7 +8,7 @@ import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { objectionsOf } from './objections.js';
+import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { checkDatabaseUrls, takeLead } from './databases.js';
 import { openStoreReadOnly, openStoreWithoutDaemon, refuseDatabase, storeAt } from './openStore.js';
 

@@ -4,7 +4,7 @@ import { systemClock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
 import { DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
-import { objectionsOf } from './objections.js';
+import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { placeOf, refuseDatabase, toRead, whenFree } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
-import { confirmRootAbove } from '../../../src/app/line/knownBlocks.js';
+import { confirmRootAbove } from '../../../src/app/lifecycle/knownBlocks.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { BorderError } from '../../../src/storage/index.js';
 import { commitThrough } from '../../support/ranges.js';

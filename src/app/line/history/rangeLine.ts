@@ -10,7 +10,7 @@ import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './HistoryPace.js';
 import { buildLine } from '../buildLine.js';
 import type { ChainHead, IndexingLine, SharedParts } from '../buildLine.js';
-import { confirmRootAbove, rootParentsOf } from '../knownBlocks.js';
+import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;

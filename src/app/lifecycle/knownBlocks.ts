@@ -1,7 +1,12 @@
+import { join } from 'node:path';
+import { readSporkTable } from '../../access/index.js';
 import type { SporkTable } from '../../access/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import { NAMED_BY } from '../../finality/index.js';
 import type { NamedBlock, RootParent } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
+import { packageRoot } from '../../runtime/index.js';
 import { isCorruption } from '../../storage/index.js';
 import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
 
@@ -60,4 +65,26 @@ export async function confirmRootAbove(
   if (above?.block.parentId !== inTable) return;
   const spork: SporkRecord = { rootHeight, sporkId: known?.sporkId ?? '', rootParentId: inTable };
   await run.commit({ blocks: [], latestIndexedHeight: run.latestIndexedHeight(), spork });
+}
+
+/** The sporks of a network, from the config/sporks.json that comes with the program. */
+export function readShippedSporks(network: string): Promise<SporkTable> {
+  return readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+}
+
+/** What the configuration knows of the chain, against a stored block that may be of another one. */
+export async function objectionsOf(
+  { network, proof }: Pick<DaemonConfig, 'network' | 'proof'>,
+  { mustBeProven = false }: { readonly mustBeProven?: boolean } = {},
+) {
+  const sporks = await readShippedSporks(network);
+  const ids = new Map(namedBlocks(proof.checkpoint, sporks).map((block) => [block.height, block]));
+  return ({ height, id, proof: stored }: FinalizedBlock): string | undefined => {
+    const named = ids.get(height);
+    if (named !== undefined && named.id !== id)
+      return `its id is ${id}, but ${NAMED_BY[named.kind]} names ${named.id}`;
+    return stored === undefined && mustBeProven
+      ? 'nothing in it proves its id, and proof.mode is required'
+      : undefined;
+  };
 }
