@@ -112,7 +112,7 @@ const subFloors = {
   'api/page': [['client']],
   'api/rest': [['routes'], ['EventStreams.ts']],
   'app/health': [['Diagnosis.ts', 'symptoms.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
-  'app/line': [['history'], ['buildLine.ts', 'knownBlocks.ts']],
+  'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [['work'], ['queues'], ['workers'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
   'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
