@@ -122,6 +122,14 @@ export const knownBadSeeds: readonly {
     crossesSporks: false,
     isDrawnToday: true,
   },
+  {
+    seed: 3003997,
+    cause:
+      'the only node of a spork cannot name its root in one handshake, and the root block, read before, is stored without the record of its spork',
+    isFixed: true,
+    crossesSporks: true,
+    isDrawnToday: true,
+  },
 ];
 
 /** A seed whose world has none of what worlds were given since: so it goes on showing its cause. */

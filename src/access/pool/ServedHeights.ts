@@ -75,7 +75,8 @@ export class ServedHeights {
       .map(({ identity }) => identity?.sporkRootHeight)
       .filter((root) => root !== undefined && root <= height && this.#pool.verifier.mayRecord(root, height))
       // The table needs no confirmation.
-      .concat(sporkOf(this.#sporks, height)?.rootHeight);
+      .concat(sporkOf(this.#sporks, height)?.rootHeight)
+      .concat(this.#pool.verifier.wasFollowed(height) ? height : undefined);
     const rootHeight = maximum(roots);
     return rootHeight === undefined
       ? undefined

@@ -21,8 +21,6 @@ interface Claim {
   readonly rootHeight: number;
   readonly reportedAtMs: number;
   verdict: SporkVerdict;
-  /** It has been followed: blocks of its heights may be on their way into the store. */
-  wasFollowed: boolean;
 }
 
 /** An undecided spork, and which nodes could decide it. */
@@ -56,6 +54,11 @@ export class SporkVerifier {
    */
   readonly #agreedIds = new Map<number, string>();
   readonly #claims = new Map<number, Claim>();
+  /**
+   * Roots of sporks that were followed: their blocks may be on their way into the store. Remembered, as the ids are: a node that
+   * cannot name its root for a moment takes its claim back, and makes it anew.
+   */
+  readonly #followed = new Set<number>();
   /** Nodes whose claim was contradicted: their next claim delays nothing. */
   readonly #doubted = new Set<PoolMember>();
 
@@ -84,8 +87,11 @@ export class SporkVerifier {
     for (const claim of this.#claims.values()) {
       const before = claim.verdict;
       claim.verdict = this.#judge(claim);
-      if (claim.verdict === 'followed') claim.wasFollowed = true;
+      if (claim.verdict === 'followed') this.#followed.add(claim.rootHeight);
+      const [oldest] = this.#followed;
+      if (this.#followed.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#followed.delete(oldest);
       if (claim.verdict !== 'contradicted') continue;
+      this.#followed.delete(claim.rootHeight);
       for (const teller of this.#tellers(claim)) this.#doubted.add(teller);
       if (before !== 'contradicted') contradicted.push(this.#describe(claim));
     }
@@ -105,7 +111,12 @@ export class SporkVerifier {
   mayRecord(rootHeight: number, height: number): boolean {
     const verdict = this.verdict(rootHeight);
     if (verdict !== 'undecided') return verdict === 'followed';
-    return height === rootHeight && this.#claims.get(rootHeight)?.wasFollowed === true;
+    return height === rootHeight && this.wasFollowed(rootHeight);
+  }
+
+  /** A spork that begins at this height was followed, and nothing has contradicted it since. */
+  wasFollowed(rootHeight: number): boolean {
+    return this.#followed.has(rootHeight);
   }
 
   /** True while it is undecided whether a height belongs to a claimed spork: it is not requested meanwhile. */
@@ -160,7 +171,7 @@ export class SporkVerifier {
     const made = [...told].filter((root) => !this.#claims.has(root));
     const reportedAtMs = this.#clock.monotonic();
     for (const rootHeight of made)
-      this.#claims.set(rootHeight, { rootHeight, reportedAtMs, verdict: 'undecided', wasFollowed: false });
+      this.#claims.set(rootHeight, { rootHeight, reportedAtMs, verdict: 'undecided' });
     return made.length > 0;
   }
 
