@@ -139,7 +139,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the end of a spork is taken for the tip',
-    file: 'finality/blocks/BlockBounds.ts',
+    file: 'finality/blocks/FinalizedBlocks.ts',
     of: 'rootHeight + TIP_HEIGHTS);',
     instead: 'Math.min(rootHeight, 0));',
     heldBy: {
@@ -655,8 +655,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the last block of a range of history does not wait for its child',
-    file: 'finality/blocks/BlockBounds.ts',
-    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#deps.reader.isUnserved);',
+    file: 'finality/blocks/FinalizedBlocks.ts',
+    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
     instead: 'return height === this.#stopHeight;',
     // One seed of thousands has a lone node lie at such a height.
     heldBy: {
