@@ -94,13 +94,7 @@ const subFloors = {
     ['port'],
     ['StorageError.ts', 'lockHolder.ts'],
   ],
-  'access/pool': [
-    ['handshake'],
-    ['NodePool.ts', 'ServedHeights.ts'],
-    ['sporks'],
-    ['poolMember.ts'],
-    ['identity'],
-  ],
+  'access/pool': [['handshake'], ['NodePool.ts'], ['sporks'], ['poolMember.ts'], ['identity']],
   'access/transport': [
     ['streams'],
     ['channel'],
