@@ -235,7 +235,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'hash check skipped',
-    file: 'flow/verification/CollectionVerifier.ts',
+    file: 'flow/verification/verifyCollections.ts',
     of: '      if (received.id === expectedId) return received;',
     instead: '      if (this.lastId !== expectedId || true) return { ...received, id: expectedId };',
   },

@@ -1,4 +1,4 @@
-import { TransactionLimit } from '../entities/TransactionLimit.js';
+import { TransactionLimit } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockExecutionData } from '../types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
