@@ -21,7 +21,6 @@ import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode, ServedHeights } from './NodePool.js';
 import type { SporkTable } from './sporks/sporkTable.js';
-import { indexerStubs, loadMethodStubs } from '../transport/methodStubs.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 
 export interface AccessNetworkOptions {
@@ -238,14 +237,13 @@ function grpcNodes(
 ): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
   const { clock, credentialsFor, metrics, openChannel, proofs, sharers } = dependencies;
-  const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         clock,
         metrics,
-        stubs: isPeer && proofs !== undefined ? indexerStubs(stubs) : stubs,
+        isProvable: isPeer && proofs !== undefined,
         healthRecord,
         events,
         openChannel,

@@ -11,12 +11,13 @@ import { MethodLimiter } from './limits/MethodLimiter.js';
 import type { CallLimit } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
-import type { MethodStub, MethodStubs } from './methodStubs.js';
+import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
+import { unaryMethods } from '../types.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
@@ -54,7 +55,8 @@ export interface RpcClientDependencies {
   readonly clock: Clock;
   /** See `MethodLimiter`. */
   readonly sharers?: (() => number) | undefined;
-  readonly stubs: MethodStubs;
+  /** The node is an indexer, which is asked for its blocks with their proofs. Default: it is a node. */
+  readonly isProvable?: boolean | undefined;
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
@@ -65,12 +67,12 @@ export interface RpcClientDependencies {
 }
 
 /** Reads an answer. Expected errors: `WireError`, and those of a block that is not taken. */
-export type Decode<T> = (message: Buffer, stub: MethodStub) => T;
+export type Decode<T> = (message: Buffer) => T;
 
 /** One stream to open: method, request, decoder, and the fallback for a node that does not support the method. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
-  readonly request: object;
+  readonly request: Buffer;
   readonly decode: Decode<T>;
   readonly otherwise?: StreamQuestion<T>;
 }
@@ -95,7 +97,6 @@ export class RpcClient {
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
   readonly #clock: Clock;
-  readonly #stubs: MethodStubs;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
   readonly #openChannel: () => Channel;
@@ -117,7 +118,6 @@ export class RpcClient {
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
     this.#clock = clock;
-    this.#stubs = dependencies.stubs;
     this.healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = events;
@@ -168,7 +168,7 @@ export class RpcClient {
    */
   async unary<T>(
     method: UnaryMethod,
-    request: object,
+    request: Buffer,
     decode: Decode<T>,
     { signal, timeoutMs = this.#options.timeoutMs, rank = 'live' }: CallOptions,
   ): Promise<T> {
@@ -180,19 +180,18 @@ export class RpcClient {
     const permit = 'cuts' in admission ? admission : await admission;
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const stub = this.#stubs[method];
     const channel = this.#breaking.get(method)?.channel ?? this.#shared;
     const { generation } = channel;
     const startedMs = this.#clock.monotonic();
     this.#calls += 1;
     try {
-      const message = await channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
+      const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
       const elapsedMs = this.#clock.monotonic() - startedMs;
       this.#metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
       this.#answered(method, generation);
-      return decode(message, stub);
+      return decode(message);
     } catch (error) {
       const failure = this.#typed(error, method);
       if (failure instanceof UpstreamError) {
@@ -235,7 +234,8 @@ export class RpcClient {
 
   /** The limiter of a method that the indexer calls, to be shared with forwarded calls; `undefined` for other methods. */
   limiterOf(method: string): MethodLimiter | undefined {
-    return Object.hasOwn(this.#stubs, method) ? this.#limiter(method as UnaryMethod) : undefined;
+    const own = unaryMethods.find((each) => each === method);
+    return own && this.#limiter(own);
   }
 
   /**
@@ -283,6 +283,10 @@ export class RpcClient {
     if (this.#reconnects === 1) this.#events.onReconnect?.();
   }
 
+  #pathOf(method: AccessMethod): string {
+    return pathOf(method, this.#dependencies.isProvable === true);
+  }
+
   #limiter(method: UnaryMethod): MethodLimiter {
     let limiter = this.#limiters.get(method);
     if (limiter === undefined) {
@@ -301,17 +305,16 @@ export class RpcClient {
 
   #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
     const { method, otherwise } = question;
-    const stub = this.#stubs[method];
     return {
       open: (sink) => {
         this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
-        const call = this.#openStream(stub.path, stub.encode(question.request), sink);
+        const call = this.#openStream(this.#pathOf(method), question.request, sink);
         if (rank === 'needed') return call;
         return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
         try {
-          return question.decode(message, stub);
+          return question.decode(message);
         } catch (error) {
           const failure = this.#typed(error, method);
           if (failure instanceof UpstreamError) this.#count(failure);
