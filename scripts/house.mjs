@@ -94,7 +94,7 @@ const subFloors = {
     ['port'],
     ['StorageError.ts', 'lockHolder.ts'],
   ],
-  'access/pool': [['handshake'], ['NodePool.ts'], ['sporks'], ['poolMember.ts'], ['identity']],
+  'access/pool': [['handshake'], ['NodePool.ts'], ['sporks'], ['PoolMember.ts'], ['identity']],
   'access/transport': [
     ['streams'],
     ['channel'],

@@ -20,7 +20,7 @@ export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
-export type { NodeState } from './pool/poolMember.js';
+export type { NodeState } from './pool/PoolMember.js';
 export { NodeChooser } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
 export { NodeRotation } from './selection/NodeRotation.js';

@@ -121,7 +121,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the nodes of a spork are asked for heights above its end',
-    file: 'access/pool/poolMember.ts',
+    file: 'access/pool/PoolMember.ts',
     of: 'sporkRoots.find((root) => root > anchor);',
     instead: 'sporkRoots.find((root) => root > anchor + 1_000_000);',
   },
@@ -561,9 +561,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a collection is given up after five failures',
-    file: 'collections/requester/RetryPauses.ts',
-    of: '    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
-    instead: '    if (wanted.attempts < 5) due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    file: 'collections/requester/RequestOrder.ts',
+    of: '    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    instead: '    if (wanted.attempts < 5) this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',

@@ -6,7 +6,6 @@ import type { BlockHead, CommitBatch, RangeStore, SporkRecord, WriteRoom } from 
 import type { Commit, HeightRecord } from '../heights/HeightRecord.js';
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { Window } from '../heights/Window.js';
-import type { BlockIndexer } from '../ports.js';
 
 export interface BlockCollectionIndexerOptions {
   /** Most heights with collections in one durable batch. */
@@ -90,7 +89,7 @@ export class ParentLinkError extends Error {
  *
  * The stored bytes depend on the chain alone: not on source, order, time or grouping.
  */
-export class BlockCollectionIndexer implements BlockIndexer {
+export class BlockCollectionIndexer {
   readonly #options: BlockCollectionIndexerOptions;
   readonly #deps: Dependencies;
   readonly #store: RangeStore;
@@ -130,6 +129,7 @@ export class BlockCollectionIndexer implements BlockIndexer {
     return this.#commitStartedAtMs;
   }
 
+  /** True when the height is durable: at or below the watermark, or stored above a gap. */
   isIndexed(height: number): boolean {
     return this.#window.isIndexed(height);
   }

@@ -1,7 +1,7 @@
 import type { AccessNode, AccessNodes } from '../../access/index.js';
 import { VerificationMemory, verifyCollection } from '../../flow/index.js';
 import type { Identifier, VerifiedCollection } from '../../flow/index.js';
-import { HeightRecord } from '../heights/HeightRecord.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
@@ -22,9 +22,7 @@ import type {
   RequestTrail,
 } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
-import { RetryPauses } from './RetryPauses.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
-import { TimerQueue } from './TimerQueue.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { BlockWindow } from '../heights/Window.js';
 
@@ -128,9 +126,6 @@ export class CollectionRequester implements CollectionRequests {
   readonly #mcq: MissingCollectionQueue;
   readonly #order: RequestOrder;
   readonly #nodes: CollectionNodes;
-  readonly #pauses: RetryPauses;
-  /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
-  readonly #due: TimerQueue<WantedCollection | HeightRecord>;
   readonly #slots: EndpointSlots;
   readonly #reporter: FaultReporter;
   readonly #verificationMemory = new VerificationMemory();
@@ -153,12 +148,10 @@ export class CollectionRequester implements CollectionRequests {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#mcq = dependencies.mcq;
-    this.#order = new RequestOrder(options.workersPerHeight, dependencies.mcq);
+    this.#order = new RequestOrder(options, { ...dependencies, onDue: () => this.#pump() });
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
     this.#slots = slots;
     this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
-    this.#due = new TimerQueue(dependencies.clock, (keys) => this.#onDue(keys));
-    this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
     this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
@@ -167,14 +160,14 @@ export class CollectionRequester implements CollectionRequests {
     const record = this.#mcq.get(height);
     if (this.#stopping.signal.aborted || record === undefined) return;
     this.#order.add(record);
-    this.#pauses.sawHead(this.#dependencies.window.headHeight());
-    if (height > this.#pauses.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
+    this.#order.sawHead(this.#dependencies.window.headHeight());
+    if (height > this.#order.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
     this.#pump();
   }
 
   cancel(height: number, ids: readonly Identifier[]): void {
     const record = this.#mcq.get(height);
-    if (record?.status !== 'collecting' && record !== undefined) this.#due.delete(record);
+    if (record?.status !== 'collecting' && record !== undefined) this.#order.waitNoMore(record);
     for (const id of ids) {
       const wanted = this.#mcq.wanted(id);
       if (wanted === undefined || (record !== undefined && wanted.isWantedBy(record))) continue;
@@ -202,7 +195,7 @@ export class CollectionRequester implements CollectionRequests {
   async stop(): Promise<void> {
     const reason = new AbortError('stopping');
     if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
-    this.#due.clear();
+    this.#order.stop();
     this.#leaveSlots();
     this.#turn?.cancel();
     for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);
@@ -214,17 +207,9 @@ export class CollectionRequester implements CollectionRequests {
   }
 
   #leave(wanted: WantedCollection): void {
-    this.#due.delete(wanted);
+    this.#order.waitNoMore(wanted);
     wanted.forget();
     this.#cancel(wanted);
-  }
-
-  #onDue(keys: readonly (WantedCollection | HeightRecord)[]): void {
-    for (const key of keys) {
-      if (key instanceof HeightRecord) this.#order.release(key);
-      else this.#order.makeAskable(key);
-    }
-    this.#pump();
   }
 
   /** Never throws: whoever gives it a reason to send is not to blame for a bug in here, and must not swallow it. */
@@ -242,7 +227,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Sends all requests that may be sent now, lowest height first. If the lowest cannot send, no other overtakes it. */
   #sendAll(): void {
-    this.#due.lookAgainIn(undefined);
+    this.#order.lookAgainIn(undefined);
     for (;;) {
       const record = this.#order.next();
       const wanted = record && this.#order.nextAt(record);
@@ -252,11 +237,7 @@ export class CollectionRequester implements CollectionRequests {
         break;
       }
       const { height } = record;
-      const heldForMs = this.#holdBackMs(record);
-      if (heldForMs !== undefined) {
-        this.#due.set(record, heldForMs);
-        continue;
-      }
+      if (this.#isHeldBack(record)) continue;
       if (!this.#isAdmitted(height)) {
         this.#answeredAtMs = undefined;
         this.#watchWindow();
@@ -265,7 +246,7 @@ export class CollectionRequester implements CollectionRequests {
       const use = this.#useFor(height);
       const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
-        this.#due.lookAgainIn(choice.retryInMs);
+        this.#order.lookAgainIn(choice.retryInMs);
         break;
       }
       this.#send(wanted, record, choice, use);
@@ -275,22 +256,17 @@ export class CollectionRequester implements CollectionRequests {
   /**
    * Holds a height back while the stream is expected to deliver it sooner than a request would, and never longer than
    * `holdBackMs` (docs/decisions/0003-hold-back.md). Decides when a call is about to be sent, not when it is queued: the
-   * stream may have caught up meanwhile, or fallen silent. Returns after how long to check again; `undefined`: it may be
-   * requested.
+   * stream may have caught up meanwhile, or fallen silent. False: it may be requested.
    */
-  #holdBackMs(record: HeightRecord): number | undefined {
-    const { clock, metrics, forecast } = this.#dependencies;
+  #isHeldBack(record: HeightRecord): boolean {
+    const { metrics, forecast } = this.#dependencies;
     const { holdBackMs } = this.#options;
-    const { height } = record;
-    if (holdBackMs <= 0 || forecast === undefined) return undefined;
+    const { height, requests } = record;
+    if (holdBackMs <= 0 || forecast === undefined) return false;
     const fetchMs = this.#durationMs(this.#order.countThrough(height)) ?? UNTRIED_FETCH_MS;
-    if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return undefined;
-    const nowMs = clock.monotonic();
-    const known = record.requests?.holdEndsAtMs;
-    if (known !== undefined && known <= nowMs) return undefined;
-    if (known === undefined) metrics.requestsHeldBack.inc();
-    const endsAtMs = this.#order.hold(record, nowMs + holdBackMs);
-    return Math.min(endsAtMs - nowMs, HELD_BACK_CHECK_MS);
+    if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return false;
+    if (requests?.holdEndsAtMs === undefined) metrics.requestsHeldBack.inc();
+    return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
   }
 
   #useFor(height: number): SlotUse {
@@ -311,8 +287,8 @@ export class CollectionRequester implements CollectionRequests {
       .changed(this.#stopping.signal)
       .then(() => {
         this.#watchingWindow = false;
-        this.#pauses.sawHead(this.#dependencies.window.headHeight());
-        if (this.#pauses.awaitsHead) this.#watchWindow();
+        this.#order.sawHead(this.#dependencies.window.headHeight());
+        if (this.#order.awaitsHead) this.#watchWindow();
         this.#pump();
       })
       .catch((error: unknown) => {
@@ -328,8 +304,7 @@ export class CollectionRequester implements CollectionRequests {
       if (wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
       wanted.newSinceMs = nowMs;
       if (delayMs < 1 || wanted.call !== undefined) continue;
-      this.#order.pause(wanted);
-      this.#due.set(wanted, delayMs);
+      this.#order.pause(wanted, delayMs);
     }
   }
 
@@ -491,7 +466,7 @@ export class CollectionRequester implements CollectionRequests {
     this.#reporter.succeeded(node, way);
     this.#collectionBytes.observe(collection.encoded.byteLength);
     metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
-    this.#pauses.gave(wanted, node);
+    this.#order.gave(wanted, node);
     wanted.isAskedFor = false;
     sink.onCollection({ collection, source: 'requester', receivedAtMs });
   }
@@ -509,8 +484,8 @@ export class CollectionRequester implements CollectionRequests {
     this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
     if (failure.fault !== undefined) this.#nodes.failed(node, way);
     remember({ wanted, node, way }, failure);
-    this.#pauses.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
-    if (this.#pauses.awaitsHead) this.#watchWindow();
+    this.#order.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
+    if (this.#order.awaitsHead) this.#watchWindow();
   }
 
   /** The call is over. Its collection may no longer be wanted. */

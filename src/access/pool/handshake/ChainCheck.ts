@@ -5,8 +5,8 @@ import type { AccessMetrics } from '../../transport/ports.js';
 import { confirmsWatermark, foreignMessage, foreignness } from '../identity/nodeIdentity.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { anchorOf, isHeard, isUsable, nameOf } from '../poolMember.js';
-import type { PoolMember } from '../poolMember.js';
+import { anchorOf, isHeard, isUsable, nameOf } from '../PoolMember.js';
+import type { PoolMember } from '../PoolMember.js';
 
 /** Heads older than this say nothing about the present. */
 const HEAD_FRESH_MS = 10_000;

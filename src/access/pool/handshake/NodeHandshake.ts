@@ -16,8 +16,8 @@ import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { isUsable, nameOf, noteHead } from '../poolMember.js';
-import type { PoolMember } from '../poolMember.js';
+import { isUsable, nameOf, noteHead } from '../PoolMember.js';
+import type { PoolMember } from '../PoolMember.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
