@@ -32,7 +32,6 @@ export {
   troubleOf,
 } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
-export type { ForwardedCall } from './forwarding/NodeForwarding.js';
 export type { OpenNode, ServedHeights } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';

@@ -18,7 +18,7 @@ export type {
   TimeoutCertificate,
 } from './entities/fullBlock.js';
 export { RlpWriter } from './ids/RlpWriter.js';
-export { ID_ITEM_HEADER } from './ids/TransactionHasher.js';
+export { ID_ITEM_HEADER, VerificationMemory } from './ids/TransactionHasher.js';
 export { decodeExecutionResult } from './entities/executionResult.js';
 export type { Chunk, ExecutionResult } from './entities/executionResult.js';
 export {
@@ -32,11 +32,7 @@ export { decodeRlp, encodeRlp } from './ids/rlp.js';
 export type { RlpItem, RlpTree } from './ids/rlp.js';
 export { identifyTransactions, transactionId } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
-export {
-  VerificationMemory,
-  verifyBlockCollections,
-  verifyCollection,
-} from './verification/verifyCollections.js';
+export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
 export { serviceMethods } from './wire/protocol.js';

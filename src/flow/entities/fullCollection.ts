@@ -14,22 +14,22 @@ const TRANSACTION_TAG = 0x0a;
  */
 const MAX_TRANSACTIONS = 100_000;
 
-/** Counts the transactions taken from one message. */
-export class TransactionLimit {
-  #room = MAX_TRANSACTIONS;
+/** Appends field 1 of the message that the reader stands in. Expected errors: `WireError`. */
+export type CollectTransactions = (reader: WireReader, into: Uint8Array[]) => void;
 
-  /** Appends field 1 of the message the reader stands in. Expected errors: `WireError`. */
-  collect(reader: WireReader, into: Uint8Array[]): void {
+/** For one message: counts the transactions that are taken from it. */
+export function transactionCollector(): CollectTransactions {
+  let room = MAX_TRANSACTIONS;
+  return (reader, into) => {
     while (reader.next()) {
       if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-        if (this.#room-- <= 0)
-          throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
+        if (room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
         into.push(reader.view());
       } else {
         reader.skip();
       }
     }
-  }
+  };
 }
 
 /** Bytes of the wire form of a full collection. */
@@ -70,7 +70,7 @@ export function encodeFullCollection(transactions: readonly Uint8Array[]): Uint8
  */
 export function splitCollection(encoded: Uint8Array): Uint8Array[] {
   const transactions: Uint8Array[] = [];
-  new TransactionLimit().collect(new WireReader(encoded), transactions);
+  transactionCollector()(new WireReader(encoded), transactions);
   return transactions;
 }
 
