@@ -20,8 +20,7 @@ export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
-export type { NodeState } from './pool/poolMember.js';
-export type { ServedHeights } from './pool/ServedHeights.js';
+export type { NodeState } from './pool/PoolMember.js';
 export { NodeChooser } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
 export { NodeRotation } from './selection/NodeRotation.js';
@@ -33,8 +32,7 @@ export {
   troubleOf,
 } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
-export type { ForwardedCall } from './forwarding/NodeForwarding.js';
-export type { OpenNode } from './pool/NodePool.js';
+export type { OpenNode, ServedHeights } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';
 export type {

@@ -2,17 +2,19 @@ import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from
 import type { endpointStates } from '../observability/index.js';
 
 /** The unary methods we call; also the label of metrics, limiters and errors. */
-export type UnaryMethod =
-  | 'GetNetworkParameters'
-  | 'GetNodeVersionInfo'
-  | 'GetLatestBlockHeader'
-  | 'GetBlockByHeight'
-  | 'GetCollectionByID'
-  | 'GetFullCollectionByID'
-  | 'GetTransaction'
-  | 'GetProtocolStateSnapshotByHeight'
+export const unaryMethods = [
+  'GetNetworkParameters',
+  'GetNodeVersionInfo',
+  'GetLatestBlockHeader',
+  'GetBlockByHeight',
+  'GetCollectionByID',
+  'GetFullCollectionByID',
+  'GetTransaction',
+  'GetProtocolStateSnapshotByHeight',
   /** A method of our own `IndexAPI`, which a peer serves. */
-  | 'GetCommitteeEvidence';
+  'GetCommitteeEvidence',
+] as const;
+export type UnaryMethod = (typeof unaryMethods)[number];
 
 /** The streams we open; also the label of metrics and errors. */
 export type StreamMethod =

@@ -8,11 +8,12 @@ import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { Window } from './heights/Window.js';
-import type { BlockIndexer, CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
+import type { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
+import type { CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
 
 export interface JobProcessorDependencies {
   readonly mcq: MissingCollectionQueue;
-  readonly indexer: BlockIndexer;
+  readonly indexer: Pick<BlockCollectionIndexer, 'confirm' | 'isIndexed' | 'onReceivedCollectionsForBlock'>;
   readonly window: Window;
   /** Absent with `ediOnly`. */
   readonly requests?: Pick<CollectionRequests, 'request' | 'cancel'> | undefined;
@@ -42,7 +43,7 @@ export interface JobProcessorDependencies {
 export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
   readonly #requests: JobProcessorDependencies['requests'];
   readonly #mcq: MissingCollectionQueue;
-  readonly #indexer: BlockIndexer;
+  readonly #indexer: JobProcessorDependencies['indexer'];
   readonly #window: Window;
   readonly #clock: Clock;
   readonly #metrics: JobProcessorDependencies['metrics'];

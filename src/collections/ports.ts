@@ -1,5 +1,5 @@
 import type { AccessMethod, TroubleKind } from '../access/index.js';
-import type { FinalizedBlock, Identifier, VerifiedCollection } from '../flow/index.js';
+import type { Identifier, VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; a label of metrics. */
 export type Source = 'requester' | 'edi' | 'peer';
@@ -78,26 +78,4 @@ export interface CollectionSink {
   onCollection(received: ReceivedCollection): void;
   /** All collections of a block in guarantee order, from a stream. Returns at once; the block is durable later. */
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void;
-}
-
-/** Writes complete blocks to the store: the last stage of the line. */
-export interface BlockIndexer {
-  latestIndexedHeight(): number;
-  /** True when the height is durable: at or below the watermark, or stored above a gap. */
-  isIndexed(height: number): boolean;
-  /**
-   * Confirms that the chain has this block at a durable height: without it the watermark does not pass a block of an
-   * earlier process. Resolves once it has passed; `undefined` when there is nothing to wait for. Rejects like
-   * `onReceivedCollectionsForBlock`, or because another block is durable there.
-   */
-  confirm(block: FinalizedBlock): Promise<void> | undefined;
-  /**
-   * Idempotent: checks whether the height is durable at once, and again when it is the height's turn. Resolves once the
-   * batch with the block is on disk; `false` when the height was indexed already. Rejects only for a storage failure,
-   * which stops the process.
-   */
-  onReceivedCollectionsForBlock(
-    block: FinalizedBlock,
-    collections: readonly VerifiedCollection[],
-  ): Promise<boolean>;
 }

@@ -18,25 +18,28 @@ export type {
   TimeoutCertificate,
 } from './entities/fullBlock.js';
 export { RlpWriter } from './ids/RlpWriter.js';
-export { ID_ITEM_HEADER } from './ids/TransactionHasher.js';
+export { ID_ITEM_HEADER, VerificationMemory } from './ids/TransactionHasher.js';
 export { decodeExecutionResult } from './entities/executionResult.js';
 export type { Chunk, ExecutionResult } from './entities/executionResult.js';
-export { encodeFullCollection, splitCollection } from './entities/fullCollection.js';
+export {
+  encodeFullCollection,
+  splitCollection as decodeFullCollectionResponse,
+  splitCollection,
+  transactionAt,
+} from './entities/fullCollection.js';
 export { collectionIdOf } from './ids/collectionId.js';
 export { decodeRlp, encodeRlp } from './ids/rlp.js';
 export type { RlpItem, RlpTree } from './ids/rlp.js';
-export { identifyTransactions } from './verification/identifyTransactions.js';
+export { identifyTransactions, transactionId } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
-export { verifyBlockCollections } from './verification/verifyCollections.js';
-export { verifyCollection } from './verification/verifyCollections.js';
-export { VerificationMemory } from './verification/VerificationMemory.js';
+export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
 export { serviceMethods } from './wire/protocol.js';
 export type { FlowService } from './wire/protocol.js';
 export { WireError } from './WireError.js';
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
-export { isSameBlock } from './entities/finalizedBlock.js';
+export { finalizedBlock as decodeBlockMessage, isSameBlock } from './entities/finalizedBlock.js';
 export {
   IDENTIFIER_BYTES,
   identifierBytes,
@@ -52,15 +55,11 @@ export type { NetworkName } from './networks.js';
 export { loadProtocol } from './wire/protocol.js';
 export { RequestFields } from './wire/RequestFields.js';
 export {
-  decodeBlockMessage,
   type BlockDecoder,
   decodeBlockResponse,
+  decodeCollectionResponse,
   decodeProvableBlock,
   decodeSubscribeBlocksResponse,
-} from './responses/responses.js';
-export {
-  decodeCollectionResponse,
-  decodeFullCollectionResponse,
   decodeTransactionResponse,
 } from './responses/responses.js';
 export {
@@ -70,8 +69,6 @@ export {
 export { decodeTransaction, encodeTransaction } from './entities/transaction.js';
 export { TransactionScan } from './ids/TransactionScan.js';
 export { asBuffer } from './wire/bytes.js';
-export { transactionAt } from './entities/transactionAt.js';
-export { transactionId } from './verification/transactionId.js';
 export { FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';

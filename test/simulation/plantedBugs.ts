@@ -85,33 +85,33 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what joined the next batch is left there when no other block follows',
-    file: 'collections/indexer/GroupWriter.ts',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
     of: 'while (this.#waiting.length > 0 || this.#hasNext || this.#mayPass())',
     instead: 'while (this.#waiting.length > 0 || this.#mayPass())',
   },
   {
     name: 'a block that does not fit into the next batch is forgotten',
-    file: 'collections/indexer/GroupWriter.ts',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
     of: '    const joined = this.#waiting.splice(0, count);',
     instead: '    const joined = this.#waiting.splice(0, this.#isFull ? count + 1 : count).slice(0, count);',
   },
   {
     name: 'what an earlier process left above a gap counts before the chain has borne it out',
-    file: 'collections/indexer/DurableHeads.ts',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
     of: '        this.#unconfirmed.add(head.height);\n',
     instead: '',
   },
   {
     name: 'a batch has room for a second spork, whose record is lost',
-    file: 'collections/indexer/GroupWriter.ts',
-    of: '    return this.#next.spork === undefined || this.#sporks.newAt(block) === undefined;',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    of: '    return this.#next.spork === undefined || this.#newSporkAt(block) === undefined;',
     instead: '    return true;',
   },
   {
     name: 'the root of a spork is written without the record of the spork',
-    file: 'collections/indexer/GroupWriter.ts',
-    of: 'const spork = group.spork ?? this.#sporks.lateAt(latestIndexedHeight);',
-    instead: 'const spork = this.#sporks.lateAt(latestIndexedHeight);',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    of: 'const spork = group.spork ?? this.#lateSporkAt(latestIndexedHeight);',
+    instead: 'const spork = this.#lateSporkAt(latestIndexedHeight);',
   },
   {
     name: 'a spork that the table lacks is believed from a single node, whatever the others do',
@@ -121,7 +121,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the nodes of a spork are asked for heights above its end',
-    file: 'access/pool/poolMember.ts',
+    file: 'access/pool/PoolMember.ts',
     of: 'sporkRoots.find((root) => root > anchor);',
     instead: 'sporkRoots.find((root) => root > anchor + 1_000_000);',
   },
@@ -139,7 +139,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the end of a spork is taken for the tip',
-    file: 'finality/blocks/BlockBounds.ts',
+    file: 'finality/blocks/FinalizedBlocks.ts',
     of: 'rootHeight + TIP_HEIGHTS);',
     instead: 'Math.min(rootHeight, 0));',
     heldBy: {
@@ -211,7 +211,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
-    file: 'collections/indexer/GroupWriter.ts',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
     of: '    this.#window.moved();\n',
     instead: '',
   },
@@ -235,7 +235,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'hash check skipped',
-    file: 'flow/verification/CollectionVerifier.ts',
+    file: 'flow/verification/verifyCollections.ts',
     of: '      if (received.id === expectedId) return received;',
     instead: '      if (this.lastId !== expectedId || true) return { ...received, id: expectedId };',
   },
@@ -539,19 +539,19 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'watermark jumps over a gap',
-    file: 'collections/indexer/GroupWriter.ts',
-    of: '    while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    of: '    while (this.#isCommitting(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
     instead: '    height = Math.max(height, ...this.#writing.map(({ block }) => block.height));',
   },
   {
     name: 'watermark does not pass over what is durable above a gap',
-    file: 'collections/indexer/GroupWriter.ts',
-    of: 'while (this.#isCommitting(height + 1) || this.#heads.isConfirmed(height + 1)) height += 1;',
+    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    of: 'while (this.#isCommitting(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
     instead: 'while (this.#isCommitting(height + 1)) height += 1;',
   },
   {
     name: 'cancelled request not released',
-    file: 'collections/requester/CollectionCalls.ts',
+    file: 'collections/requester/CollectionRequester.ts',
     of: '    this.#over(wanted, release);\n    try {',
     instead: '    this.#over(wanted, options.signal.aborted ? () => undefined : release);\n    try {',
     heldBy: {
@@ -561,19 +561,19 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a collection is given up after five failures',
-    file: 'collections/requester/RetryPauses.ts',
-    of: '    due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
-    instead: '    if (wanted.attempts < 5) due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    file: 'collections/requester/RequestOrder.ts',
+    of: '    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    instead: '    if (wanted.attempts < 5) this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',
-    file: 'collections/executionData/ExecutionDataReader.ts',
+    file: 'collections/executionData/ExecutionDataIndexer.ts',
     of: '    if (height !== this.#next) {',
     instead: '    if (height < 0) {',
   },
   {
     name: 'execution data is read on above the window',
-    file: 'collections/executionData/ExecutionDataReader.ts',
+    file: 'collections/executionData/ExecutionDataIndexer.ts',
     of: 'if (height > window.upperBound() || window.blockAt(height) === undefined) return false;',
     instead: 'if (height > window.upperBound() + 4) return false;',
   },
@@ -655,8 +655,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the last block of a range of history does not wait for its child',
-    file: 'finality/blocks/BlockBounds.ts',
-    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#deps.reader.isUnserved);',
+    file: 'finality/blocks/FinalizedBlocks.ts',
+    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
     instead: 'return height === this.#stopHeight;',
     // One seed of thousands has a lone node lie at such a height.
     heldBy: {
@@ -676,7 +676,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the slots of answers that wait at a stop',
-    file: 'collections/requester/CollectionCalls.ts',
+    file: 'collections/requester/CollectionRequester.ts',
     of: '    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);',
     instead: '    this.#answers.splice(0);',
     heldBy: {
@@ -686,7 +686,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the slot of an answer that comes after the stop',
-    file: 'collections/requester/CollectionCalls.ts',
+    file: 'collections/requester/CollectionRequester.ts',
     of: '    this.#over(wanted, release);\n    try {',
     instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted, release);\n    try {",
     heldBy: {

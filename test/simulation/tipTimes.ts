@@ -1,5 +1,4 @@
 import { GrpcAccessNode } from '../../src/access/node/GrpcAccessNode.js';
-import { loadMethodStubs } from '../../src/access/transport/methodStubs.js';
 import type { OpenNode } from '../../src/access/index.js';
 import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
@@ -58,7 +57,7 @@ export async function followTip(nodes: readonly TipNode[], blocks: number): Prom
   };
   const calls = new Map<string, number>();
   const metrics = createMetrics({ version: 'simulation', node: globalThis.process.version });
-  const [stubs, reader] = [loadMethodStubs(), new RequestReader()];
+  const reader = new RequestReader();
   const devnets = nodes.map(
     ({ collectionLagMs: leastMs = 0, collectionLagSpreadMs = 0 }) =>
       new DevnetNode(
@@ -91,7 +90,7 @@ export async function followTip(nodes: readonly TipNode[], blocks: number): Prom
         ...{ maxMessageBytes: config.access.maxMessageBytes, timeoutMs: config.requester.timeoutMs },
       },
       {
-        ...{ clock, metrics, stubs, healthRecord, events },
+        ...{ clock, metrics, healthRecord, events },
         openChannel: (options) =>
           new SimulatedChannel(options, {
             ...{ process, reader, worldClock: world },

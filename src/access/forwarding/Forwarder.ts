@@ -2,13 +2,9 @@ import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Admission, ForwardingAdmission, NotAdmitted } from './NodeGate.js';
+import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
-import type {
-  ForwardedCall,
-  ForwardedRequest,
-  ForwardedSink,
-  ForwardingDependencies,
-} from './NodeForwarding.js';
+import type { ForwardedRequest, ForwardedSink, ForwardingDependencies } from './NodeForwarding.js';
 
 /** The statuses of a call whose connection broke, or that a node dropped while shutting down. */
 const CUT_OFF: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
@@ -29,7 +25,7 @@ export type ForwardOutcome =
 
 export interface ForwarderSink extends ForwardedSink {
   /** The call was sent: read from it. Called again if it is sent to another node. */
-  onCall(call: ForwardedCall): void;
+  onCall(call: StreamCall): void;
 }
 
 interface Options {

@@ -11,6 +11,7 @@ import {
 } from '../transport/channel/sentMetadata.js';
 import { openConnection } from '../transport/channel/connection.js';
 import type { Connection } from '../transport/channel/connection.js';
+import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
 import type { Admission, AdmissionEnd } from './NodeGate.js';
@@ -45,12 +46,6 @@ export interface ForwardedSink {
   onMessage(message: Buffer): void;
   /** Called once, last. */
   onEnd(end: ForwardedStatus): void;
-}
-
-export interface ForwardedCall {
-  /** Requests one more message. Nothing is read from the channel without it. */
-  read(): void;
-  cancel(): void;
 }
 
 /** What forwarding takes to reach the nodes. */
@@ -111,7 +106,7 @@ export class NodeForwarding {
   }
 
   /** Sends a call that was admitted, and reports its end to the admission. */
-  open(request: ForwardedRequest, admission: Admission, sink: ForwardedSink): ForwardedCall {
+  open(request: ForwardedRequest, admission: Admission, sink: ForwardedSink): StreamCall {
     const method = methodOf(request.path);
     this.#dependencies.metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const call = this.#createCall(request, admission);

@@ -1,7 +1,7 @@
 import { abortReason } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { CallRateDependencies } from '../transport/limits/CallRate.js';
 import { MethodLimiter } from '../transport/limits/MethodLimiter.js';
+import type { LimiterDependencies } from '../transport/limits/MethodLimiter.js';
 import type { RpcClient } from '../transport/RpcClient.js';
 
 /** A call to forward to one node. */
@@ -52,7 +52,7 @@ export class NodeGate {
 
   constructor(
     { endpoint, ratePerSecond }: { readonly endpoint: Endpoint; readonly ratePerSecond: number },
-    dependencies: CallRateDependencies & {
+    dependencies: LimiterDependencies & {
       /** The indexer's own calls to the node: the methods that it calls as well share its limits. */
       readonly caller: Pick<RpcClient, 'scarcity' | 'limiterOf'>;
     },

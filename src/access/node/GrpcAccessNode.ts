@@ -8,6 +8,7 @@ import {
   decodeTransactionResponse,
   identifierBytes,
   WireError,
+  WireWriter,
 } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import {
@@ -42,6 +43,12 @@ import type {
   StreamOptions,
   UnaryMethod,
 } from '../types.js';
+
+/** `BlockStatus` and `EventEncodingVersion` on the wire. */
+const FINALIZED = 1;
+const SEALED = 2;
+const CCF = 1;
+const NO_FIELDS = Buffer.alloc(0);
 
 export type GrpcAccessNodeOptions = RpcClientOptions;
 export interface GrpcAccessNodeDependencies extends RpcClientDependencies {
@@ -101,20 +108,20 @@ class NodeCalls implements AccessNode {
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
-    return this.#ask('GetNetworkParameters', {}, decodeNetworkParameters, options);
+    return this.#ask('GetNetworkParameters', NO_FIELDS, decodeNetworkParameters, options);
   }
 
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo> {
-    return this.#ask('GetNodeVersionInfo', {}, decodeNodeVersionInfo, options);
+    return this.#ask('GetNodeVersionInfo', NO_FIELDS, decodeNodeVersionInfo, options);
   }
 
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
-    const decode: Decode<BlockHeader> = (message, stub) => {
-      const header = decodeBlockHeader(message, stub);
+    const decode: Decode<BlockHeader> = (message) => {
+      const header = decodeBlockHeader(message);
       if (!sealed) this.#client.reportedHead(header.height);
       return header;
     };
-    return this.#ask('GetLatestBlockHeader', { is_sealed: sealed }, decode, options);
+    return this.#ask('GetLatestBlockHeader', numbers(Number(sealed)), decode, options);
   }
 
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
@@ -125,38 +132,37 @@ class NodeCalls implements AccessNode {
       }
       return received;
     };
-    const request = { height, full_block_response: this.#proveBlock !== undefined };
+    const request = numbers(height, Number(this.#proveBlock !== undefined));
     return this.#ask('GetBlockByHeight', request, decode, options);
   }
 
   getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
-    return this.#ask('GetCollectionByID', { id: identifierBytes(id) }, decodeCollectionResponse, options);
+    return this.#ask('GetCollectionByID', idRequest(id), decodeCollectionResponse, options);
   }
 
   getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
-    const request = { id: identifierBytes(id) };
-    return this.#ask('GetFullCollectionByID', request, decodeFullCollectionResponse, options);
+    return this.#ask('GetFullCollectionByID', idRequest(id), decodeFullCollectionResponse, options);
   }
 
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
-    return this.#ask('GetTransaction', { id: identifierBytes(id) }, decodeTransactionResponse, options);
+    return this.#ask('GetTransaction', idRequest(id), decodeTransactionResponse, options);
   }
 
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
-    const request = { block_height: height };
-    return this.#ask('GetProtocolStateSnapshotByHeight', request, decodeProtocolStateSnapshot, options);
+    return this.#ask(
+      'GetProtocolStateSnapshotByHeight',
+      numbers(height),
+      decodeProtocolStateSnapshot,
+      options,
+    );
   }
 
   getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence> {
-    return this.#ask('GetCommitteeEvidence', { height }, decodeCommitteeEvidence, options);
+    return this.#ask('GetCommitteeEvidence', numbers(height), decodeCommitteeEvidence, options);
   }
 
   subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock> {
-    const request = {
-      start_block_height: startHeight,
-      block_status: 'BLOCK_FINALIZED',
-      full_block_response: this.#proveBlock !== undefined,
-    };
+    const request = numbers(startHeight, FINALIZED, Number(this.#proveBlock !== undefined));
     const decode: Decode<ReceivedBlock> = (message) => ({
       block: decodeSubscribeBlocksResponse(message, this.#proveBlock),
       status: 'finalized',
@@ -165,9 +171,9 @@ class NodeCalls implements AccessNode {
   }
 
   subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest> {
-    const request = { block_status: options.sealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED' };
-    const decode: Decode<BlockDigest> = (message, stub) => {
-      const digest = decodeBlockDigest(message, stub);
+    const request = numbers(options.sealed ? SEALED : FINALIZED);
+    const decode: Decode<BlockDigest> = (message) => {
+      const digest = decodeBlockDigest(message);
       if (!options.sealed) this.#client.reportedHead(digest.height);
       return digest;
     };
@@ -176,9 +182,10 @@ class NodeCalls implements AccessNode {
 
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
     // CCF: the node passes events through instead of transcoding each of them, and we skip them anyway.
-    const request = { start_block_height: startHeight, event_encoding_version: 'CCF_V0' };
+    const request = numbers(startHeight, CCF);
     const decode = decodeExecutionDataResponse;
-    const deprecated = { method: 'SubscribeExecutionData', request, decode } as const;
+    const ofDeprecated = new WireWriter().number(2, startHeight).number(3, CCF).finish();
+    const deprecated = { method: 'SubscribeExecutionData', request: ofDeprecated, decode } as const;
     const method = 'SubscribeExecutionDataFromStartBlockHeight';
     const asksDeprecated = !this.supports(method) && this.supports(deprecated.method);
     return this.#follow(
@@ -191,7 +198,7 @@ class NodeCalls implements AccessNode {
     startHeight: number,
     options: StreamOptions,
   ): AsyncGenerator<BlockExecutionData, undefined> {
-    const request = { start_height: startHeight };
+    const request = numbers(startHeight);
     const decode = decodeIndexedBlocksResponse;
     // A message has several blocks. The next one is read after the last block of the current one.
     for await (const blocks of this.#follow({ method: 'SubscribeIndexedBlocks', request, decode }, options))
@@ -199,7 +206,7 @@ class NodeCalls implements AccessNode {
     return undefined;
   }
 
-  #ask<T>(method: UnaryMethod, request: object, decode: Decode<T>, options: CallOptions = {}): Promise<T> {
+  #ask<T>(method: UnaryMethod, request: Buffer, decode: Decode<T>, options: CallOptions = {}): Promise<T> {
     return this.#client.unary(method, request, decode, { ...options, rank: this.#lower(options.rank) });
   }
 
@@ -241,4 +248,15 @@ export class GrpcAccessNode extends NodeCalls implements PooledNode {
   close(): void {
     this.#client.close();
   }
+}
+
+/** A request of numbers alone, in the order of their fields. Flags are numbers on the wire, 0 and 1. */
+function numbers(...values: readonly number[]): Buffer {
+  const writer = new WireWriter();
+  for (const [index, value] of values.entries()) writer.number(index + 1, value);
+  return writer.finish();
+}
+
+function idRequest(id: Identifier): Buffer {
+  return new WireWriter().bytes(1, identifierBytes(id)).finish();
 }

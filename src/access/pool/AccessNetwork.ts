@@ -7,22 +7,20 @@ import type { OpenChannel } from '../transport/channel/RpcChannel.js';
 import { ChainCheck } from './handshake/ChainCheck.js';
 import type { ForwardingAdmission } from '../forwarding/NodeGate.js';
 import { NodeHandshake } from './handshake/NodeHandshake.js';
+import type { StartWaits } from './handshake/NodeHandshake.js';
 import type { Expectation } from './identity/nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
-import { nameOf, nodeState } from './poolMember.js';
-import type { NodeState, PoolMember } from './poolMember.js';
+import { nameOf, nodeState } from './PoolMember.js';
+import type { NodeState, PoolMember } from './PoolMember.js';
 import { BlockProofs } from '../node/BlockProofs.js';
 import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
-import type { OpenNode } from './NodePool.js';
-import { ServedHeights } from './ServedHeights.js';
+import type { OpenNode, ServedHeights } from './NodePool.js';
 import type { SporkTable } from './sporks/sporkTable.js';
-import { StartWaits } from './handshake/StartWaits.js';
-import { indexerStubs, loadMethodStubs } from '../transport/methodStubs.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 
 export interface AccessNetworkOptions {
@@ -132,11 +130,10 @@ export class AccessNetwork implements AccessNodes {
       openNode: dependencies.openNode ?? grpcNodes(options, { ...dependencies, proofs }),
     });
     const pool = this.#pool;
-    this.heights = new ServedHeights(options, { pool });
-    this.chain = new ChainCheck({ ...dependencies, pool });
-    const parts = { ...dependencies, pool, check: this.chain, heights: this.heights };
-    this.waits = new StartWaits(parts);
-    this.#handshake = new NodeHandshake({ ...parts, waits: this.waits });
+    this.heights = pool;
+    this.chain = new ChainCheck(pool, dependencies);
+    this.#handshake = new NodeHandshake({ ...dependencies, pool, check: this.chain });
+    this.waits = this.#handshake;
     for (const { endpoint, roles } of nodes) pool.add(endpoint, 'configured', roles);
   }
 
@@ -240,14 +237,13 @@ function grpcNodes(
 ): OpenNode {
   const { maxMessageBytes, timeoutMs, userAgent } = options;
   const { clock, credentialsFor, metrics, openChannel, proofs, sharers } = dependencies;
-  const stubs = loadMethodStubs();
   return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
     new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         clock,
         metrics,
-        stubs: isPeer && proofs !== undefined ? indexerStubs(stubs) : stubs,
+        isProvable: isPeer && proofs !== undefined,
         healthRecord,
         events,
         openChannel,

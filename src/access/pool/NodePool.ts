@@ -3,13 +3,15 @@ import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Expectation } from './identity/nodeIdentity.js';
+import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { covers, isHeard, isUsable, newPoolMember, noteHead, rangeOf } from './poolMember.js';
-import type { PoolMember } from './poolMember.js';
+import { covers, isHeard, isUsable, noteHead, PoolMember, rangeOf } from './PoolMember.js';
+import type { ServedRange } from './PoolMember.js';
+import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import type { AccessMetrics, NodeEvents } from '../transport/ports.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
+import type { UndecidedSpork } from './sporks/SporkVerifier.js';
 import { sporkOf } from './sporks/sporkTable.js';
 import type { SporkTable } from './sporks/sporkTable.js';
 
@@ -41,20 +43,39 @@ interface Dependencies {
   readonly expectation: () => Expectation;
 }
 
+/** Which heights the nodes have, and the spork of each, as far as usable nodes and the spork table know. */
+export type ServedHeights = Pick<
+  NodePool,
+  | 'source'
+  | 'lowestHeight'
+  | 'lowestServedFrom'
+  | 'servedRanges'
+  | 'askAgain'
+  | 'sporkRoots'
+  | 'liveRoot'
+  | 'sporkAt'
+  | 'whyUnserved'
+  | 'undecidedSporkAt'
+  | 'namesServing'
+>;
+
 /**
- * The nodes, and which of them serve which heights. A historic node of the spork table is added when a height that no
+ * The nodes, which of them serve which heights, and the sporks of these. A historic node of the spork table is added when a height that no
  * configured node serves is first wanted; bounded by the table.
  */
 export class NodePool {
   /** Called with every node that is added from now on: it needs a handshake. */
   onMember: ((member: PoolMember) => void) | undefined;
   readonly verifier: SporkVerifier;
+  /** Who gives the chain, for messages: of a mirror, its peers. */
+  readonly source: 'access node' | 'peer';
   readonly #sporks: SporkTable;
   readonly #ratePerSecond: number;
   readonly #dependencies: Dependencies;
   readonly #clock: Clock;
   readonly #expectation: () => Expectation;
   readonly #byName = new Map<string, PoolMember>();
+  /** Roots of the followed sporks, ascending; without those of the table. */
   #sporkRoots: readonly number[] = [];
 
   constructor(
@@ -63,10 +84,12 @@ export class NodePool {
       /** The root of a spork that is not in the table. */
       readonly sporkRoot?: number | undefined;
       readonly ratePerSecond: number;
+      readonly accessNodes: readonly string[];
     },
     dependencies: Dependencies,
   ) {
     const { clock, expectation } = dependencies;
+    this.source = options.accessNodes.length === 0 ? 'peer' : 'access node';
     this.#sporks = options.sporks;
     this.#ratePerSecond = options.ratePerSecond;
     this.#dependencies = dependencies;
@@ -80,11 +103,6 @@ export class NodePool {
   /** True when the network has had sporks. */
   get hasSporks(): boolean {
     return this.#sporks.length > 0;
-  }
-
-  /** Roots of the followed sporks, ascending; without those of the table. */
-  get sporkRoots(): readonly number[] {
-    return this.#sporkRoots;
   }
 
   get members(): readonly PoolMember[] {
@@ -141,7 +159,7 @@ export class NodePool {
     const healthRecord = new NodeHealthRecord({ clock: this.#clock });
     const ratePerSecond = this.#rateOf(origin);
     const node = openNode(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
-    const member = newPoolMember(node, origin, roles, this.#clock);
+    const member = new PoolMember(node, origin, roles, this.#clock);
     this.#byName.set(node.name, member);
     this.refreshRanges();
     metrics.endpointLies.inc({ endpoint: node.name }, 0);
@@ -181,7 +199,7 @@ export class NodePool {
     if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
       return serving;
     const nodes = sporkOf(this.#sporks, height)?.accessNodes ?? [];
-    if (serving.length === 0 && nodes.length === 0) this.identifyAgain();
+    if (serving.length === 0 && nodes.length === 0) this.askAgain();
     for (const endpoint of nodes.map(parseEndpoint)) {
       const member =
         this.#byName.get(endpoint.name) ??
@@ -192,7 +210,7 @@ export class NodePool {
   }
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
-  identifyAgain(): void {
+  askAgain(): void {
     const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named())
       if (isUsable(member) && member.askedAtMs <= beforeMs) member.pause.wake();
@@ -233,9 +251,105 @@ export class NodePool {
     for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);
   }
 
+  /** The lowest height that a usable node, or a historic one of the table, serves; `undefined` when unknown. */
+  lowestHeight(): number | undefined {
+    return minimum(this.servedRanges().map(({ lowest }) => lowest));
+  }
+
+  /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
+  lowestServedFrom(height: number): number | undefined {
+    const reaching = this.servedRanges().filter(
+      ({ endExclusive }) => endExclusive === undefined || endExclusive > height,
+    );
+    return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
+  }
+
+  /** The ranges of each usable node, and of the historic nodes of each spork of the table. */
+  servedRanges(): readonly ServedRange[] {
+    const usable = this.members.filter((member) => member.roles.access && isUsable(member));
+    return [
+      ...usable.map(({ range }) => range),
+      ...this.#sporks
+        .filter(({ accessNodes }) => accessNodes.length > 0)
+        .map(({ rootHeight, endHeightExclusive }) => ({
+          lowest: rootHeight,
+          endExclusive: endHeightExclusive ?? undefined,
+        })),
+    ];
+  }
+
+  /** Heights at which a spork begins, as far as usable nodes and the table know. */
+  sporkRoots(): readonly number[] {
+    return [...this.#sporkRoots, ...this.#sporks.map(({ rootHeight }) => rootHeight)];
+  }
+
+  /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
+  liveRoot(): number | undefined {
+    return minimum(this.live().map(({ range }) => range.lowest));
+  }
+
+  /**
+   * The spork of a height, as far as usable nodes and the table know. Its id is the one that a majority of the nodes that
+   * name one agree on, or the last agreed one while no node names any; empty if there is none.
+   */
+  sporkAt(height: number): SporkRoot | undefined {
+    const roots = this.members
+      .filter((member) => isHeard(member) && isUsable(member))
+      .map(({ identity }) => identity?.sporkRootHeight)
+      .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root, height))
+      // The table needs no confirmation.
+      .concat(sporkOf(this.#sporks, height)?.rootHeight)
+      .concat(this.verifier.wasFollowed(height) ? height : undefined);
+    const rootHeight = maximum(roots);
+    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
+  }
+
+  /** Why no node serves the height: the first or last height of each configured node, or why it cannot name its spork. */
+  whyUnserved(height: number): readonly NodeTrouble[] {
+    return this.members.flatMap((member): readonly NodeTrouble[] => {
+      const { node, range, beginning, origin, troubles } = member;
+      if (this.mayNameSpork(member, height)) return troubles.all();
+      if (origin !== 'configured' || !member.roles.access) return [];
+      if (beginning === undefined) return troubles.all();
+      const { lowest = 0, endExclusive = Infinity } = range;
+      const said =
+        height < lowest
+          ? `says it begins at ${lowest}`
+          : height >= endExclusive
+            ? `is of a spork that ends below ${endExclusive}`
+            : undefined;
+      if (said === undefined) return [];
+      const { count, sinceMs } = beginning;
+      return [{ node: node.name, method: 'GetNodeVersionInfo', kind: 'refused', said, count, sinceMs }];
+    });
+  }
+
+  /** The spork because of which this height and those above are not requested: nobody knows yet whether it exists. */
+  undecidedSporkAt(height: number): UndecidedSpork | undefined {
+    return this.verifier.undecidedAt(height);
+  }
+
+  /**
+   * The names of the nodes that `AccessNodes.forHeight` would return now. For reports: it neither dials nor keeps a
+   * historic node.
+   */
+  namesServing(height: number): ReadonlySet<string> {
+    return new Set(this.offered(height, 'access').map(({ node }) => node.name));
+  }
+
   #rateOf(origin: PoolMember['origin']): number {
     const ratePerSecond = this.#ratePerSecond;
     if (origin === 'configured') return ratePerSecond;
     return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
   }
+}
+
+function minimum(heights: readonly (number | undefined)[]): number | undefined {
+  const known = heights.filter((height) => height !== undefined);
+  return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
+}
+
+function maximum(heights: readonly (number | undefined)[]): number | undefined {
+  const known = heights.filter((height) => height !== undefined);
+  return known.length === 0 ? undefined : known.reduce((a, b) => Math.max(a, b));
 }

@@ -131,56 +131,33 @@ export class NodeTroubles {
   }
 }
 
+/** Of each kind of failed call: the kind of trouble, and the fault of the node, if any. */
+const JUDGEMENTS: Readonly<Record<UpstreamErrorKind, readonly [TroubleKind, NodeFault?]>> = {
+  unavailable: ['unreachable', 'failing'],
+  deadline: ['unreachable', 'stale'],
+  rate_limited: ['rate_limited'],
+  malformed: ['invalid', 'failing'],
+  forged: ['invalid', 'lied'],
+  too_large: ['invalid', 'failing'],
+  unproven: ['unproven'],
+  not_yet: ['denied'],
+  not_found: ['denied'],
+  below_root: ['denied'],
+  unimplemented: ['refused'],
+  invalid_argument: ['refused'],
+  failed_precondition: ['refused'],
+  internal: ['refused', 'failing'],
+  unauthenticated: ['refused', 'failing'],
+};
+
 /** The kind of trouble of a failed call. */
 export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
-  switch (kind) {
-    case 'unavailable':
-    case 'deadline':
-      return 'unreachable';
-    case 'rate_limited':
-      return 'rate_limited';
-    case 'malformed':
-    case 'forged':
-    case 'too_large':
-      return 'invalid';
-    case 'unproven':
-      return 'unproven';
-    case 'not_yet':
-    case 'not_found':
-    case 'below_root':
-      return 'denied';
-    case 'unimplemented':
-    case 'invalid_argument':
-    case 'failed_precondition':
-    case 'internal':
-    case 'unauthenticated':
-      return 'refused';
-  }
+  return JUDGEMENTS[kind][0];
 }
 
 /** The fault of the node in a failed call; `undefined` when it has none (data not there yet, busy node, old node). */
 export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
-  switch (kind) {
-    case 'deadline':
-      return 'stale';
-    case 'unavailable':
-    case 'internal':
-    case 'unauthenticated':
-    case 'too_large':
-    case 'malformed':
-      return 'failing';
-    case 'forged':
-      return 'lied';
-    case 'not_yet':
-    case 'not_found':
-    case 'below_root':
-    case 'rate_limited':
-    case 'unimplemented':
-    case 'invalid_argument':
-    case 'failed_precondition':
-    case 'unproven':
-      return undefined;
-  }
+  return JUDGEMENTS[kind][1];
 }
 
 /** Counts a failed call against its node, where it is the node's fault. */

@@ -5,7 +5,6 @@ import { isAbort, programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { indexerStubs, loadMethodStubs } from '../transport/methodStubs.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
@@ -69,7 +68,6 @@ export async function surveyNode(
   const { credentials, endpoint, maxMessageBytes, timeoutMs } = options;
   const { clock } = dependencies;
   const isMirrored = options.peer === 'mirrored';
-  const stubs = loadMethodStubs();
   const node = new GrpcAccessNode(
     {
       endpoint,
@@ -81,7 +79,7 @@ export async function surveyNode(
     {
       clock,
       credentials,
-      stubs: isMirrored ? indexerStubs(stubs) : stubs,
+      isProvable: isMirrored,
       proveBlock: isMirrored
         ? (message) => decodeBlockMessage(decodeProvableBlock(message).block)
         : undefined,

@@ -3,21 +3,21 @@ import { WireError } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { asError } from '../../runtime/index.js';
 import { CallFailure, RpcChannel } from './channel/RpcChannel.js';
-import { NodeConnections } from './channel/NodeConnections.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import type { OpenChannel, StreamCall } from './channel/RpcChannel.js';
+import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { Endpoint } from './endpoint.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
 import type { CallLimit } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
-import type { MethodStub, MethodStubs } from './methodStubs.js';
+import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
+import { unaryMethods } from '../types.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
 
 /** The equivalent call, which is used while this one fails. */
@@ -32,6 +32,10 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
+/** After this many consecutive calls that lost their connection, a method gets a connection of its own. */
+const BREAKS_BEFORE_APART = 2;
+/** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
+const DEADLINES_BEFORE_RECONNECT = 3;
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
 /** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
@@ -51,7 +55,8 @@ export interface RpcClientDependencies {
   readonly clock: Clock;
   /** See `MethodLimiter`. */
   readonly sharers?: (() => number) | undefined;
-  readonly stubs: MethodStubs;
+  /** The node is an indexer, which is asked for its blocks with their proofs. Default: it is a node. */
+  readonly isProvable?: boolean | undefined;
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
   readonly events?: NodeEvents;
@@ -62,12 +67,12 @@ export interface RpcClientDependencies {
 }
 
 /** Reads an answer. Expected errors: `WireError`, and those of a block that is not taken. */
-export type Decode<T> = (message: Buffer, stub: MethodStub) => T;
+export type Decode<T> = (message: Buffer) => T;
 
 /** One stream to open: method, request, decoder, and the fallback for a node that does not support the method. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
-  readonly request: object;
+  readonly request: Buffer;
   readonly decode: Decode<T>;
   readonly otherwise?: StreamQuestion<T>;
 }
@@ -79,7 +84,10 @@ export interface MethodLimit extends CallLimit {
 
 /**
  * All calls and streams to one node: paces calls per method, counts them, types their errors and records their outcome in
- * the node's health record. Replaces dead connections. When the node grants few streams, dispensable ones end to make way.
+ * the node's health record. When the node grants few streams, dispensable ones end to make way.
+ *
+ * It has one connection for all unary calls, one for each stream, and one for each method whose calls keep
+ * breaking their connection. A connection on which nothing is answered any more is replaced.
  */
 export class RpcClient {
   /** Streams that make way end without an error. */
@@ -89,10 +97,17 @@ export class RpcClient {
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
   readonly #clock: Clock;
-  readonly #stubs: MethodStubs;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
-  readonly #connections: NodeConnections;
+  readonly #openChannel: () => Channel;
+  readonly #shared: Channel;
+  /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
+  readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
+  /** Consecutive missed deadlines on the present connection. */
+  #missedDeadlines = 0;
+  /** Consecutive new connections on which nothing was answered either. */
+  #reconnects = 0;
+  #isClosed = false;
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
@@ -103,18 +118,15 @@ export class RpcClient {
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
     this.#clock = clock;
-    this.#stubs = dependencies.stubs;
     this.healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = events;
     this.scarcity = new StreamQuota({ clock });
-    this.#connections = new NodeConnections({
-      openChannel: () => {
-        const parts = { clock, metadata: credentials?.metadata };
-        return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
-      },
-      events,
-    });
+    this.#openChannel = () => {
+      const parts = { clock, metadata: credentials?.metadata };
+      return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
+    };
+    this.#shared = this.#openChannel();
   }
 
   /** Unary calls under way. */
@@ -156,7 +168,7 @@ export class RpcClient {
    */
   async unary<T>(
     method: UnaryMethod,
-    request: object,
+    request: Buffer,
     decode: Decode<T>,
     { signal, timeoutMs = this.#options.timeoutMs, rank = 'live' }: CallOptions,
   ): Promise<T> {
@@ -168,19 +180,18 @@ export class RpcClient {
     const permit = 'cuts' in admission ? admission : await admission;
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const stub = this.#stubs[method];
-    const channel = this.#connections.channelFor(method);
+    const channel = this.#breaking.get(method)?.channel ?? this.#shared;
     const { generation } = channel;
     const startedMs = this.#clock.monotonic();
     this.#calls += 1;
     try {
-      const message = await channel.unary(stub.path, stub.encode(request), { timeoutMs, signal });
+      const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
       const elapsedMs = this.#clock.monotonic() - startedMs;
       this.#metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
-      this.#connections.answered(method, generation);
-      return decode(message, stub);
+      this.#answered(method, generation);
+      return decode(message);
     } catch (error) {
       const failure = this.#typed(error, method);
       if (failure instanceof UpstreamError) {
@@ -190,9 +201,9 @@ export class RpcClient {
           if (limiter.refusesEverything) this.healthRecord.report('failing', failure.message, method);
         }
         // Any other error was sent by the node itself, so its channel works.
-        if (failure.kind === 'deadline') this.#connections.missedDeadline(generation);
-        else if (failure.kind === 'unavailable') this.#connections.lost(method);
-        else this.#connections.answered(method, generation);
+        if (failure.kind === 'deadline') this.#missedDeadline(generation);
+        else if (failure.kind === 'unavailable') this.#lost(method);
+        else this.#answered(method, generation);
         this.#count(failure);
       }
       throw failure;
@@ -215,12 +226,65 @@ export class RpcClient {
 
   /** Further calls fail; calls under way end by their signals. */
   close(): void {
-    this.#connections.close();
+    this.#isClosed = true;
+    this.#shared.close();
+    for (const { channel } of this.#breaking.values()) channel?.close();
+    this.#breaking.clear();
   }
 
   /** The limiter of a method that the indexer calls, to be shared with forwarded calls; `undefined` for other methods. */
   limiterOf(method: string): MethodLimiter | undefined {
-    return Object.hasOwn(this.#stubs, method) ? this.#limiter(method as UnaryMethod) : undefined;
+    const own = unaryMethods.find((each) => each === method);
+    return own && this.#limiter(own);
+  }
+
+  /**
+   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would
+   * break every stream, and a stream that we do not read would use up the window of all.
+   */
+  #openStream(path: string, request: Buffer, sink: StreamSink): StreamCall {
+    if (this.#isClosed) return this.#shared.stream(path, request, sink);
+    const channel = this.#openChannel();
+    try {
+      return channel.stream(path, request, sink);
+    } finally {
+      // No further calls use it: it closes with this one.
+      channel.close();
+    }
+  }
+
+  /** The node answered a call that was sent on a connection of this generation: its method shares it again. */
+  #answered(method: UnaryMethod, generation: object): void {
+    this.#breaking.get(method)?.channel?.close();
+    this.#breaking.delete(method);
+    if (generation !== this.#shared.generation) return;
+    this.#missedDeadlines = 0;
+    this.#reconnects = 0;
+  }
+
+  /** A method whose calls keep losing their connection gets one of its own, so that it breaks no other call. */
+  #lost(method: UnaryMethod): void {
+    if (this.#isClosed) return;
+    const breaking = this.#breaking.get(method) ?? { breaks: 0 };
+    this.#breaking.set(method, breaking);
+    breaking.breaks += 1;
+    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
+  }
+
+  /** A call got no answer in time. A call on an older connection says nothing about the present one. */
+  #missedDeadline(generation: object): void {
+    if (generation !== this.#shared.generation) return;
+    this.#missedDeadlines += 1;
+    if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
+    this.#missedDeadlines = 0;
+    this.#shared.reconnect();
+    this.#reconnects += 1;
+    this.#events.onOutage?.();
+    if (this.#reconnects === 1) this.#events.onReconnect?.();
+  }
+
+  #pathOf(method: AccessMethod): string {
+    return pathOf(method, this.#dependencies.isProvable === true);
   }
 
   #limiter(method: UnaryMethod): MethodLimiter {
@@ -241,17 +305,16 @@ export class RpcClient {
 
   #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
     const { method, otherwise } = question;
-    const stub = this.#stubs[method];
     return {
       open: (sink) => {
         this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
-        const call = this.#connections.openStream(stub.path, stub.encode(question.request), sink);
+        const call = this.#openStream(this.#pathOf(method), question.request, sink);
         if (rank === 'needed') return call;
         return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
       },
       decode: (message) => {
         try {
-          return question.decode(message, stub);
+          return question.decode(message);
         } catch (error) {
           const failure = this.#typed(error, method);
           if (failure instanceof UpstreamError) this.#count(failure);

@@ -1,17 +1,28 @@
-import { NodeRotation } from '../../access/index.js';
+import { NodeRotation, StreamReader } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../../access/index.js';
+import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
+import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { backoffMs, childOf, doublingMs, isAbort, sleep, wasAborted } from '../../runtime/index.js';
+import {
+  backoffMs,
+  childOf,
+  doublingMs,
+  isAbort,
+  RunningAverage,
+  sleep,
+  wasAborted,
+} from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
-import { ExecutionDataReader } from './ExecutionDataReader.js';
 import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
 import type { StreamPosition } from './ExecutionDataTroubles.js';
+import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
+import { StreamMonitor } from './StreamMonitor.js';
 import { StreamState } from './StreamState.js';
 import type { ExecutionDataStatus } from './StreamState.js';
 
@@ -71,6 +82,24 @@ const HEIGHTS_BEFORE_CONFIRMED = 3;
 /** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
 const FRUITLESS_STREAMS = 2;
 
+/** A stream that is further behind at the end of this time than at its start is replaced. */
+const PACE_SPAN_MS = 30_000;
+/** Size of one message, trie updates included: the bounds of the estimate used for admission. */
+const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 * 1024 * 1024 };
+
+/**
+ * The block at height 0 is a root block and has no collections. Older nodes also treat a start height of 0 as "not
+ * given", and begin at their sealed head.
+ */
+const LOWEST_HEIGHT = 1;
+
+/**
+ * Bytes verified before yielding to the event loop, so that keepalives and responses wait no longer than that
+ * (docs/decisions/0014-messages-per-turn.md). Empty messages count too.
+ */
+const TURN_BYTES = 256 * 1024;
+const MESSAGE_WEIGHT_BYTES = 2 * 1024;
+
 /** A stream that was opened: by which call, and at which height. */
 interface OpenedStream {
   readonly node: AccessNode;
@@ -93,11 +122,16 @@ interface OpenedStream {
 export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
   readonly #dependencies: ExecutionDataIndexerDependencies;
-  readonly #reader: ExecutionDataReader;
   readonly #rotation = new NodeRotation();
   readonly #troubles: ExecutionDataTroubles;
   readonly #reporter: FaultReporter;
   readonly #state: StreamState;
+  readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
+  readonly #verificationMemory = new VerificationMemory();
+  /** The next height. When a stream is about to be opened, it is above the watermark. */
+  #next = 0;
+  #turnBytes = 0;
+  #watching: StreamMonitor | undefined;
   /** How often in a row no node could be asked. */
   #noneInARow = 0;
   #method: AccessMethod;
@@ -116,12 +150,6 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#state = new StreamState(this.#options, dependencies.clock);
     this.#troubles = new ExecutionDataTroubles(stream, dependencies);
     this.#reporter = new FaultReporter({ source: stream.source }, dependencies);
-    this.#reader = new ExecutionDataReader(this.#options, {
-      ...dependencies,
-      state: this.#state,
-      onMessage: (node, isVerified, atMs) => this.#onMessage(node, isVerified, atMs),
-      onLateError: (error) => (this.#lateError ??= { error }),
-    });
   }
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
@@ -143,7 +171,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   status(): ExecutionDataStatus {
-    return this.#state.status(this.#position().next, this.#reader.waits.earlySinceMs);
+    return this.#state.status(this.#position().next, this.#watching?.earlySinceMs);
   }
 
   /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
@@ -162,24 +190,24 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   expects(height: number, withinMs: number): boolean {
     const due = this.#dependencies.dueHeight();
     if (due === undefined || height > due) return false;
-    return this.#state.expects(height - this.#reader.next, withinMs);
+    return this.#state.expects(height - this.#next, withinMs);
   }
 
   /** From choosing a node to the end of its stream and the pause after it. */
   async #session(signal: AbortSignal): Promise<void> {
-    await this.#reader.goToNext(signal);
-    const node = await this.#choose(this.#reader.next, signal);
+    await this.#goToNext(signal);
+    const node = await this.#choose(this.#next, signal);
     if (node === undefined) return;
     this.#state.node = node;
     // Right after a failure, opening a stream is not a sign of life.
     if (this.#rotation.failures === 0) this.#state.alive();
     this.#method = methodOf(this.#options.stream, node);
     this.#verified = 0;
-    const opened = { node, method: this.#method, height: this.#reader.next };
+    const opened = { node, method: this.#method, height: this.#next };
     const { silenceMs } = this.#options;
     const isShort = this.#rotation.failures < OPENING_SILENCE.times;
     const openingSilenceMs = isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs;
-    const end = await this.#reader.follow(node, { openingSilenceMs }, signal);
+    const end = await this.#follow(node, openingSilenceMs, signal);
     this.#state.closed();
     const pauseMs = this.#onStreamEnd(opened, end);
     if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
@@ -235,7 +263,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       for (;;) {
         await window.changed(over.signal);
         const elapsedMs = clock.monotonic() - startedMs;
-        const isPassed = this.#rotation.failures <= SHORT_PAUSES && window.isIndexed(this.#reader.next);
+        const isPassed = this.#rotation.failures <= SHORT_PAUSES && window.isIndexed(this.#next);
         const isBack = isOutage && window.headHeight() > head && elapsedMs >= WAKE_AFTER_MS;
         if ((isPassed && elapsedMs >= this.#options.backoffMinMs) || isBack) break;
       }
@@ -245,15 +273,179 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       timer.cancel();
       over.abort();
     }
-    this.#reader.skipDurable();
+    this.#skipDurable();
+  }
+
+  /** Skips durable heights: a stream that failed at one of them is reopened above it. */
+  #skipDurable(): void {
+    while (this.#dependencies.window.isIndexed(this.#next)) this.#next += 1;
+  }
+
+  /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
+  async #goToNext(signal: AbortSignal): Promise<void> {
+    const { window } = this.#dependencies;
+    for (;;) {
+      this.#next = Math.max(this.#next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
+      if (this.#next <= window.upperBound()) return;
+      await window.changed(signal);
+    }
+  }
+
+  /**
+   * Reads one stream until something ends it. The signal must not be aborted yet. Expected errors: its abort reason.
+   */
+  async #follow(node: AccessNode, openingSilenceMs: number, signal: AbortSignal): Promise<StreamEnd> {
+    const { clock } = this.#dependencies;
+    const { silenceMs, skipAheadHeights: paceSlackHeights, stream } = this.#options;
+    const reader = new StreamReader<BlockExecutionData>(
+      {},
+      {
+        open: (ended) => stream.open(node, this.#next, { signal: ended }),
+        onLateError: (error) => (this.#lateError ??= { error }),
+        clock,
+        signal,
+      },
+    );
+    const watch = new StreamMonitor(
+      { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights, due: stream.words.due },
+      {
+        clock,
+        position: () => ({ next: this.#next, due: this.#dependencies.dueHeight() }),
+        look: () => {
+          // The stream has been open for a whole check interval: the node has the feed.
+          if (this.#state.now === 'unavailable') this.#state.enter('connecting');
+          return this.#behind() ?? this.#moved(node);
+        },
+        onFault: (fault) => reader.cancel(fault),
+      },
+    );
+    this.#watching = watch;
+    watch.start();
+    let justPaused = false;
+    // The first message takes as long as the stream to open, which says nothing of its pace.
+    let isOpen = false;
+    try {
+      for (;;) {
+        justPaused = false;
+        // Checked without yielding before the read: another stream may just have used up the budget.
+        while (!this.#hasRoom()) {
+          await this.#waitForRoom(watch, signal);
+          justPaused = true;
+        }
+        const wasDue = watch.pulling();
+        const readAtMs = clock.monotonic();
+        const read = await reader.read();
+        watch.pulled();
+        // The monitor reports silence.
+        if (read === 'silent' || read.done === true)
+          throw new StreamFault('ended', 'the node ended the stream');
+        const message = read.value;
+        await this.#take(message, node, signal);
+        if (wasDue && isOpen) this.#state.took(clock.monotonic() - readAtMs);
+        isOpen = true;
+        const fault = this.#behind();
+        if (fault !== undefined) throw fault;
+        this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
+        if (this.#turnBytes >= TURN_BYTES) {
+          this.#turnBytes = 0;
+          await sleep(clock, 0, signal);
+        }
+      }
+    } catch (error) {
+      const end = judgeStreamEnd(error);
+      if (end === undefined) throw error;
+      // A node drops a consumer that does not read for about 30 s: then the fault is ours.
+      return justPaused && end.fault !== undefined && end.refused === undefined
+        ? { ...end, fault: undefined }
+        : end;
+    } finally {
+      watch.stop();
+      this.#watching = undefined;
+      reader.cancel(new StreamFault('ended', 'the stream was closed'));
+    }
+  }
+
+  async #waitForRoom(watch: StreamMonitor, signal: AbortSignal): Promise<void> {
+    const { window } = this.#dependencies;
+    this.#state.waiting(true);
+    do await window.changed(signal);
+    while (!this.#hasRoom());
+    this.#state.waiting(false);
+    this.#state.alive();
+    watch.paused();
+  }
+
+  /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
+  #hasRoom(): boolean {
+    const { window } = this.#dependencies;
+    const height = this.#next;
+    if (window.isIndexed(height)) return true;
+    if (height > window.upperBound() || window.blockAt(height) === undefined) return false;
+    return window.admits(height, this.#messageBytes.value ?? 0);
+  }
+
+  async #take(message: BlockExecutionData, node: AccessNode, signal: AbortSignal): Promise<void> {
+    const { clock, metrics } = this.#dependencies;
+    const { height } = message;
+    const receivedAtMs = clock.monotonic();
+    if (height !== this.#next) {
+      throw new StreamFault('malformed', `expected height ${this.#next}, got ${height}`);
+    }
+    this.#messageBytes.observe(message.byteLength);
+    const block = await this.#blockOf(height, signal);
+    if (block === undefined) metrics.executionDataSkipped.inc();
+    else {
+      try {
+        this.#deliver(block, message, receivedAtMs);
+      } catch (error) {
+        // Above the end of its spork a node may hold blocks that the next spork discarded: that is not a lie.
+        throw this.#moved(node) ?? error;
+      }
+    }
+    this.#next += 1;
+    this.#state.alive();
+    this.#onMessage(node, block !== undefined, receivedAtMs);
+  }
+
+  /** The height's block; `undefined` once it is durable. Waits only while the block is being replaced. */
+  async #blockOf(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
+    const { window } = this.#dependencies;
+    for (;;) {
+      if (window.isIndexed(height)) return undefined;
+      const block = window.blockAt(height);
+      if (block !== undefined) return block;
+      await window.changed(signal);
+    }
+  }
+
+  /** Also verifies a block without collections, but does not hand it in: it is complete already. */
+  #deliver(block: FinalizedBlock, message: BlockExecutionData, receivedAtMs: number): void {
+    const collections = verifyBlockCollections(block, message, this.#verificationMemory);
+    if (collections.length === 0) return;
+    this.#dependencies.sink.onReceivedCollectionsForBlock(
+      block.height,
+      collections.map((collection) => ({ collection, source: this.#options.stream.source, receivedAtMs })),
+    );
+  }
+
+  #behind(): StreamFault | undefined {
+    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#next;
+    if (behind <= this.#options.skipAheadHeights) return undefined;
+    return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
+  }
+
+  #moved(node: AccessNode): StreamFault | undefined {
+    const serving = this.#options.stream.sources(this.#dependencies.nodes, this.#next);
+    if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
+    return new StreamFault('moved', 'other nodes serve the heights that follow');
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
-    this.#state.came(this.#reader.next - 1, receivedAtMs);
+    this.#state.came(this.#next - 1, receivedAtMs);
     this.#credit(node, isVerified);
     if (this.#state.now === 'streaming') return;
     const { stream } = this.#options.stream.words;
-    const fields = { node: node.name, height: this.#reader.next - 1 };
+    const fields = { node: node.name, height: this.#next - 1 };
     this.#dependencies.logger.info(fields, `${stream} is delivering`);
     this.#state.enter('streaming');
   }
@@ -279,7 +471,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       return 0;
     }
     this.#state.enter('connecting');
-    const { next } = this.#reader;
+    const next = this.#next;
     const method = end.method ?? usedMethod(stream, node, opened);
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
     this.#troubles.ended(node, method, next, end);
@@ -324,11 +516,12 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   #position(): StreamPosition {
     const { window } = this.#dependencies;
     return {
-      next: Math.max(this.#reader.next, window.latestIndexedHeight() + 1),
+      next: Math.max(this.#next, window.latestIndexedHeight() + 1),
       node: this.#state.node?.name,
       method: this.#method,
       due: this.#dependencies.dueHeight(),
-      ...this.#reader.waits,
+      dueSinceMs: this.#watching?.dueSinceMs,
+      earlySinceMs: this.#watching?.earlySinceMs,
     };
   }
 }

@@ -3,43 +3,30 @@ import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js
 import { InvalidCollectionError } from '../../flow/index.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
-/** Why we give up a stream. */
-export type StreamFaultReason =
+/**
+ * Why we give up a stream: what counts against the node, and how the next height is missing (`undefined`: we left the
+ * stream, and the data is available).
+ */
+const REASONS = {
   /** The node ended it. */
-  | 'ended'
+  ended: { fault: undefined, kind: 'refused' },
   /** Due data does not arrive. */
-  | 'silent'
+  silent: { fault: 'stale', kind: 'unreachable' },
   /** Nothing ever arrived, although the height at which it was opened is due. */
-  | 'absent'
+  absent: { fault: 'stale', kind: 'unreachable' },
   /** Data arrives more slowly than the chain grows. */
-  | 'lagging'
+  lagging: { fault: 'stale', kind: 'unreachable' },
   /** Its next heights are already durable: reopening above them is cheaper. */
-  | 'skip_ahead'
+  skip_ahead: { fault: undefined, kind: undefined },
   /** The node does not serve the heights that follow (the edge of a spork). */
-  | 'moved'
+  moved: { fault: undefined, kind: undefined },
   /** A height came out of order. */
-  | 'malformed';
-
-const NODE_FAULTS: Record<StreamFaultReason, NodeFault | undefined> = {
-  ended: undefined,
-  silent: 'stale',
-  absent: 'stale',
-  lagging: 'stale',
-  skip_ahead: undefined,
-  moved: undefined,
-  malformed: 'lied',
-};
-
-/** `undefined`: we left the stream, and the data is available. */
-const TROUBLES: Record<StreamFaultReason, TroubleKind | undefined> = {
-  ended: 'refused',
-  silent: 'unreachable',
-  absent: 'unreachable',
-  lagging: 'unreachable',
-  skip_ahead: undefined,
-  moved: undefined,
-  malformed: 'invalid',
-};
+  malformed: { fault: 'lied', kind: 'invalid' },
+} as const satisfies Record<
+  string,
+  { readonly fault: NodeFault | undefined; readonly kind: TroubleKind | undefined }
+>;
+type StreamFaultReason = keyof typeof REASONS;
 
 /** Thrown and caught within the execution-data indexer: give up this stream and open another. */
 export class StreamFault extends Error {
@@ -77,7 +64,7 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
     const { reason, message } = error;
     const refused = reason === 'malformed' ? reason : undefined;
     const text = `${reason}: ${message}`;
-    return { reason, text, refused, fault: NODE_FAULTS[reason], kind: TROUBLES[reason], said: message };
+    return { reason, text, refused, ...REASONS[reason], said: message };
   }
   if (error instanceof InvalidCollectionError) {
     const { reason, message } = error;

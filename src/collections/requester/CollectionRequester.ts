@@ -1,15 +1,19 @@
-import type { AccessNodes } from '../../access/index.js';
-import type { Identifier } from '../../flow/index.js';
-import { HeightRecord } from '../heights/HeightRecord.js';
+import type { AccessNode, AccessNodes } from '../../access/index.js';
+import { VerificationMemory, verifyCollection } from '../../flow/index.js';
+import type { Identifier, VerifiedCollection } from '../../flow/index.js';
+import type { HeightRecord } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
-import { trailOf } from './callOutcome.js';
-import { CollectionCalls } from './CollectionCalls.js';
+import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
+import type { Clock, Random, Timer } from '../../runtime/index.js';
+import { judgeFailure, remember, trailOf } from './callOutcome.js';
+import type { Question } from './callOutcome.js';
 import { CollectionNodes } from './CollectionNodes.js';
+import type { CollectionChoice } from './CollectionNodes.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
+import { fetchCollection } from './fetchCollection.js';
+import type { FetchOptions } from './fetchCollection.js';
 import type {
   CollectionRequests,
   CollectionSink,
@@ -18,8 +22,7 @@ import type {
   RequestTrail,
 } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
-import { RetryPauses } from './RetryPauses.js';
-import { TimerQueue } from './TimerQueue.js';
+import { FaultReporter } from '../sources/FaultReporter.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { BlockWindow } from '../heights/Window.js';
 
@@ -79,14 +82,43 @@ const UNTRIED_FETCH_MS = 500;
 const HELD_BACK_CHECK_MS = 250;
 /** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
+/** The weight of one answer in the averages of the pace. */
+const PACE = { weight: 1 / 32 };
+/** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
+const TURN_MS = 2;
+
+/** Bounds of the size estimate used for admission (Flow allows 3 MB at most). */
+const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
+
+/** A collection as a node sent it, not verified yet. */
+interface Answer extends Question {
+  readonly bodies: readonly Uint8Array[];
+  /** Monotonic milliseconds. */
+  readonly sentAtMs: number;
+  /** Monotonic milliseconds. */
+  readonly receivedAtMs: number;
+}
+
+/** An answer that waits to be processed, and the release of its slot, which it may have passed on already. */
+interface QueuedAnswer {
+  readonly answer: Answer;
+  readonly release: () => void;
+}
 
 /**
  * Requests collections by id from access nodes, lowest height first (onflow/flow-go#8117: a random order starves the
  * one height that moves the watermark). Each id is requested as soon as a slot is free, never twice at once, until it
  * arrives. Attempts are unlimited; what is no longer wanted is cancelled at once.
  *
- * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; remembered ids by the window; one timer;
- * one wait for the window.
+ * A call lasts from taking its slot until its answer is processed, or it has failed. An answer passes its
+ * slot on before it is verified, so that the node works while we do. Answers are processed in order of arrival, in turns
+ * of the event loop: a connection sends only between turns, so a burst in a single turn would leave the node idle. A
+ * verified collection goes to the sink; a failure is reported and recorded, and its id pauses.
+ *
+ * Every call ends in `#over`, whatever becomes of it: that releases the slot, which is shared with other requesters.
+ *
+ * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; answers that passed their slot on by
+ * `concurrency`; remembered ids by the window; one timer for pauses and one for answers; one wait for the window.
  */
 export class CollectionRequester implements CollectionRequests {
   readonly #options: CollectionRequesterOptions;
@@ -94,10 +126,19 @@ export class CollectionRequester implements CollectionRequests {
   readonly #mcq: MissingCollectionQueue;
   readonly #order: RequestOrder;
   readonly #nodes: CollectionNodes;
-  readonly #pauses: RetryPauses;
-  /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
-  readonly #due: TimerQueue<WantedCollection | HeightRecord>;
-  readonly #calls: CollectionCalls;
+  readonly #slots: EndpointSlots;
+  readonly #reporter: FaultReporter;
+  readonly #verificationMemory = new VerificationMemory();
+  readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
+  readonly #answers: QueuedAnswer[] = [];
+  /** Set while answers wait for their turn. */
+  #turn: Timer | undefined;
+  /** Collection calls; a light collection with its transactions counts as one. */
+  #underWay = 0;
+  readonly #callMs = new RunningAverage(PACE);
+  readonly #intervalMs = new RunningAverage(PACE);
+  /** The time of the last answer; `undefined` if at some moment since then no call had to wait. */
+  #answeredAtMs: number | undefined;
   readonly #leaveSlots: () => void;
   readonly #stopping = new AbortController();
   #watchingWindow = false;
@@ -107,21 +148,11 @@ export class CollectionRequester implements CollectionRequests {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#mcq = dependencies.mcq;
-    this.#order = new RequestOrder(options.workersPerHeight, dependencies.mcq);
+    this.#order = new RequestOrder(options, { ...dependencies, onDue: () => this.#pump() });
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
+    this.#slots = slots;
     this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
-    this.#due = new TimerQueue(dependencies.clock, (keys) => this.#onDue(keys));
-    this.#pauses = new RetryPauses(options, { ...dependencies, order: this.#order, due: this.#due });
-    this.#calls = new CollectionCalls(options.concurrency, {
-      ...dependencies,
-      collectionNodes: this.#nodes,
-      slots,
-      order: this.#order,
-      pauses: this.#pauses,
-      onRoom: () => this.#pump(),
-      onFailing: () => this.#watchWindow(),
-      onFatal: (error) => dependencies.onFatal(error),
-    });
+    this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
 
@@ -129,14 +160,14 @@ export class CollectionRequester implements CollectionRequests {
     const record = this.#mcq.get(height);
     if (this.#stopping.signal.aborted || record === undefined) return;
     this.#order.add(record);
-    this.#pauses.sawHead(this.#dependencies.window.headHeight());
-    if (height > this.#pauses.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
+    this.#order.sawHead(this.#dependencies.window.headHeight());
+    if (height > this.#order.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
     this.#pump();
   }
 
   cancel(height: number, ids: readonly Identifier[]): void {
     const record = this.#mcq.get(height);
-    if (record?.status !== 'collecting' && record !== undefined) this.#due.delete(record);
+    if (record?.status !== 'collecting' && record !== undefined) this.#order.waitNoMore(record);
     for (const id of ids) {
       const wanted = this.#mcq.wanted(id);
       if (wanted === undefined || (record !== undefined && wanted.isWantedBy(record))) continue;
@@ -157,29 +188,28 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Collection calls under way. */
   inFlight(): number {
-    return this.#calls.underWay;
+    return this.#underWay;
   }
 
-  /** Cancels every call and requests nothing more. Resolves when the calls have returned. Idempotent. */
+  /** Cancels every call, drops the answers and requests nothing more. Resolves when the calls have returned. Idempotent. */
   async stop(): Promise<void> {
-    if (!this.#stopping.signal.aborted) this.#stopping.abort(new AbortError('stopping'));
-    this.#due.clear();
+    const reason = new AbortError('stopping');
+    if (!this.#stopping.signal.aborted) this.#stopping.abort(reason);
+    this.#order.stop();
     this.#leaveSlots();
-    await this.#calls.stop();
+    this.#turn?.cancel();
+    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);
+    const calls = Array.from(this.#mcq.allWanted()).flatMap(({ call }) => call ?? []);
+    for (const { controller } of calls) {
+      if (!controller.signal.aborted) controller.abort(reason);
+    }
+    await Promise.all(calls.map((call) => call.returned));
   }
 
   #leave(wanted: WantedCollection): void {
-    this.#due.delete(wanted);
+    this.#order.waitNoMore(wanted);
     wanted.forget();
-    this.#calls.cancel(wanted);
-  }
-
-  #onDue(keys: readonly (WantedCollection | HeightRecord)[]): void {
-    for (const key of keys) {
-      if (key instanceof HeightRecord) this.#order.release(key);
-      else this.#order.makeAskable(key);
-    }
-    this.#pump();
+    this.#cancel(wanted);
   }
 
   /** Never throws: whoever gives it a reason to send is not to blame for a bug in here, and must not swallow it. */
@@ -197,54 +227,46 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Sends all requests that may be sent now, lowest height first. If the lowest cannot send, no other overtakes it. */
   #sendAll(): void {
-    this.#due.lookAgainIn(undefined);
+    this.#order.lookAgainIn(undefined);
     for (;;) {
       const record = this.#order.next();
       const wanted = record && this.#order.nextAt(record);
       if (record === undefined || wanted === undefined) {
-        this.#calls.idles();
+        // Everything that may be requested has been: from now on the pace depends on demand, not on the nodes.
+        this.#answeredAtMs = undefined;
         break;
       }
       const { height } = record;
-      const heldForMs = this.#holdBackMs(record);
-      if (heldForMs !== undefined) {
-        this.#due.set(record, heldForMs);
-        continue;
-      }
+      if (this.#isHeldBack(record)) continue;
       if (!this.#isAdmitted(height)) {
-        this.#calls.idles();
+        this.#answeredAtMs = undefined;
         this.#watchWindow();
         break;
       }
       const use = this.#useFor(height);
       const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
-        this.#due.lookAgainIn(choice.retryInMs);
+        this.#order.lookAgainIn(choice.retryInMs);
         break;
       }
-      this.#calls.send(wanted, record, choice, use);
+      this.#send(wanted, record, choice, use);
     }
   }
 
   /**
    * Holds a height back while the stream is expected to deliver it sooner than a request would, and never longer than
    * `holdBackMs` (docs/decisions/0003-hold-back.md). Decides when a call is about to be sent, not when it is queued: the
-   * stream may have caught up meanwhile, or fallen silent. Returns after how long to check again; `undefined`: it may be
-   * requested.
+   * stream may have caught up meanwhile, or fallen silent. False: it may be requested.
    */
-  #holdBackMs(record: HeightRecord): number | undefined {
-    const { clock, metrics, forecast } = this.#dependencies;
+  #isHeldBack(record: HeightRecord): boolean {
+    const { metrics, forecast } = this.#dependencies;
     const { holdBackMs } = this.#options;
-    const { height } = record;
-    if (holdBackMs <= 0 || forecast === undefined) return undefined;
-    const fetchMs = this.#calls.durationMs(this.#order.countThrough(height)) ?? UNTRIED_FETCH_MS;
-    if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return undefined;
-    const nowMs = clock.monotonic();
-    const known = record.requests?.holdEndsAtMs;
-    if (known !== undefined && known <= nowMs) return undefined;
-    if (known === undefined) metrics.requestsHeldBack.inc();
-    const endsAtMs = this.#order.hold(record, nowMs + holdBackMs);
-    return Math.min(endsAtMs - nowMs, HELD_BACK_CHECK_MS);
+    const { height, requests } = record;
+    if (holdBackMs <= 0 || forecast === undefined) return false;
+    const fetchMs = this.#durationMs(this.#order.countThrough(height)) ?? UNTRIED_FETCH_MS;
+    if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return false;
+    if (requests?.holdEndsAtMs === undefined) metrics.requestsHeldBack.inc();
+    return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
   }
 
   #useFor(height: number): SlotUse {
@@ -254,7 +276,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Includes the bytes that the calls under way will bring: the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
-    const bytes = this.#calls.collectionBytes * (this.#calls.underWay + 1);
+    const bytes = (this.#collectionBytes.value ?? 0) * (this.#underWay + 1);
     return this.#dependencies.window.admits(height, bytes);
   }
 
@@ -265,8 +287,8 @@ export class CollectionRequester implements CollectionRequests {
       .changed(this.#stopping.signal)
       .then(() => {
         this.#watchingWindow = false;
-        this.#pauses.sawHead(this.#dependencies.window.headHeight());
-        if (this.#pauses.awaitsHead) this.#watchWindow();
+        this.#order.sawHead(this.#dependencies.window.headHeight());
+        if (this.#order.awaitsHead) this.#watchWindow();
         this.#pump();
       })
       .catch((error: unknown) => {
@@ -282,8 +304,195 @@ export class CollectionRequester implements CollectionRequests {
       if (wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
       wanted.newSinceMs = nowMs;
       if (delayMs < 1 || wanted.call !== undefined) continue;
-      this.#order.pause(wanted);
-      this.#due.set(wanted, delayMs);
+      this.#order.pause(wanted, delayMs);
     }
+  }
+
+  /**
+   * Expected time until this many more have arrived at full load: measured from answer to answer, and only while nodes,
+   * slots or rate limits kept further calls waiting. `undefined` before there is any data.
+   */
+  #durationMs(collections: number): number | undefined {
+    const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
+    return call === undefined || interval === undefined ? undefined : call + collections * interval;
+  }
+
+  /** Throws unless a slot of the chosen node is free for this use. */
+  #send(
+    wanted: WantedCollection,
+    sentFor: HeightRecord,
+    { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
+    use: SlotUse,
+  ): void {
+    const { clock } = this.#dependencies;
+    const controller = new AbortController();
+    const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
+    this.#order.sent(wanted, call);
+    wanted.attempts += 1;
+    wanted.lastNode = node.name;
+    wanted.lastWay = way;
+    wanted.sentAtMs = clock.monotonic();
+    wanted.firstAskedAtMs ??= wanted.sentAtMs;
+    wanted.lastAskedAt = clock.now();
+    const release = this.#slots.tryAcquire(node.name, use);
+    if (release === undefined) throw new Error('a call was sent without a slot');
+    this.#underWay += 1;
+    const options = { signal: controller.signal, timeoutMs };
+    call.returned = this.#call({ wanted, node, way }, { use, release }, options).catch((error: unknown) =>
+      this.#dependencies.onFatal(error),
+    );
+  }
+
+  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
+  #cancel(wanted: WantedCollection): void {
+    const { metrics } = this.#dependencies;
+    const { call } = wanted;
+    if (call === undefined) this.#mcq.letGo(wanted);
+    else if (!call.isAnswered && !call.controller.signal.aborted) {
+      metrics.requestsCancelled.inc();
+      call.controller.abort(new AbortError('the collection is no longer wanted'));
+    }
+  }
+
+  async #call(
+    question: Question,
+    { use, release }: { readonly use: SlotUse; readonly release: () => void },
+    options: FetchOptions,
+  ): Promise<void> {
+    const { wanted } = question;
+    const fetched = await this.#fetch(question, use, options);
+    if ('bodies' in fetched && !this.#stopping.signal.aborted) {
+      this.#paced(fetched.receivedAtMs - fetched.sentAtMs);
+      this.#queue({ answer: fetched, release });
+      return;
+    }
+    this.#over(wanted, release);
+    try {
+      if ('failure' in fetched) this.#failed(fetched.question, fetched.failure, options.signal.aborted);
+    } finally {
+      this.#pump();
+    }
+  }
+
+  /** The answer, or why there is none and what was asked last. */
+  async #fetch(
+    question: Question,
+    use: SlotUse,
+    options: FetchOptions,
+  ): Promise<Answer | { readonly failure: unknown; readonly question: Question }> {
+    const { clock, metrics } = this.#dependencies;
+    const { wanted, node, way } = question;
+    const sentAtMs = clock.monotonic();
+    let asked = way;
+    let answeredInMs: number | undefined;
+    this.#nodes.sent(node, way);
+    try {
+      const bodies = await fetchCollection(wanted.id, node, way, options, {
+        onCall: (one) => {
+          asked = one;
+          metrics.collectionsRequested.inc();
+        },
+        // The call continues: `explain` can name the cause before it ends.
+        onRefused: (error) => {
+          const failure = judgeFailure(error);
+          if (failure !== undefined) remember(question, failure);
+        },
+        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
+      });
+      const receivedAtMs = clock.monotonic();
+      answeredInMs = receivedAtMs - sentAtMs;
+      return { wanted, node, way: asked, bodies, sentAtMs, receivedAtMs };
+    } catch (error) {
+      return { failure: error, question: { wanted, node, way: asked } };
+    } finally {
+      this.#nodes.returned(node, way, answeredInMs);
+    }
+  }
+
+  /** A call brought its collection. */
+  #paced(callMs: number): void {
+    this.#callMs.observe(callMs);
+    const nowMs = this.#dependencies.clock.monotonic();
+    if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(nowMs - this.#answeredAtMs);
+    this.#answeredAtMs = nowMs;
+  }
+
+  #queue(queued: QueuedAnswer): void {
+    const { call } = queued.answer.wanted;
+    if (call !== undefined) call.isAnswered = true;
+    if (this.#answers.length < this.#options.concurrency) queued.release();
+    this.#answers.push(queued);
+    this.#nextTurn();
+    this.#pump();
+  }
+
+  #nextTurn(): void {
+    this.#turn ??= this.#dependencies.clock.setTimer(0, () => {
+      this.#turn = undefined;
+      try {
+        this.#processSome();
+      } catch (error) {
+        this.#dependencies.onFatal(error);
+      }
+    });
+  }
+
+  #processSome(): void {
+    const { clock } = this.#dependencies;
+    const endsAtMs = clock.monotonic() + TURN_MS;
+    try {
+      do {
+        const next = this.#answers.shift();
+        if (next === undefined) break;
+        this.#over(next.answer.wanted, next.release);
+        if (next.answer.wanted.isWanted) this.#answered(next.answer);
+      } while (clock.monotonic() < endsAtMs);
+    } finally {
+      if (this.#answers.length > 0) this.#nextTurn();
+      this.#pump();
+    }
+  }
+
+  #answered({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
+    const { metrics, sink } = this.#dependencies;
+    let collection: VerifiedCollection;
+    try {
+      collection = verifyCollection(wanted.id, bodies, this.#verificationMemory);
+    } catch (error) {
+      this.#failed({ wanted, node, way }, error, false);
+      return;
+    }
+    this.#nodes.gave(wanted, node, way, sentAtMs);
+    this.#reporter.succeeded(node, way);
+    this.#collectionBytes.observe(collection.encoded.byteLength);
+    metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
+    this.#order.gave(wanted, node);
+    wanted.isAskedFor = false;
+    sink.onCollection({ collection, source: 'requester', receivedAtMs });
+  }
+
+  /** Throws what is unexpected. */
+  #failed({ wanted, node, way }: Question, error: unknown, cancelled: boolean): void {
+    const failure = judgeFailure(error);
+    if (cancelled) {
+      if (failure === undefined && !isAbort(error)) throw error;
+      // It has been wanted again since, and only had to wait for the cancelled call.
+      if (wanted.isWanted) this.#order.makeAskable(wanted);
+      return;
+    }
+    if (failure === undefined || !wanted.isWanted) throw error;
+    this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
+    if (failure.fault !== undefined) this.#nodes.failed(node, way);
+    remember({ wanted, node, way }, failure);
+    this.#order.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
+    if (this.#order.awaitsHead) this.#watchWindow();
+  }
+
+  /** The call is over. Its collection may no longer be wanted. */
+  #over(wanted: WantedCollection, release: () => void): void {
+    release();
+    this.#underWay -= 1;
+    this.#order.returned(wanted);
+    if (!wanted.isWanted) this.#mcq.letGo(wanted);
   }
 }

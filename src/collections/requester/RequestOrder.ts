@@ -1,22 +1,84 @@
-import type { HeightRecord, HeightRequests } from '../heights/HeightRecord.js';
+import type { AccessNode } from '../../access/index.js';
+import { backoffMs } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { HeightRecord } from '../heights/HeightRecord.js';
+import type { HeightRequests } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
+import type { RequestFailure } from './callOutcome.js';
+import { TimerQueue } from './TimerQueue.js';
 
 /**
- * What may be requested next, lowest height first: marks on the height records, and where to start looking. Independent
- * of nodes and time.
+ * Pauses of a collection that was requested too early: the first, the growth of each next one, the longest, and their
+ * number. Together they last nearly a second: a block is as late as its latest collection, and of a thousand collections
+ * one may arrive half a second after the others.
+ */
+const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
+/** The longest pause until every node was asked in both ways: one of them may be the only honest one. */
+const UNTRIED_MAX_MS = 2_000;
+/** No pause ends sooner after the failure than this: reasons to end one may come many times a second. */
+const WAKE_AFTER_MS = 1_000;
+/** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
+const MAX_AWAITED_WOKEN = 32;
+
+interface Options {
+  /** Calls under way at once for one height. */
+  readonly workersPerHeight: number;
+  /** A pause doubles from here … */
+  readonly backoffMinMs: number;
+  /** … up to here. */
+  readonly backoffMaxMs: number;
+}
+
+interface Dependencies {
+  readonly mcq: MissingCollectionQueue;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Something may be requested again. */
+  readonly onDue: () => void;
+}
+
+/**
+ * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows how long an
+ * id pauses after a failed attempt, and what ends the pause early: signs that an outage is over. An early
+ * end allows one attempt; every further failure lengthens the next pause as usual.
  */
 export class RequestOrder {
-  readonly #workersPerHeight: number;
+  readonly #options: Options;
+  readonly #deps: Dependencies;
   readonly #mcq: MissingCollectionQueue;
   /** No height below it may request now, and none above `#highest`. */
   #lowest = 0;
   #highest = -1;
+  /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
+  readonly #due: TimerQueue<WantedCollection | HeightRecord>;
+  /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
+  readonly #failing = new Set<string>();
+  /** The lowest height pauses for collections that their node is expected to fetch. */
+  #awaitsFetched = false;
+  #headHeight = 0;
 
-  /** `workersPerHeight`: calls under way at once for one height. */
-  constructor(workersPerHeight: number, mcq: MissingCollectionQueue) {
-    this.#workersPerHeight = workersPerHeight;
-    this.#mcq = mcq;
+  constructor(options: Options, dependencies: Dependencies) {
+    this.#options = options;
+    this.#deps = dependencies;
+    this.#mcq = dependencies.mcq;
+    this.#due = new TimerQueue(dependencies.clock, (keys) => {
+      for (const key of keys) {
+        if (key instanceof HeightRecord) this.#release(key);
+        else this.makeAskable(key);
+      }
+      dependencies.onDue();
+    });
+  }
+
+  /** The latest head seen. */
+  get headHeight(): number {
+    return this.#headHeight;
+  }
+
+  /** A new head would end pauses: some node failed, and has delivered nothing since, or has yet to fetch something. */
+  get awaitsHead(): boolean {
+    return this.#failing.size > 0 || this.#awaitsFetched;
   }
 
   /** The ids that a height lacks. */
@@ -67,15 +129,18 @@ export class RequestOrder {
     if (record.requests?.askable.delete(wanted) === true) this.makeAskable(wanted);
   }
 
-  /** Holds the height back until `release`. Returns the latest end of the hold, which the first hold sets. */
-  hold(record: HeightRecord, endsAtMs: number): number {
+  /** Holds the height back until a next look. `mostMs`: all holds of a height together. False when that is over. */
+  hold(record: HeightRecord, mostMs: number, lookMs: number): boolean {
+    const nowMs = this.#deps.clock.monotonic();
     const requests = requestsOf(record);
+    const endsAtMs = (requests.holdEndsAtMs ??= nowMs + mostMs);
+    if (endsAtMs <= nowMs) return false;
     requests.held = true;
-    requests.holdEndsAtMs ??= endsAtMs;
-    return requests.holdEndsAtMs;
+    this.#due.set(record, Math.min(endsAtMs - nowMs, lookMs));
+    return true;
   }
 
-  release(record: HeightRecord): void {
+  #release(record: HeightRecord): void {
     if (record.requests !== undefined) record.requests.held = false;
     this.#refresh(record);
   }
@@ -88,9 +153,25 @@ export class RequestOrder {
     this.#refresh(record);
   }
 
-  /** The id may not be requested until `makeAskable`. */
-  pause(wanted: WantedCollection): void {
+  /** The id may not be requested for so long. */
+  pause(wanted: WantedCollection, delayMs: number): void {
     wanted.heights[0]?.requests?.askable.delete(wanted);
+    this.#due.set(wanted, delayMs);
+  }
+
+  /** What is waited for is not wanted any more. */
+  waitNoMore(key: WantedCollection | HeightRecord): void {
+    this.#due.delete(key);
+  }
+
+  /** `onDue` is called after so long, whatever waits; `undefined`: not any more. */
+  lookAgainIn(delayMs: number | undefined): void {
+    this.#due.lookAgainIn(delayMs);
+  }
+
+  /** Nothing is due any more. */
+  stop(): void {
+    this.#due.clear();
   }
 
   /** A call is sent. */
@@ -111,6 +192,92 @@ export class RequestOrder {
     this.#refresh(call.sentFor);
   }
 
+  /** The attempt failed, and the id pauses. `isUntried`: some node was not asked in every way. */
+  failed(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): void {
+    wanted.failedAtMs = this.#deps.clock.monotonic();
+    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));
+    if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
+    if (isAwaited(wanted)) this.#awaitsFetched = true;
+  }
+
+  /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
+  gave(given: WantedCollection, { name }: AccessNode): void {
+    for (const { height } of given.heights) this.#wake(this.wantedAt(height));
+    // What the node could not fetch for long, it now can.
+    if (isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
+      this.#wakeAwaited([...this.#mcq.allWanted()].filter(({ lastNode }) => lastNode === name));
+    if (!this.#failing.delete(name)) return;
+    this.#wake(
+      this.#mcq.allWanted(),
+      ({ lastNode, failures }) => lastNode === name && failures?.get(name)?.isDenial === false,
+    );
+  }
+
+  /**
+   * A moving head is a sign of life: what holds up the watermark is requested again. Of what was denied, that is what the
+   * node is expected to fetch, a few at a time: once one is there, it ends the pauses of the others.
+   */
+  sawHead(headHeight: number): void {
+    if (headHeight <= this.#headHeight) return;
+    this.#headHeight = headHeight;
+    const lowest = this.#mcq.lowest();
+    if (lowest === undefined) return;
+    this.#wake(this.wantedAt(lowest), ({ lastNode = '', failures }) => {
+      return failures?.get(lastNode)?.isDenial === false;
+    });
+    this.#awaitsFetched = this.#wakeAwaited([...this.wantedAt(lowest)]);
+  }
+
+  /**
+   * Ends the pauses of collections that their node is expected to fetch, lowest height first, and of those that have just
+   * been denied as soon as it may: there may be no further sign. False if none pauses.
+   */
+  #wakeAwaited(several: readonly WantedCollection[]): boolean {
+    const heightOf = ({ heights: [record] }: WantedCollection): number => record?.height ?? 0;
+    const awaited = several
+      .filter((wanted) => this.#due.has(wanted) && isAwaited(wanted))
+      .sort((a, b) => heightOf(a) - heightOf(b) || a.failedAtMs - b.failedAtMs)
+      .slice(0, MAX_AWAITED_WOKEN);
+    this.#wake(awaited);
+    const nowMs = this.#deps.clock.monotonic();
+    for (const wanted of awaited) this.#due.hasten(wanted, wanted.failedAtMs + WAKE_AFTER_MS - nowMs);
+    return awaited.length > 0;
+  }
+
+  /** "Not yet" for a new block is not a failure: it is requested again soon, a few times. */
+  #pauseMs(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): number {
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
+    const isEarly = failure.isNotFound && wanted.newSinceMs !== undefined;
+    if (isEarly && wanted.earlyAttempts < EARLY_PAUSE.times) {
+      wanted.rotation.declined(node);
+      const pauseMs = EARLY_PAUSE.minMs * EARLY_PAUSE.growth ** wanted.earlyAttempts;
+      wanted.earlyAttempts += 1;
+      return Math.min(pauseMs, EARLY_PAUSE.maxMs, minMs);
+    }
+    if (failure.isNodeBusy) wanted.rotation.declined(node);
+    else wanted.rotation.failed(node);
+    const untriedMaxMs = Math.min(backoffMaxMs, Math.max(minMs, UNTRIED_MAX_MS));
+    // A busy node does not count as a failure: the first pause is the shortest either way.
+    const attempt = Math.max(wanted.rotation.failures, 1) - 1;
+    const maxMs = isUntried ? untriedMaxMs : backoffMaxMs;
+    return backoffMs({ minMs, maxMs }, attempt, this.#deps.random);
+  }
+
+  /** Ends the pauses of these ids, except those that have just started. */
+  #wake(
+    several: Iterable<WantedCollection>,
+    condition: (wanted: WantedCollection) => boolean = () => true,
+  ): void {
+    if (this.#due.isEmpty) return;
+    const failedByMs = this.#deps.clock.monotonic() - WAKE_AFTER_MS;
+    for (const wanted of several) {
+      if (wanted.attempts === 0 || wanted.failedAtMs > failedByMs) continue;
+      if (!this.#due.has(wanted) || !condition(wanted)) continue;
+      this.#due.delete(wanted);
+      this.makeAskable(wanted);
+    }
+  }
+
   #refresh(record: HeightRecord): void {
     if (!this.#mayAsk(record)) return;
     const { height } = record;
@@ -122,7 +289,7 @@ export class RequestOrder {
     return (
       requests !== undefined &&
       !requests.held &&
-      requests.workers < this.#workersPerHeight &&
+      requests.workers < this.#options.workersPerHeight &&
       requests.askable.size > 0
     );
   }
@@ -130,4 +297,10 @@ export class RequestOrder {
 
 function requestsOf(record: HeightRecord): HeightRequests {
   return (record.requests ??= { askable: new Set(), workers: 0, held: false, holdEndsAtMs: undefined });
+}
+
+/** The node that was asked last is expected to fetch it: it says so, or the block was new when it was asked first. */
+function isAwaited({ attempts, failures, lastNode = '', newSinceMs }: WantedCollection): boolean {
+  const last = failures?.get(lastNode);
+  return attempts > 0 && last?.isDenial === true && (last.isPromised || newSinceMs !== undefined);
 }

@@ -9,7 +9,7 @@ import { BLOCK_CALL } from '../upstream/pollBlocks.js';
 const ROUNDS_BEFORE_ABSENT = 3;
 const ROUND_EVERY_MS = 1_000;
 
-export interface BlockBelowDependencies {
+interface Dependencies {
   readonly nodes: AccessNodes;
   /** Records in `troubles` why a node does not answer. */
   readonly poll: BlockPoll;
@@ -24,22 +24,16 @@ export interface BlockBelowDependencies {
 export class BlockBelow {
   readonly height: number;
   readonly #isEndKnown: boolean;
-  readonly #deps: BlockBelowDependencies;
+  readonly #deps: Dependencies;
   readonly #pause: Pause;
   #block: BlockLink | undefined;
   #isSought = true;
   #disputedSinceMs: number | undefined;
 
-  constructor(
-    options: {
-      readonly height: number;
-      /** The block above the range is indexed, and refutes a chain that is none of ours. */
-      readonly isEndKnown: boolean;
-    },
-    dependencies: BlockBelowDependencies,
-  ) {
-    this.height = options.height;
-    this.#isEndKnown = options.isEndKnown;
+  /** `isEndKnown`: the block above the range is indexed, and refutes a chain that is none of ours. */
+  constructor(height: number, isEndKnown: boolean, dependencies: Dependencies) {
+    this.height = height;
+    this.#isEndKnown = isEndKnown;
     this.#deps = dependencies;
     this.#pause = new Pause(dependencies);
   }

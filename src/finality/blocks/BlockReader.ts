@@ -17,7 +17,6 @@ import type { Clock } from '../../runtime/index.js';
 import type { Answer } from '../forks/BlockPoll.js';
 import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { Refusals } from '../forks/Refusals.js';
 import type { FinalityMetrics } from '../ports.js';
 import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
@@ -57,7 +56,6 @@ interface Dependencies {
   readonly linked: LinkedBlocks;
   readonly chooser: NodeChooser;
   readonly resolver: ForkResolver;
-  readonly refusals: Refusals;
   /** The highest height that may be read now. */
   readonly upperBound: () => number;
   readonly clock: Clock;
@@ -247,7 +245,6 @@ export class BlockReader {
   #append(answer: Answer): void {
     this.#chooser.cameBy();
     this.#chooser.troubles.clear();
-    this.#deps.refusals.accepted();
     this.#quickRetries = 0;
     this.#silences = 0;
     this.#deps.onBlock(answer);
@@ -301,7 +298,7 @@ export class BlockReader {
       case 'orphaned':
       case 'wrong_height':
         this.#deps.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
-        this.#deps.refusals.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
+        this.#deps.resolver.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
         this.#chooser.failed(way, `a block was refused: ${ending.kind}`);
         return this.#chooser.pauseMs();
     }

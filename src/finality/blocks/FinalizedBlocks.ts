@@ -11,17 +11,26 @@ import type { Answer, StoredBlockReader } from '../forks/BlockPoll.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { Watermark } from '../forks/LinkedBlocks.js';
-import { Refusals } from '../forks/Refusals.js';
+import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import type { FinalityMetrics, LinkedHeights, ReportedHead } from '../ports.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../upstream/pollBlocks.js';
 import { BlockBelow } from './BlockBelow.js';
-import { BlockBounds } from './BlockBounds.js';
-import type { BlockBoundsOptions } from './BlockBounds.js';
 import { BlockReader } from './BlockReader.js';
 
-export interface FinalizedBlocksOptions extends BlockBoundsOptions {
+export interface FinalizedBlocksOptions {
+  /** K: no height above watermark + K is requested. */
+  readonly window: number;
+  /** Nothing above it is requested. */
+  readonly stopHeight?: number | undefined;
+  /**
+   * A height that the chain is known to have reached, whatever head is reported. Lagging nodes report a low head at
+   * first, and a block far below the tip must not count as the tip. Default: none.
+   */
+  readonly reachedHeight?: number | undefined;
+  readonly sporkRoots?: readonly RootParent[];
+  /** For a range: which of its neighbours are not indexed and have to be requested, to prove the ends of the range. */
+  readonly asksFor?: { readonly below: boolean; readonly above: boolean } | undefined;
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
   /** Blocks requested at once from a node without streams. Default 8. */
@@ -54,6 +63,9 @@ export interface FinalizedBlocksDependencies {
   readonly onReplaced: (block: FinalizedBlock, blockSource: BlockSource) => void;
 }
 
+/** Within this distance of the head a block is handed out before its child is known. */
+const TIP_HEIGHTS = 2;
+
 /** How long a node that lied in its stream is asked for single blocks instead. */
 const FORGER_POLLED_MS = 600_000;
 
@@ -69,6 +81,11 @@ export interface HeldUpBlock {
  * The finalized blocks as jobs: reads them ahead of the watermark (`BlockReader`), links them parent by parent, and only
  * then hands them out. Call `notify` when the watermark or the head has moved.
  *
+ * A block that links may still be off the finalized chain, which shows only when its child names another parent. If it
+ * were complete and durable by then, only a `rewind` would help. So the last linked block waits for its child.
+ * Exceptions: near the tip, where no child may be known for long, and at the stop height, where no child may be requested
+ * or no node has it (there `TipCheck` confirms the block); a window of one; a block that the spork table confirms.
+ *
  * Bounds: it requests heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only, and holds no others; for a
  * range also the two neighbours (`asksFor`), the upper one within the window.
  */
@@ -79,19 +96,32 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #poll: BlockPoll;
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
-  readonly #bounds: BlockBounds;
+  readonly #window: number;
+  readonly #stopHeight: number;
+  readonly #reachedHeight: number;
+  readonly #asksForAbove: boolean;
+  #handedOutTo: number;
   readonly #chooser: NodeChooser;
   readonly #reader: BlockReader;
-  readonly #refusals: Refusals;
 
   constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
+    const { asksFor, sporkRoots = [], window } = options;
+    if (!Number.isSafeInteger(window) || window < 1)
+      throw new RangeError(`window must be a positive integer, not ${window}`);
+    this.#window = window;
+    this.#stopHeight = options.stopHeight ?? Number.MAX_SAFE_INTEGER;
+    // A spork in the table has started.
+    const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
+    this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
+    this.#asksForAbove = asksFor?.above === true;
     this.#deps = dependencies;
+    this.#handedOutTo = dependencies.watermark.latestIndexedHeight();
     const { heights, nodes, clock, random, logger, storedBlock } = dependencies;
     const watermark: Watermark = {
       latestIndexedHeight: () => dependencies.watermark.latestIndexedHeight(),
       latestBlock: () => dependencies.watermark.latestBlock() ?? this.#below?.block,
     };
-    this.#linked = new LinkedBlocks({ sporkRoots: options.sporkRoots ?? [] }, { watermark, heights });
+    this.#linked = new LinkedBlocks({ sporkRoots }, { watermark, heights });
     const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
     const edge = new EdgeLog({ clock, logger });
     const chooser = new NodeChooser(
@@ -107,29 +137,16 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     );
     this.#chooser = chooser;
     const { troubles } = chooser;
-    this.#refusals = new Refusals({ nodes, troubles, logger });
+    const poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
+    const firstHeight = options.firstHeight ?? watermark.latestIndexedHeight() + 1;
     this.#resolver = new ForkResolver(
-      {
-        firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
-        hasSporks: (options.sporkRoots ?? []).length > 0,
-      },
-      {
-        nodes,
-        linked: this.#linked,
-        watermark,
-        clock,
-        logger,
-        chooser,
-        storedBlock,
-        refusals: this.#refusals,
-      },
+      { firstHeight, hasSporks: sporkRoots.length > 0 },
+      { nodes, linked: this.#linked, watermark, clock, logger, chooser, poll },
     );
     this.#poll = new BlockPoll({ nodes });
-    if (options.asksFor?.below === true) {
-      const poll = new BlockPoll({ nodes, onFailure: (error) => troubles.failed(error) });
+    if (asksFor?.below === true) {
       const height = watermark.latestIndexedHeight();
-      const isEndKnown = !options.asksFor.above;
-      this.#below = new BlockBelow({ height, isEndKnown }, { nodes, poll, troubles, clock });
+      this.#below = new BlockBelow(height, !asksFor.above, { nodes, poll, troubles, clock });
     }
     this.#reader = new BlockReader(
       { parallelReads: options.parallelReads ?? 8 },
@@ -138,11 +155,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         clock,
         logger,
         metrics: dependencies.metrics,
-        upperBound: () => this.#bounds.toRead(),
+        upperBound: () => this.#toRead(),
         linked: this.#linked,
         chooser,
         resolver: this.#resolver,
-        refusals: this.#refusals,
         onBlock: (answer) => this.#append(answer),
         onUnserved: () => dependencies.signal.notify(),
       },
@@ -155,14 +171,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
       onTrue: () => dependencies.signal.notify(),
       onFalse: (lie) => this.#takeBack(lie),
-    });
-    this.#bounds = new BlockBounds(options, {
-      linked: this.#linked,
-      tipCheck: this.#tipCheck,
-      reader: this.#reader,
-      watermark: dependencies.watermark,
-      head: dependencies.head,
-      upperBound: dependencies.upperBound,
     });
   }
 
@@ -199,7 +207,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const troubles = this.#chooser.troubles.all();
     if (doubtful !== undefined && troubles.length === 0)
       return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
-    if (height > this.#bounds.toRead()) return undefined;
+    if (height > this.#toRead()) return undefined;
     const { isUnserved } = this.#reader;
     return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
   }
@@ -212,13 +220,17 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** The job of a height above the watermark once it is linked and confirmed by its child (see `head`). O(1). */
   atIndex(height: number): BlockJob<FinalizedBlock> | undefined {
     const job = height > this.head() ? undefined : this.#linked.at(height);
-    if (job !== undefined) this.#bounds.handedOut(height);
+    if (job !== undefined) this.#handedOutTo = Math.max(this.#handedOutTo, height);
     return job;
   }
 
-  /** The highest height that `atIndex` has (see `BlockBounds`). */
+  /** The highest height that `atIndex` has: whose block may be handed out now. */
   head(): number {
-    return this.#bounds.toHandOut();
+    const linked = this.#linked.next - 1;
+    const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
+    if (isTip || this.#window === 1 || this.#linked.confirmedAt(linked) !== undefined)
+      return Math.min(linked, this.#stopHeight);
+    return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
   /** The linked block of a height above the watermark. */
@@ -252,11 +264,24 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#resolver.missingEnd();
   }
 
+  /** The highest height whose block may be read now; for a range also the child of its last block. */
+  #toRead(): number {
+    const bound = this.#deps.upperBound();
+    if (!this.#asksForAbove || bound < this.#stopHeight) return bound;
+    return Math.min(bound + 1, this.#deps.watermark.latestIndexedHeight() + this.#window);
+  }
+
+  /** True for a height whose child may be unknown for long, or may not be requested. */
+  #isTip(height: number): boolean {
+    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
+    if (height >= tip - TIP_HEIGHTS || height > this.#stopHeight) return true;
+    return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);
+  }
+
   #append({ node, method, block }: Answer): void {
     const blockSource = { name: node.name, method };
     const isInHand = this.#linked.append(block, blockSource);
-    if (method === BLOCK_STREAM && this.#bounds.isTip(block.height))
-      this.#tipCheck.begin({ node, method, block });
+    if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });
     if (!isInHand) {
       this.#deps.logger.warn({ height: block.height, node: node.name }, 'a block was replaced');
       this.#deps.onReplaced(block, blockSource);
@@ -273,7 +298,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const { node, block } = lie;
     this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'orphaned' });
     this.#linked.takeBack(block.height);
-    this.#refusals.refuse(lie, 'orphaned', block.height);
+    this.#resolver.refuse(lie, 'orphaned', block.height);
     this.#chooser.failed(lie, 'a block was refused: orphaned');
     this.#chooser.callInstead(node.name, FORGER_POLLED_MS);
     this.#reader.notify();

@@ -3,15 +3,16 @@ import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../upstream/pollBlocks.js';
-import { BlockPoll } from './BlockPoll.js';
-import type { Answer, StoredBlockReader } from './BlockPoll.js';
+import type { Answer, BlockPoll } from './BlockPoll.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
-import type { Refusals } from './Refusals.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
+
+/** Why a block is refused; also the label of `invalid_blocks_total`. */
+type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
 
 /** Indexing is stuck because of the chain itself, not because of connections or a bug. */
 export interface ChainTrouble {
@@ -46,9 +47,7 @@ export type Resolution =
  * It never changes what is durable.
  */
 export class ForkResolver {
-  readonly #firstHeight: number;
-  readonly #hasSporks: boolean;
-  readonly #refusals: Refusals;
+  readonly #options: { readonly firstHeight: number; readonly hasSporks: boolean };
   readonly #nodes: AccessNodes;
   readonly #linked: LinkedBlocks;
   readonly #watermark: Watermark;
@@ -56,6 +55,8 @@ export class ForkResolver {
   readonly #logger: Logger;
   readonly #chooser: NodeChooser;
   readonly #poll: BlockPoll;
+  /** Refusals since a block was accepted. Bounded by the nodes that are asked for one height. */
+  readonly #logged = new Set<string>();
   #mismatch: ParentMismatch | undefined;
   #missingEnd: ChainTrouble | undefined;
   #rounds = 0;
@@ -63,27 +64,24 @@ export class ForkResolver {
   constructor(
     options: { readonly firstHeight: number; readonly hasSporks: boolean },
     dependencies: {
-      readonly refusals: Refusals;
       readonly nodes: AccessNodes;
       readonly linked: LinkedBlocks;
       readonly watermark: Watermark;
       readonly clock: Clock;
       readonly logger: Logger;
       readonly chooser: NodeChooser;
-      readonly storedBlock: StoredBlockReader | undefined;
+      /** Records in the chooser's troubles why a node does not answer. */
+      readonly poll: BlockPoll;
     },
   ) {
-    const { chooser, nodes, storedBlock, refusals } = dependencies;
-    this.#hasSporks = options.hasSporks;
-    this.#refusals = refusals;
-    this.#firstHeight = options.firstHeight;
-    this.#nodes = nodes;
+    this.#options = options;
+    this.#nodes = dependencies.nodes;
     this.#linked = dependencies.linked;
     this.#watermark = dependencies.watermark;
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
-    this.#chooser = chooser;
-    this.#poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => chooser.troubles.failed(error) });
+    this.#chooser = dependencies.chooser;
+    this.#poll = dependencies.poll;
   }
 
   parentMismatch(): ParentMismatch | undefined {
@@ -98,6 +96,7 @@ export class ForkResolver {
   /** A block was linked: any mismatch at the watermark is over. */
   linkedAgain(): void {
     this.#rounds = 0;
+    if (this.#logged.size > 0) this.#logged.clear();
     if (this.#missingEnd !== undefined) {
       this.#logger.info({ height: this.#missingEnd.height }, 'the last block of the spork is found');
       this.#missingEnd = undefined;
@@ -119,8 +118,7 @@ export class ForkResolver {
     const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
     const given = isAnswered ? asked : [refused, ...asked];
     const answers = given.filter(({ block }) => this.#linked.isAcceptable(block));
-    for (const answer of given)
-      if (!answers.includes(answer)) this.#refusals.refuse(answer, 'not_vouched', height);
+    for (const answer of given) if (!answers.includes(answer)) this.refuse(answer, 'not_vouched', height);
     const [first = refused] = this.#linked.isAcceptable(refused.block) ? [refused] : answers;
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find(({ block }) => this.#linked.links(block));
@@ -130,13 +128,39 @@ export class ForkResolver {
           this.#report(answer);
       return { kind: 'accept', answer: linking };
     }
-    for (const answer of answers) this.#refusals.name(answer, 'parent_mismatch', height);
+    for (const answer of answers) this.#name(answer, 'parent_mismatch', height);
     if (this.#linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
     await this.#recordMismatch(first, signal);
     return { kind: 'retry', avoid: [], pauseMs: MISMATCH_RETRY_MS };
+  }
+
+  /**
+   * A refused block counts against its node, is named as the cause of the delay, and is logged once until a block is
+   * accepted. `awaited`: the height that was requested.
+   */
+  refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
+    const { node, method, block } = answer;
+    this.#name(answer, reason, awaited);
+    this.#nodes.report(
+      node,
+      'lied',
+      `block ${block.id} at height ${block.height} refused: ${reason}`,
+      method,
+    );
+    // Not the block's own height: a liar could name a new one each time.
+    const key = `${node.name} ${awaited} ${reason}`;
+    const fields = { node: node.name, height: block.height, reason };
+    if (this.#logged.has(key)) this.#logger.debug(fields, 'a block was refused');
+    else this.#logger.warn(fields, 'a block was refused');
+    this.#logged.add(key);
+  }
+
+  /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
+  #name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
+    this.#chooser.troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
   }
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
@@ -180,7 +204,7 @@ export class ForkResolver {
   }
 
   #report(answer: Answer): void {
-    this.#refusals.refuse(answer, 'parent_mismatch', answer.block.height);
+    this.refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
   /** No node that answers has the block that the spork table confirms: waits for it, and accepts no other. */
@@ -214,7 +238,7 @@ export class ForkResolver {
   async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
     const latest = this.#watermark.latestBlock();
     if (latest === undefined || this.#mismatch?.blockId === block.id) return;
-    const lowest = this.#firstHeight;
+    const lowest = this.#options.firstHeight;
     const confirmed = await this.#poll.highestConfirmed(latest.height, lowest, signal);
     const target = confirmed ?? latest.height - 1;
     this.#mismatch = {
@@ -236,7 +260,7 @@ export class ForkResolver {
 
   #causeAndFix(target: number): string {
     const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again`;
-    if (this.#hasSporks)
+    if (this.#options.hasSporks)
       return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
     return (
       'the access nodes serve another chain, or another history of it, than this data directory holds. To follow them, ' +
@@ -251,4 +275,17 @@ function onceEach(answers: readonly Answer[]): readonly Answer[] {
     ({ node, block }, at) =>
       answers.findIndex((other) => other.node.name === node.name && other.block.id === block.id) === at,
   );
+}
+
+function saidOf(height: number, reason: RefusalReason, awaited: number): string {
+  switch (reason) {
+    case 'orphaned':
+      return `sent block ${height} off the finalized chain`;
+    case 'wrong_height':
+      return `sent a block of height ${height} for height ${awaited}`;
+    case 'parent_mismatch':
+      return `sent block ${height}, which does not follow block ${height - 1}`;
+    case 'not_vouched':
+      return `sent another block ${height} than the spork table confirms`;
+  }
 }

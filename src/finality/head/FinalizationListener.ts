@@ -39,21 +39,19 @@ export class FinalizationListener {
     const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
       if (wasSilent) this.#answerListeners.tell();
     };
-    this.#finalized = new HeadSubscription(
-      { stream: 'finalized' },
-      {
-        ...dependencies,
-        onAnswer: (how) => {
-          this.#answeredAtMs = this.#clock.monotonic();
-          onAnswer(how);
-        },
-        onHead: (head) => this.tell(head),
+    this.#finalized = new HeadSubscription('finalized', {
+      ...dependencies,
+      onAnswer: (how) => {
+        this.#answeredAtMs = this.#clock.monotonic();
+        onAnswer(how);
       },
-    );
-    this.#sealed = new HeadSubscription(
-      { stream: 'sealed' },
-      { ...dependencies, onAnswer, onHead: ({ height }) => this.#onSealed(height) },
-    );
+      onHead: (head) => this.tell(head),
+    });
+    this.#sealed = new HeadSubscription('sealed', {
+      ...dependencies,
+      onAnswer,
+      onHead: ({ height }) => this.#onSealed(height),
+    });
   }
 
   /** Resolves when `signal` aborts. No expected errors. */

@@ -1,4 +1,11 @@
-import { faultOf, NodeChooser, SILENT_AFTER_MS, StreamReader, UpstreamError } from '../../access/index.js';
+import {
+  faultOf,
+  NodeChooser,
+  reportFailure,
+  SILENT_AFTER_MS,
+  StreamReader,
+  UpstreamError,
+} from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble, Way } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -6,20 +13,43 @@ import { Pause, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import type { FinalityMetrics, ReportedHead } from '../ports.js';
-import { HEAD_CALL, HeadPoll } from './HeadPoll.js';
-import type { HeadPollOptions } from './HeadPoll.js';
-import { HeadSource } from './HeadSource.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
+const HEAD_CALL = 'GetLatestBlockHeader';
 
 /** How often the freshness of the stream is checked. */
 const WATCH_INTERVAL_MS = 1_000;
 /** How often a node without streams is asked for its head. */
 const POLL_INTERVAL_MS = 1_000;
+/** How often some node is polled for its head while a stream is followed; also the deadline of that call. */
+const FRESHNESS_POLL_MS = 2_000;
+/** The polled height is no longer believed after this many consecutive sources that never reached it. */
+const MAX_MISSES = 2;
+/** After this time, a stream that has not delivered a height that a poll has seen counts as silent. */
+const GRACE_MS = 2_000;
 /** Delay before a stream is reopened. */
 const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
-export interface HeadSubscriptionDependencies {
+/** Why to replace a source. */
+interface Lag {
+  readonly what: string;
+  /** It never reached a height that a poll has seen. */
+  readonly isMiss: boolean;
+}
+
+/** The node that is being followed, by stream or by polling, and what it has delivered. */
+interface HeadSource extends Way {
+  readonly reader: StreamReader<ReportedHead>;
+  /** It was abandoned because it did not keep up. */
+  isStale: boolean;
+  deliveredAtMs: number;
+  /** The highest that it has delivered; -1: none yet. */
+  height: number;
+  /** The first height above this source that a poll has seen, until the source reaches it. */
+  owed: { readonly height: number; readonly sinceMs: number } | undefined;
+}
+
+interface Dependencies {
   readonly nodes: AccessNodes;
   readonly clock: Clock;
   readonly random: Random;
@@ -37,11 +67,14 @@ export interface HeadSubscriptionDependencies {
  * that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
-  readonly #options: HeadPollOptions;
-  readonly #deps: HeadSubscriptionDependencies;
+  readonly #stream: 'finalized' | 'sealed';
+  readonly #deps: Dependencies;
   readonly #pause: Pause;
   readonly #chooser: NodeChooser;
-  readonly #poll: HeadPoll;
+  /** The highest height that a poll reported; -1: none is believed. */
+  #polledHeight = -1;
+  #misses = 0;
+  #polls = 0;
   #source: HeadSource | undefined;
   /** The highest height that any source has delivered: a source works only if it delivers a higher one. */
   #best = -1;
@@ -53,19 +86,14 @@ export class HeadSubscription {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(options: HeadPollOptions, dependencies: HeadSubscriptionDependencies) {
-    this.#options = options;
+  constructor(stream: 'finalized' | 'sealed', dependencies: Dependencies) {
+    this.#stream = stream;
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);
     const { clock, nodes, random } = dependencies;
     this.#pause = new Pause({ clock });
     const ways = { stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES } as const;
     this.#chooser = new NodeChooser(ways, { clock, nodes, random });
-    this.#poll = new HeadPoll(options, {
-      ...dependencies,
-      troubles: this.#chooser.troubles,
-      onAnswer: () => this.#answered(),
-    });
     this.#deliveredAtMs = clock.monotonic();
   }
 
@@ -93,7 +121,7 @@ export class HeadSubscription {
   run(signal: AbortSignal): Promise<void> {
     return runTogether(signal, [
       (ended) => this.#follow(ended),
-      (ended) => this.#poll.run(ended),
+      (ended) => this.#poll(ended),
       (ended) => this.#watch(ended),
     ]);
   }
@@ -107,7 +135,7 @@ export class HeadSubscription {
       }
       const reason = await this.#followNode(way, signal);
       if (reason === 'streams_again') continue;
-      this.#deps.metrics.streamReopens.inc({ stream: this.#options.stream, reason });
+      this.#deps.metrics.streamReopens.inc({ stream: this.#stream, reason });
       await this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
   }
@@ -120,7 +148,8 @@ export class HeadSubscription {
     const open = (ended: AbortSignal): AsyncIterable<ReportedHead> =>
       streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
     const reader = new StreamReader({}, { open, signal, clock });
-    const source = new HeadSource(way, reader, clock.monotonic());
+    const deliveredAtMs = clock.monotonic();
+    const source: HeadSource = { ...way, reader, isStale: false, deliveredAtMs, height: -1, owed: undefined };
     this.#source = source;
     this.#chooser.asked(way);
     try {
@@ -152,7 +181,7 @@ export class HeadSubscription {
   }
 
   async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
-    const sealed = this.#options.stream === 'sealed';
+    const sealed = this.#stream === 'sealed';
     for await (const { height, id } of node.subscribeBlockDigests({ signal, sealed }))
       yield { height, id, node: node.name };
   }
@@ -160,12 +189,45 @@ export class HeadSubscription {
   /** Ends when the node may have a stream for us again. */
   async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
     while (!this.#chooser.mayStream(node)) {
-      const timeoutMs = patienceMs(this.#silences);
-      const isSealed = this.#options.stream === 'sealed';
-      const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
-      yield { height, id, node: node.name };
+      yield await this.#ask(node, patienceMs(this.#silences), signal);
       await sleep(this.#deps.clock, POLL_INTERVAL_MS, signal);
     }
+  }
+
+  async #ask(node: AccessNode, timeoutMs: number, signal: AbortSignal): Promise<ReportedHead> {
+    const isSealed = this.#stream === 'sealed';
+    const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
+    return { height, id, node: node.name };
+  }
+
+  /** Asks the nodes in turn, slowly, for their head, and knows the highest reported one. Expected errors: the signal's abort reason. */
+  async #poll(signal: AbortSignal): Promise<void> {
+    const { nodes, clock, onHead } = this.#deps;
+    for (;;) {
+      await sleep(clock, FRESHNESS_POLL_MS, signal);
+      const live = nodes.live(HEAD_CALL);
+      const healthy = live.filter((candidate) => candidate.healthOf(HEAD_CALL) === 'healthy');
+      const asked = healthy.length > 0 ? healthy : live;
+      const node = asked[this.#polls++ % asked.length];
+      if (node === undefined) continue;
+      this.#chooser.asked({ node, method: HEAD_CALL });
+      try {
+        const head = await this.#ask(node, FRESHNESS_POLL_MS, signal);
+        this.#answered();
+        if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);
+        if (head.height > this.#polledHeight) this.#believe(head.height);
+        onHead(head);
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        this.#chooser.troubles.failed(error);
+        reportFailure(nodes, node, error);
+      }
+    }
+  }
+
+  #believe(height: number): void {
+    this.#polledHeight = height;
+    this.#misses = 0;
   }
 
   #delivered(source: HeadSource, head: ReportedHead): void {
@@ -178,14 +240,16 @@ export class HeadSubscription {
       if (this.#chooser.isStream(source)) this.#chooser.streams(source);
     }
     this.#deliveredAtMs = this.#deps.clock.monotonic();
-    source.delivered(height, this.#deliveredAtMs);
+    source.height = height;
+    source.deliveredAtMs = this.#deliveredAtMs;
+    if (source.owed !== undefined && height >= source.owed.height) source.owed = undefined;
     if (height > this.#best) {
       this.#best = height;
       this.#chooser.cameBy();
     }
     if (this.#lostBy === source.method || (this.#lostBy !== undefined && source.method === STREAM)) {
       this.#lostBy = undefined;
-      this.#edge.back({ stream: this.#options.stream, node: source.node.name }, 'head stream is back');
+      this.#edge.back({ stream: this.#stream, node: source.node.name }, 'head stream is back');
     }
     this.#deps.onHead(head);
   }
@@ -208,17 +272,33 @@ export class HeadSubscription {
   }
 
   #judge(source: HeadSource): void {
-    const openingMs = this.#chooser.isStream(source)
-      ? patienceMs(this.#silences, STREAM_SILENT_MS)
-      : undefined;
-    const lag = source.lag(this.#poll.height, this.#deps.clock.monotonic(), { openingMs });
+    const lag = this.#lagOf(source);
     if (lag === undefined) return;
-    const what = lag.isMiss ? `its ${this.#options.stream} head ${lag.what}` : lag.what;
+    const what = lag.isMiss ? `its ${this.#stream} head ${lag.what}` : lag.what;
     source.isStale = true;
     this.#silences += 1;
     this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
     source.reader.cancel();
-    if (lag.isMiss) this.#poll.missed();
+    if (!lag.isMiss) return;
+    this.#misses += 1;
+    if (this.#misses >= MAX_MISSES) this.#believe(-1);
+  }
+
+  /** `undefined` while the source keeps up with the polled height. */
+  #lagOf(source: HeadSource): Lag | undefined {
+    const nowMs = this.#deps.clock.monotonic();
+    if (this.#polledHeight > source.height) source.owed ??= { height: this.#polledHeight, sinceMs: nowMs };
+    const silentMs = nowMs - source.deliveredAtMs;
+    if (source.owed === undefined) {
+      // Every stream begins with a head, even if no poll has seen a higher one.
+      if (source.height >= 0 || !this.#chooser.isStream(source)) return undefined;
+      if (silentMs < patienceMs(this.#silences, STREAM_SILENT_MS)) return undefined;
+      return { what: `no head for ${Math.round(silentMs / 1_000)} s`, isMiss: false };
+    }
+    const owedMs = nowMs - source.owed.sinceMs;
+    const isSilent = silentMs >= STREAM_SILENT_MS && owedMs >= GRACE_MS;
+    if (!isSilent && owedMs < STREAM_SILENT_MS) return undefined;
+    return { what: `stood at ${source.height} while ${source.owed.height} was known`, isMiss: true };
   }
 
   /** The source delivered nothing, or too little: counts this against the call, and reports it. */
@@ -229,7 +309,7 @@ export class HeadSubscription {
 
   #lost({ node, method }: HeadSource, fields: { readonly kind: string; readonly error: string }): void {
     const message = 'head stream lost, reconnecting';
-    const all = { stream: this.#options.stream, node: node.name, ...fields };
+    const all = { stream: this.#stream, node: node.name, ...fields };
     if (this.#lostBy === undefined) this.#edge.lost(all, message);
     else this.#deps.logger.debug(all, message);
     this.#lostBy ??= method;

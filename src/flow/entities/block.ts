@@ -1,15 +1,13 @@
 import { WireError } from '../WireError.js';
 import { identifierBytes, toIdentifier } from '../ids/identifiers.js';
 import type { Block, CollectionGuarantee, Timestamp } from '../types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
+import { RequestFields } from '../wire/RequestFields.js';
 import { WireWriter } from '../wire/WireWriter.js';
 
 /** Protobuf's range of valid timestamps: the years 1 to 9999. */
 const TIMESTAMP_SECONDS_MIN = -62_135_596_800;
 const TIMESTAMP_SECONDS_MAX = 253_402_300_799;
 const NANOS_PER_SECOND = 1_000_000_000;
-
-const EMPTY = Buffer.alloc(0);
 
 /**
  * What stands everywhere for the time of a block that has none: Go's zero time, 0001-01-01T00:00:00Z, which is what Flow's nodes
@@ -23,67 +21,18 @@ export const NO_TIME: Timestamp = { seconds: BigInt(TIMESTAMP_SECONDS_MIN), nano
  * an invalid timestamp).
  */
 export function decodeBlock(encoded: Uint8Array): Block {
-  const reader = new WireReader(encoded);
-  let id: Uint8Array = EMPTY;
-  let parentId: Uint8Array = EMPTY;
-  let height = 0;
-  let timestamp: Timestamp | undefined;
-  const guarantees: CollectionGuarantee[] = [];
-  const signatures: Uint8Array[] = [];
-  while (reader.next()) {
-    if (reader.field === 3 && reader.wireType === VARINT) {
-      height = reader.safeInteger();
-      continue;
-    }
-    if (reader.wireType !== LENGTH_DELIMITED) {
-      reader.skip();
-      continue;
-    }
-    switch (reader.field) {
-      case 1:
-        id = reader.view();
-        break;
-      case 2:
-        parentId = reader.view();
-        break;
-      case 4:
-        timestamp = decodeTimestamp(reader.view(), timestamp);
-        break;
-      case 5:
-        guarantees.push(decodeGuarantee(reader.view()));
-        break;
-      case 7:
-        signatures.push(reader.view());
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  const fields = new RequestFields(encoded);
+  const time = fields.message(4);
+  const timestamp = time && { seconds: BigInt.asIntN(64, time.number(1)), nanos: time.uint32(2) | 0 };
   if (timestamp !== undefined) checkTimestamp(Number(timestamp.seconds), timestamp.nanos);
   return {
-    id: toIdentifier(id),
-    parentId: toIdentifier(parentId),
-    height,
+    id: toIdentifier(fields.bytes(1)),
+    parentId: toIdentifier(fields.bytes(2)),
+    height: fields.safeInteger(3),
     timestamp,
-    guarantees,
-    signatures,
+    guarantees: fields.all(5).map(decodeGuarantee),
+    signatures: fields.all(7),
   };
-}
-
-function decodeTimestamp(wire: Uint8Array, earlier: Timestamp | undefined): Timestamp {
-  const reader = new WireReader(wire);
-  let seconds = earlier?.seconds ?? 0n;
-  let nanos = earlier?.nanos ?? 0;
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === VARINT) {
-      seconds = BigInt.asIntN(64, reader.uint64());
-    } else if (reader.field === 2 && reader.wireType === VARINT) {
-      nanos = reader.uint32() | 0;
-    } else {
-      reader.skip();
-    }
-  }
-  return { seconds, nanos };
 }
 
 /** Expected errors: `WireError`. */
@@ -99,53 +48,15 @@ export function checkTimestamp(seconds: number, nanos: number): void {
 }
 
 function decodeGuarantee(wire: Uint8Array): CollectionGuarantee {
-  const reader = new WireReader(wire);
-  let collectionId: Uint8Array = EMPTY;
-  const signatures: Uint8Array[] = [];
-  let referenceBlockId: Uint8Array = EMPTY;
-  let signature: Uint8Array = EMPTY;
-  const signerIds: Uint8Array[] = [];
-  let signerIndices: Uint8Array = EMPTY;
-  let clusterChainId: Uint8Array = EMPTY;
-  while (reader.next()) {
-    if (reader.wireType !== LENGTH_DELIMITED) {
-      reader.skip();
-      continue;
-    }
-    switch (reader.field) {
-      case 1:
-        collectionId = reader.view();
-        break;
-      case 2:
-        signatures.push(reader.view());
-        break;
-      case 3:
-        referenceBlockId = reader.view();
-        break;
-      case 4:
-        signature = reader.view();
-        break;
-      case 5:
-        signerIds.push(reader.view());
-        break;
-      case 6:
-        signerIndices = reader.view();
-        break;
-      case 7:
-        clusterChainId = reader.view();
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  const fields = new RequestFields(wire);
   return {
-    collectionId: toIdentifier(collectionId),
-    referenceBlockId,
-    signature,
-    signatures,
-    signerIds,
-    signerIndices,
-    clusterChainId,
+    collectionId: toIdentifier(fields.bytes(1)),
+    signatures: fields.all(2),
+    referenceBlockId: fields.bytes(3),
+    signature: fields.bytes(4),
+    signerIds: fields.all(5),
+    signerIndices: fields.bytes(6),
+    clusterChainId: fields.bytes(7),
   };
 }
 

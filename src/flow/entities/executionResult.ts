@@ -1,4 +1,4 @@
-import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
+import { RequestFields } from '../wire/RequestFields.js';
 
 /** What an execution node claims of a block, as on the wire. Byte fields are views of the message; ids are not checked. */
 export interface ExecutionResult {
@@ -30,53 +30,30 @@ export interface ServiceEvent {
 
 /** Decodes `flow.entities.ExecutionResult`. Expected errors: `WireError`. */
 export function decodeExecutionResult(encoded: Uint8Array): ExecutionResult {
-  const fields = readFields(encoded);
+  const fields = new RequestFields(encoded);
   return {
     previousResultId: fields.bytes(1),
     blockId: fields.bytes(2),
     chunks: fields.all(3).map(decodeChunk),
     serviceEvents: fields.all(4).map((event) => {
-      const parts = readFields(event);
-      return { type: parts.bytes(1).toString(), payload: parts.bytes(2) };
+      const parts = new RequestFields(event);
+      return { type: parts.text(1), payload: parts.bytes(2) };
     }),
     executionDataId: fields.bytes(5),
   };
 }
 
 function decodeChunk(encoded: Uint8Array): Chunk {
-  const fields = readFields(encoded);
+  const fields = new RequestFields(encoded);
   return {
-    collectionIndex: Number(fields.integer(1)),
+    collectionIndex: Number(fields.number(1)),
     startState: fields.bytes(2),
     eventCollection: fields.bytes(3),
     blockId: fields.bytes(4),
-    totalComputationUsed: fields.integer(5),
-    numberOfTransactions: Number(fields.integer(6)),
-    index: fields.integer(7),
+    totalComputationUsed: fields.number(5),
+    numberOfTransactions: Number(fields.number(6)),
+    index: fields.number(7),
     endState: fields.bytes(8),
-    serviceEventCount: Number(fields.integer(11)),
-  };
-}
-
-/** The fields of a small message by number: the last value of a single one, all values of a repeated one. */
-function readFields(encoded: Uint8Array) {
-  const views = new Map<number, Buffer[]>();
-  const integers = new Map<number, bigint>();
-  const reader = new WireReader(encoded);
-  while (reader.next()) {
-    if (reader.wireType === VARINT) {
-      integers.set(reader.field, reader.uint64());
-    } else if (reader.wireType === LENGTH_DELIMITED) {
-      const values = views.get(reader.field);
-      if (values === undefined) views.set(reader.field, [reader.view()]);
-      else values.push(reader.view());
-    } else {
-      reader.skip();
-    }
-  }
-  return {
-    bytes: (field: number): Buffer => views.get(field)?.at(-1) ?? Buffer.alloc(0),
-    all: (field: number): readonly Buffer[] => views.get(field) ?? [],
-    integer: (field: number): bigint => integers.get(field) ?? 0n,
+    serviceEventCount: Number(fields.number(11)),
   };
 }

@@ -1,9 +1,36 @@
-import { WireReader } from '../wire/WireReader.js';
+import { asBuffer } from '../wire/bytes.js';
+import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
+import type { Identifier, VerifiedCollection } from '../types.js';
+import { LENGTH_DELIMITED, WireReader } from '../wire/WireReader.js';
 import { varintLength, writeVarint } from '../wire/WireWriter.js';
-import { TransactionLimit } from './TransactionLimit.js';
+import { WireError } from '../WireError.js';
 
 /** Tag of field 1, length-delimited: `transactions`, both of a full collection and of execution data. */
 const TRANSACTION_TAG = 0x0a;
+
+/**
+ * The most transactions taken from one message (a collection, or all chunks of a block). Flow's own limit is 100 in a
+ * collection; without a bound, a message of empty transactions would cost fifty times its size in memory.
+ */
+const MAX_TRANSACTIONS = 100_000;
+
+/** Appends field 1 of the message that the reader stands in. Expected errors: `WireError`. */
+export type CollectTransactions = (reader: WireReader, into: Uint8Array[]) => void;
+
+/** For one message: counts the transactions that are taken from it. */
+export function transactionCollector(): CollectTransactions {
+  let room = MAX_TRANSACTIONS;
+  return (reader, into) => {
+    while (reader.next()) {
+      if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+        if (room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
+        into.push(reader.view());
+      } else {
+        reader.skip();
+      }
+    }
+  };
+}
 
 /** Bytes of the wire form of a full collection. */
 export function fullCollectionSize(transactions: readonly Uint8Array[]): number {
@@ -38,11 +65,24 @@ export function encodeFullCollection(transactions: readonly Uint8Array[]): Uint8
 }
 
 /**
- * The transactions of a full collection, as views of `encoded`: the inverse of `encodeFullCollection`. Other fields are
- * skipped. Expected errors: `WireError`.
+ * The transactions of a full collection, or of a `flow.access.FullCollectionResponse`, as views of `encoded`: the inverse of
+ * `encodeFullCollection`. Other fields are skipped, and nothing is verified. Expected errors: `WireError`.
  */
 export function splitCollection(encoded: Uint8Array): Uint8Array[] {
   const transactions: Uint8Array[] = [];
-  new TransactionLimit().collect(new WireReader(encoded), transactions);
+  transactionCollector()(new WireReader(encoded), transactions);
   return transactions;
+}
+
+/** A transaction of a collection by its index, which is known to be in range; its bytes are a view of the collection. */
+export function transactionAt(
+  { encoded, ranges, transactionIds }: VerifiedCollection,
+  index: number,
+): { readonly id: Identifier; readonly wire: Buffer } {
+  const start = ranges[2 * index] as number;
+  const from = index * IDENTIFIER_BYTES;
+  return {
+    id: asBuffer(transactionIds).toString('hex', from, from + IDENTIFIER_BYTES) as Identifier,
+    wire: asBuffer(encoded).subarray(start, start + (ranges[2 * index + 1] as number)),
+  };
 }

@@ -1,6 +1,6 @@
 import { WireError } from '../WireError.js';
 import type { Transaction, TransactionSignature } from '../types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
+import { RequestFields } from '../wire/RequestFields.js';
 import { WireWriter } from '../wire/WireWriter.js';
 
 /**
@@ -9,16 +9,12 @@ import { WireWriter } from '../wire/WireWriter.js';
  */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
-const EMPTY = Buffer.alloc(0);
-
 /** Expected errors: `WireError`. */
 export function checkTransactionSize(wire: Uint8Array): void {
   if (wire.length > MAX_TRANSACTION_BYTES) {
     throw new WireError(`a transaction has more than ${MAX_TRANSACTION_BYTES} bytes`);
   }
 }
-
-type ProposalKey = NonNullable<Transaction['proposalKey']>;
 
 /**
  * Decodes a `flow.entities.Transaction` like any protobuf reader: fields in any order, the last of a repeated singular
@@ -27,99 +23,29 @@ type ProposalKey = NonNullable<Transaction['proposalKey']>;
  */
 export function decodeTransaction(wire: Uint8Array): Transaction {
   checkTransactionSize(wire);
-  const reader = new WireReader(wire);
-  let script: Uint8Array = EMPTY;
-  const args: Uint8Array[] = [];
-  let referenceBlockId: Uint8Array = EMPTY;
-  let gasLimit = 0n;
-  let proposalKey: ProposalKey | undefined;
-  let payer: Uint8Array = EMPTY;
-  const authorizers: Uint8Array[] = [];
-  const payloadSignatures: TransactionSignature[] = [];
-  const envelopeSignatures: TransactionSignature[] = [];
-  while (reader.next()) {
-    if (reader.wireType === VARINT && reader.field === 4) {
-      gasLimit = reader.uint64();
-      continue;
-    }
-    if (reader.wireType !== LENGTH_DELIMITED) {
-      reader.skip();
-      continue;
-    }
-    switch (reader.field) {
-      case 1:
-        script = reader.view();
-        break;
-      case 2:
-        args.push(reader.view());
-        break;
-      case 3:
-        referenceBlockId = reader.view();
-        break;
-      case 5:
-        proposalKey = decodeProposalKey(reader, proposalKey);
-        break;
-      case 6:
-        payer = reader.view();
-        break;
-      case 7:
-        authorizers.push(reader.view());
-        break;
-      case 8:
-        payloadSignatures.push(decodeSignature(reader));
-        break;
-      case 9:
-        envelopeSignatures.push(decodeSignature(reader));
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  const fields = new RequestFields(wire);
+  const key = fields.message(5);
   return {
-    script,
-    arguments: args,
-    referenceBlockId,
-    gasLimit,
-    proposalKey,
-    payer,
-    authorizers,
-    payloadSignatures,
-    envelopeSignatures,
+    script: fields.bytes(1),
+    arguments: fields.all(2),
+    referenceBlockId: fields.bytes(3),
+    gasLimit: fields.number(4),
+    proposalKey: key && { address: key.bytes(1), keyId: key.uint32(2), sequenceNumber: key.number(3) },
+    payer: fields.bytes(6),
+    authorizers: fields.all(7),
+    payloadSignatures: fields.all(8).map(decodeSignature),
+    envelopeSignatures: fields.all(9).map(decodeSignature),
   };
 }
 
-/** Reads the message in the field at the cursor. */
-function decodeProposalKey(reader: WireReader, earlier: ProposalKey | undefined): ProposalKey {
-  const outerEnd = reader.enter();
-  let address = earlier?.address ?? EMPTY;
-  let keyId = earlier?.keyId ?? 0;
-  let sequenceNumber = earlier?.sequenceNumber ?? 0n;
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) address = reader.view();
-    else if (reader.field === 2 && reader.wireType === VARINT) keyId = reader.uint32();
-    else if (reader.field === 3 && reader.wireType === VARINT) sequenceNumber = reader.uint64();
-    else reader.skip();
-  }
-  reader.end = outerEnd;
-  return { address, keyId, sequenceNumber };
-}
-
-/** Reads the message in the field at the cursor. */
-function decodeSignature(reader: WireReader): TransactionSignature {
-  const outerEnd = reader.enter();
-  let address: Uint8Array = EMPTY;
-  let keyId = 0;
-  let signature: Uint8Array = EMPTY;
-  let extensionData: Uint8Array = EMPTY;
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) address = reader.view();
-    else if (reader.field === 2 && reader.wireType === VARINT) keyId = reader.uint32();
-    else if (reader.field === 3 && reader.wireType === LENGTH_DELIMITED) signature = reader.view();
-    else if (reader.field === 4 && reader.wireType === LENGTH_DELIMITED) extensionData = reader.view();
-    else reader.skip();
-  }
-  reader.end = outerEnd;
-  return { address, keyId, signature, extensionData };
+function decodeSignature(wire: Uint8Array): TransactionSignature {
+  const fields = new RequestFields(wire);
+  return {
+    address: fields.bytes(1),
+    keyId: fields.uint32(2),
+    signature: fields.bytes(3),
+    extensionData: fields.bytes(4),
+  };
 }
 
 /** The canonical wire form of a transaction, in a buffer of its own. */

@@ -1,4 +1,5 @@
-import { TransactionLimit } from '../entities/TransactionLimit.js';
+import { transactionCollector } from '../entities/fullCollection.js';
+import type { CollectTransactions } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockExecutionData } from '../types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
@@ -16,7 +17,7 @@ const MAX_BLOCKS = 10_000;
 export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
   const reader = new WireReader(message);
   const found: FoundExecutionData = { blockId: undefined, chunks: [] };
-  const limit = new TransactionLimit();
+  const collect = transactionCollector();
   let height = 0;
   let present = false;
   while (reader.next()) {
@@ -25,7 +26,7 @@ export function decodeExecutionDataResponse(message: Uint8Array): BlockExecution
     } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
       present = true;
       const outerEnd = reader.enter();
-      readBlockExecutionData(reader, found, limit);
+      readBlockExecutionData(reader, found, collect);
       reader.end = outerEnd;
     } else {
       reader.skip();
@@ -42,13 +43,13 @@ export function decodeExecutionDataResponse(message: Uint8Array): BlockExecution
  */
 export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecutionData[] {
   const reader = new WireReader(message);
-  const limit = new TransactionLimit();
+  const collect = transactionCollector();
   const blocks: BlockExecutionData[] = [];
   while (reader.next()) {
     if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
       if (blocks.length >= MAX_BLOCKS) throw new WireError(`a message has more than ${MAX_BLOCKS} blocks`);
       const outerEnd = reader.enter();
-      blocks.push(readIndexedBlock(reader, limit));
+      blocks.push(readIndexedBlock(reader, collect));
       reader.end = outerEnd;
     } else {
       reader.skip();
@@ -57,7 +58,7 @@ export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecution
   return blocks;
 }
 
-function readIndexedBlock(reader: WireReader, limit: TransactionLimit): BlockExecutionData {
+function readIndexedBlock(reader: WireReader, collect: CollectTransactions): BlockExecutionData {
   const byteLength = reader.end - reader.position;
   const chunks: Uint8Array[][] = [];
   let height = 0;
@@ -69,7 +70,7 @@ function readIndexedBlock(reader: WireReader, limit: TransactionLimit): BlockExe
       blockId = reader.view();
     } else if (reader.field === 4 && reader.wireType === LENGTH_DELIMITED) {
       const transactions: Uint8Array[] = [];
-      readCollection(reader, transactions, limit);
+      readCollection(reader, transactions, collect);
       addChunk(chunks, transactions);
     } else {
       reader.skip();
@@ -87,7 +88,7 @@ interface FoundExecutionData {
 function readBlockExecutionData(
   reader: WireReader,
   found: FoundExecutionData,
-  limit: TransactionLimit,
+  collect: CollectTransactions,
 ): void {
   while (reader.next()) {
     if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
@@ -95,7 +96,7 @@ function readBlockExecutionData(
     } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
       const transactions: Uint8Array[] = [];
       const outerEnd = reader.enter();
-      readChunk(reader, transactions, limit);
+      readChunk(reader, transactions, collect);
       reader.end = outerEnd;
       addChunk(found.chunks, transactions);
     } else {
@@ -105,10 +106,10 @@ function readBlockExecutionData(
 }
 
 /** A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule. */
-function readChunk(reader: WireReader, transactions: Uint8Array[], limit: TransactionLimit): void {
+function readChunk(reader: WireReader, transactions: Uint8Array[], collect: CollectTransactions): void {
   while (reader.next()) {
     if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-      readCollection(reader, transactions, limit);
+      readCollection(reader, transactions, collect);
     } else {
       reader.skip();
     }
@@ -116,9 +117,9 @@ function readChunk(reader: WireReader, transactions: Uint8Array[], limit: Transa
 }
 
 /** The transactions of the full collection that comes next. */
-function readCollection(reader: WireReader, transactions: Uint8Array[], limit: TransactionLimit): void {
+function readCollection(reader: WireReader, transactions: Uint8Array[], collect: CollectTransactions): void {
   const outerEnd = reader.enter();
-  limit.collect(reader, transactions);
+  collect(reader, transactions);
   reader.end = outerEnd;
 }
 

@@ -1,5 +1,4 @@
 import { finalizedBlock } from '../entities/finalizedBlock.js';
-import { splitCollection } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
@@ -23,11 +22,6 @@ export function decodeBlockResponse(
     else reader.skip();
   }
   return { block, status: blockStatus(status) };
-}
-
-/** Decodes a bare `flow.entities.Block` in light or full form. Expected errors: `WireError`. */
-export function decodeBlockMessage(message: Uint8Array): FinalizedBlock {
-  return finalizedBlock(message);
 }
 
 /** Decodes a `flow.access.SubscribeBlocksResponse`. Expected errors: `WireError`. */
@@ -56,14 +50,6 @@ export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; p
 function blockStatus(value: number): BlockStatus {
   if (value === 1) return 'finalized';
   return value === 2 ? 'sealed' : 'unknown';
-}
-
-/**
- * Decodes a `flow.access.FullCollectionResponse` down to the wire bytes of its transactions, which are views of the
- * message. Nothing is verified. Expected errors: `WireError`.
- */
-export function decodeFullCollectionResponse(message: Uint8Array): Uint8Array[] {
-  return splitCollection(message);
 }
 
 /** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */

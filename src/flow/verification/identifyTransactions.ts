@@ -1,9 +1,11 @@
 import { splitCollection } from '../entities/fullCollection.js';
+import { canonicalTransaction, checkTransactionSize } from '../entities/transaction.js';
 import { IDENTIFIER_BYTES, toIdentifier } from '../ids/identifiers.js';
 import { TransactionHasher } from '../ids/TransactionHasher.js';
 import type { Identifier } from '../types.js';
-import { transactionId } from './transactionId.js';
 
+/** Room for the RLP overhead of an ordinary transaction; grows when needed. */
+const ONE_WORKING_BYTES = 512;
 /** Room for the RLP form of an ordinary transaction, besides the collection itself; grows when needed. */
 const WORKING_BYTES = 4096;
 /** Hexadecimal digits of an id. */
@@ -33,8 +35,7 @@ export function identifyTransactions(collection: Uint8Array): IdentifiedTransact
 /** The hexadecimal digits of all ids; `undefined` when one of the transactions is not canonical. */
 function hashAll(collection: Uint8Array, transactions: readonly Uint8Array[]): string | undefined {
   const hasher = new TransactionHasher(2 * collection.length + WORKING_BYTES);
-  hasher.rlp.prepareSource(collection.length);
-  hasher.rlp.buffer.set(collection);
+  hasher.rlp.setSource(collection);
   const ranges = new Uint32Array(2 * transactions.length);
   for (const [index, { byteOffset, length }] of transactions.entries()) {
     ranges[2 * index] = byteOffset - collection.byteOffset;
@@ -42,4 +43,23 @@ function hashAll(collection: Uint8Array, transactions: readonly Uint8Array[]): s
   }
   const ids = Buffer.alloc(transactions.length * IDENTIFIER_BYTES);
   return hasher.run(ranges, ids) ? ids.toString('hex') : undefined;
+}
+
+/**
+ * The id of a transaction: SHA3-256 of its RLP form, from its wire bytes, canonical or not.
+ * Expected errors: `WireError`.
+ */
+export function transactionId(wire: Uint8Array): Buffer {
+  const id = Buffer.alloc(IDENTIFIER_BYTES);
+  if (!hashWire(wire, id) && !hashWire(canonicalTransaction(wire), id)) {
+    throw new Error('a re-encoded transaction is not canonical');
+  }
+  return id;
+}
+
+function hashWire(wire: Uint8Array, id: Buffer): boolean {
+  checkTransactionSize(wire);
+  const hasher = new TransactionHasher(2 * wire.length + ONE_WORKING_BYTES);
+  hasher.rlp.setSource(wire);
+  return hasher.run(Uint32Array.of(0, wire.length), id);
 }

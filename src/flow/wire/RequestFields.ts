@@ -1,41 +1,69 @@
 import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
+import { WireError } from '../WireError.js';
 
 const NO_BYTES = Buffer.alloc(0);
+const NONE: readonly Buffer[] = [];
 
 /**
- * The numbers and bytes of a message, by field, which is all that requests consist of. The last of a repeated field
- * counts, absent fields are empty or zero, and nested messages are bytes.
+ * The numbers and bytes of a message, by field, as any protobuf reader takes them: fields in any order, the last of a
+ * repeated singular field counts, absent fields are empty or zero, unknown ones are passed over, and nested messages are
+ * bytes. For requests, rare answers, and readers of what is stored; what is decoded while indexing has scans of its own.
  */
 export class RequestFields {
-  readonly #bytes = new Map<number, Buffer>();
-  readonly #numbers = new Map<number, bigint>();
+  readonly #bytes: (Buffer[] | undefined)[] = [];
+  readonly #numbers: (bigint | undefined)[] = [];
 
-  /** Keeps views of `message`, which must be small: every field is read. Expected errors: `WireError`. */
+  /** Keeps views of `message`: every field is read. Expected errors: `WireError`. */
   constructor(message: Uint8Array) {
     const reader = new WireReader(message);
     while (reader.next()) {
-      if (reader.wireType === LENGTH_DELIMITED) this.#bytes.set(reader.field, reader.view());
-      else if (reader.wireType === VARINT) this.#numbers.set(reader.field, reader.uint64());
+      const { field } = reader;
+      if (reader.wireType === LENGTH_DELIMITED) (this.#bytes[field] ??= []).push(reader.view());
+      else if (reader.wireType === VARINT) this.#numbers[field] = reader.uint64();
       else reader.skip();
     }
   }
 
   /** True where the field was sent, even if empty. */
   has(field: number): boolean {
-    return this.#bytes.has(field) || this.#numbers.has(field);
+    return this.#bytes[field] !== undefined || this.#numbers[field] !== undefined;
   }
 
   bytes(field: number): Buffer {
-    return this.#bytes.get(field) ?? NO_BYTES;
+    return this.#bytes[field]?.at(-1) ?? NO_BYTES;
+  }
+
+  /** Every value of a repeated field. */
+  all(field: number): readonly Buffer[] {
+    return this.#bytes[field] ?? NONE;
   }
 
   text(field: number): string {
     return this.bytes(field).toString('utf8');
   }
 
+  /** A singular message, merged from all its occurrences; `undefined` where there is none. */
+  message(field: number): RequestFields | undefined {
+    const [only = NO_BYTES, ...others] = this.all(field);
+    if (this.all(field).length === 0) return undefined;
+    return new RequestFields(others.length === 0 ? only : Buffer.concat(this.all(field)));
+  }
+
   /** A `uint64`. */
   number(field: number): bigint {
-    return this.#numbers.get(field) ?? 0n;
+    return this.#numbers[field] ?? 0n;
+  }
+
+  /** A `uint32`: bits above the 32nd are dropped, as in every protobuf reader. */
+  uint32(field: number): number {
+    return Number(BigInt.asUintN(32, this.number(field)));
+  }
+
+  /** A `uint64` that must be a safe integer. Expected errors: `WireError`. */
+  safeInteger(field: number, name = 'height'): number {
+    const value = Number(this.number(field));
+    if (!Number.isSafeInteger(value)) throw new WireError(`a ${name} is not a safe integer`);
+    return value;
   }
 
   flag(field: number): boolean {

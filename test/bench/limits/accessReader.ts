@@ -5,7 +5,6 @@
 import type * as Nodes from '../../../src/access/node/GrpcAccessNode.js';
 import type * as Health from '../../../src/access/selection/NodeHealthRecord.js';
 import type * as Endpoints from '../../../src/access/transport/endpoint.js';
-import type * as Stubs from '../../../src/access/transport/methodStubs.js';
 import type * as Runtime from '../../../src/runtime/index.js';
 import type * as Observability from '../../../src/observability/index.js';
 import { built, limitTask, LimitWatch } from '../lib/limits.js';
@@ -14,7 +13,6 @@ const { node, heights, passes = 1 } = limitTask();
 const { GrpcAccessNode } = (await built('access/node/GrpcAccessNode.ts')) as typeof Nodes;
 const { NodeHealthRecord } = (await built('access/selection/NodeHealthRecord.ts')) as typeof Health;
 const { parseEndpoint } = (await built('access/transport/endpoint.ts')) as typeof Endpoints;
-const { loadMethodStubs } = (await built('access/transport/methodStubs.ts')) as typeof Stubs;
 const runtime = (await built('runtime/index.ts')) as typeof Runtime;
 const observability = (await built('observability/index.ts')) as typeof Observability;
 
@@ -29,7 +27,6 @@ const reader = new GrpcAccessNode(
   },
   {
     clock,
-    stubs: loadMethodStubs(),
     healthRecord: new NodeHealthRecord({ clock }),
     metrics: observability.createMetrics({ version: 'bench', node: process.version }),
   },

@@ -4,7 +4,6 @@ import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
-import { loadMethodStubs } from '../../../src/access/transport/methodStubs.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 import type { GrpcAccessNodeOptions } from '../../../src/access/node/GrpcAccessNode.js';
@@ -16,7 +15,6 @@ import type { Clock } from '../../../src/runtime/index.js';
 import { AccessServer, StatusError, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
 
-const stubs = loadMethodStubs();
 const never = new AbortController().signal;
 
 /** The machine's clock whose monotonic time a test can move on. */
@@ -73,7 +71,7 @@ async function connect(
       userAgent: 'test',
       ...options,
     },
-    { clock, stubs, healthRecord: new NodeHealthRecord({ clock }), metrics, events },
+    { clock, healthRecord: new NodeHealthRecord({ clock }), metrics, events },
   );
   nodes.push(node);
   return node;

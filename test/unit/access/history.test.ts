@@ -4,13 +4,11 @@ import { parseEndpoint } from '../../../src/access/index.js';
 import type { AccessNode, OpenChannel } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import { loadMethodStubs } from '../../../src/access/transport/methodStubs.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { scriptedWorlds } from '../../support/scriptedNetwork.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const { world } = scriptedWorlds();
-const stubs = loadMethodStubs();
 const id = 'ab'.repeat(32) as never;
 const { signal } = new AbortController();
 
@@ -37,7 +35,6 @@ function nodeOnChannel() {
     { endpoint, ratePerSecond: 1, maxMessageBytes: 1_000, timeoutMs: 60_000, userAgent: 'test' },
     {
       clock,
-      stubs,
       openChannel,
       healthRecord: new NodeHealthRecord({ clock }),
       metrics: createMetrics({ version: 'test', node: 'test' }),

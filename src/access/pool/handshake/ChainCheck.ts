@@ -5,8 +5,8 @@ import type { AccessMetrics } from '../../transport/ports.js';
 import { confirmsWatermark, foreignMessage, foreignness } from '../identity/nodeIdentity.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { anchorOf, isHeard, isUsable, nameOf } from '../poolMember.js';
-import type { PoolMember } from '../poolMember.js';
+import { anchorOf, isHeard, isUsable, nameOf } from '../PoolMember.js';
+import type { PoolMember } from '../PoolMember.js';
 
 /** Heads older than this say nothing about the present. */
 const HEAD_FRESH_MS = 10_000;
@@ -28,31 +28,26 @@ export interface HeadBelow {
   readonly watermark: number;
 }
 
+interface Dependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
+  readonly expectation: () => Expectation;
+}
+
 /** Compares the nodes' identities with our chain. Only this class makes a node usable or foreign. */
 export class ChainCheck {
   readonly #pool: NodePool;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #metrics: Pick<AccessMetrics, 'foreignNodes'>;
-  readonly #expectation: () => Expectation;
+  readonly #deps: Dependencies;
 
-  constructor(dependencies: {
-    readonly pool: NodePool;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
-    readonly expectation: () => Expectation;
-  }) {
-    this.#pool = dependencies.pool;
-    this.#clock = dependencies.clock;
-    this.#logger = dependencies.logger;
-    this.#metrics = dependencies.metrics;
-    this.#expectation = dependencies.expectation;
+  constructor(pool: NodePool, dependencies: Dependencies) {
+    this.#pool = pool;
+    this.#deps = dependencies;
   }
 
   /** Judges all nodes again: what one says about our last block may matter for the others. */
   judge(): void {
-    const expectation = this.#expectation();
+    const expectation = this.#deps.expectation();
     const { hasSporks, members } = this.#pool;
     for (const member of members) {
       const { identity, node } = member;
@@ -73,7 +68,7 @@ export class ChainCheck {
       member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
       node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
       if (node.healthRecord.identity === before) continue;
-      member.foreignSinceMs = this.#clock.monotonic();
+      member.foreignSinceMs = this.#deps.clock.monotonic();
       this.#announce(member);
     }
   }
@@ -83,7 +78,8 @@ export class ChainCheck {
    */
   refuseForeign(): void {
     const foreign = foreignOf(this.#pool.named());
-    if (foreign.length > 0) throw new OperatorError('foreign', foreignMessage(foreign, this.#expectation()));
+    if (foreign.length > 0)
+      throw new OperatorError('foreign', foreignMessage(foreign, this.#deps.expectation()));
   }
 
   /** Set while every configured access node that answers serves another chain than the stored one. */
@@ -94,7 +90,7 @@ export class ChainCheck {
     const foreign = foreignOf(answering);
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return {
-      message: foreignMessage(foreign, this.#expectation()),
+      message: foreignMessage(foreign, this.#deps.expectation()),
       sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
       nodes: foreign.map(({ name }) => name),
     };
@@ -102,8 +98,8 @@ export class ChainCheck {
 
   /** Set while every head that nodes of our chain reported recently is far below the last stored block. */
   headBelow(): HeadBelow | undefined {
-    const watermark = this.#expectation().watermark?.height;
-    const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
+    const watermark = this.#deps.expectation().watermark?.height;
+    const sinceMs = this.#deps.clock.monotonic() - HEAD_FRESH_MS;
     const told = this.#pool
       .named()
       .filter(isUsable)
@@ -125,18 +121,21 @@ export class ChainCheck {
     const { node, identity, foreign } = member;
     const name = nameOf(member);
     if (foreign === undefined) {
-      this.#logger.info(
+      this.#deps.logger.info(
         { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
         `${name} identified`,
       );
       return;
     }
     const { reason, expected, found, height } = foreign;
-    this.#metrics.foreignNodes.inc({ reason });
+    this.#deps.metrics.foreignNodes.inc({ reason });
     // Chain ids are names; ids of sporks and blocks are for the debug log.
     const chains = reason === 'chain' ? { expected, found } : {};
-    this.#logger.warn({ endpoint: node.name, reason, height, ...chains }, `${name} is foreign and left out`);
-    this.#logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
+    this.#deps.logger.warn(
+      { endpoint: node.name, reason, height, ...chains },
+      `${name} is foreign and left out`,
+    );
+    this.#deps.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
 }
 

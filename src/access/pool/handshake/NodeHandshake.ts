@@ -1,15 +1,23 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../../../observability/index.js';
 import type { Clock, Random } from '../../../runtime/index.js';
-import { backoffMs, childOf, Listeners, sleep, wasAborted, whenAborted } from '../../../runtime/index.js';
+import {
+  abortReason,
+  backoffMs,
+  childOf,
+  Listeners,
+  sleep,
+  unlessAborted,
+  wasAborted,
+  whenAborted,
+} from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 import { askIdentity } from '../identity/askIdentity.js';
 import type { ChainCheck } from './ChainCheck.js';
 import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
 import type { NodePool } from '../NodePool.js';
-import { isUsable, nameOf, noteHead } from '../poolMember.js';
-import type { PoolMember } from '../poolMember.js';
-import type { StartWaits } from './StartWaits.js';
+import { isUsable, nameOf, noteHead } from '../PoolMember.js';
+import type { PoolMember } from '../PoolMember.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
@@ -36,10 +44,16 @@ const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
 /** A historic node that nobody wanted for this long is dropped. */
 const HISTORIC_IDLE_MS = 600_000;
 
+/** How long a new store waits for nodes to name their spork. */
+const ROOT_WAIT_MS = 60_000;
+/** How long to wait for nodes that fail to answer. */
+const TROUBLED_ROOT_WAIT_MS = 4_500;
+/** How long to wait for the verdict on sporks that only nodes claim. */
+const SPORKS_WAIT_MS = 60_000;
+
 interface Dependencies {
   readonly pool: NodePool;
   readonly check: ChainCheck;
-  readonly waits: StartWaits;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -54,12 +68,22 @@ interface Attempts {
   opens: number;
 }
 
+/** The waits of a start for the handshakes, which must be running. Expected errors of each: the signal's abort reason. */
+export type StartWaits = Pick<
+  NodeHandshake,
+  'whenIdentified' | 'whenAllAsked' | 'whenSporkTold' | 'whenRootTold'
+>;
+
 /** Identifies every node of the pool: at first contact, after every outage, and every five minutes. */
 export class NodeHandshake {
   readonly #dependencies: Dependencies;
   readonly #pool: NodePool;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
+  /** Told after every handshake, whatever its result. */
+  readonly #watchers = new Listeners();
+  /** A new store waits for the root of the live spork. */
+  #wantsRoot = false;
 
   constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies;
@@ -94,6 +118,77 @@ export class NodeHandshake {
   /** Calls back when a node answers the handshake again. Returns a function that unsubscribes. */
   onAnswering(callback: () => void): () => void {
     return this.#answeringListeners.add(callback);
+  }
+
+  /**
+   * Resolves once a configured access node is usable; waits while none answers. Also expected: OperatorError `foreign`
+   * when all that answer are foreign.
+   */
+  async whenIdentified(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      if (signal.aborted) throw abortReason(signal);
+      const named = this.#pool.named();
+      if (named.some(isUsable)) return;
+      if (named.every(({ tried }) => tried)) this.#dependencies.check.refuseForeign();
+      await this.#changed(signal);
+    }
+  }
+
+  /**
+   * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
+   * spork is decided, at most a minute later: from then on everything that can be known is known of which heights the nodes
+   * have.
+   */
+  async whenAllAsked(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) throw abortReason(signal);
+    while (!this.#pool.named().every(({ tried }) => tried)) await this.#changed(signal);
+    await this.#changedUntil(() => !this.#pool.verifier.isUndecided(Infinity), SPORKS_WAIT_MS, signal);
+  }
+
+  /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
+  async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
+    const isDecided = (): boolean => this.#pool.sporkAt(height) !== undefined || this.#open().length === 0;
+    await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
+    const mayTell = (): boolean => this.#open().some(({ identity }) => identity?.rootTrouble === undefined);
+    await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
+  }
+
+  /**
+   * Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. Meanwhile the
+   * members' troubles show what the nodes answer instead.
+   */
+  async whenRootTold(signal: AbortSignal): Promise<void> {
+    const isDecided = (): boolean => this.#pool.liveRoot() !== undefined || this.#open().length === 0;
+    this.#wantsRoot = true;
+    try {
+      await this.#changedUntil(isDecided, ROOT_WAIT_MS, signal);
+    } finally {
+      this.#wantsRoot = false;
+    }
+  }
+
+  /** Nodes that may still name the root of their spork. */
+  #open(): readonly PoolMember[] {
+    return this.#pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
+  }
+
+  /** Resolves once the condition holds, or when the time is over. */
+  async #changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
+    const limit = childOf(signal);
+    const timer = this.#clock.setTimer(limitMs, () => limit.abort());
+    try {
+      while (!condition() && !limit.signal.aborted) await this.#changed(limit.signal);
+    } catch (error) {
+      if (signal.aborted || !limit.signal.aborted) throw error;
+    } finally {
+      timer.cancel();
+      limit.abort();
+    }
+    if (signal.aborted) throw abortReason(signal);
+  }
+
+  #changed(signal: AbortSignal): Promise<void> {
+    return unlessAborted(signal, (resolve) => this.#watchers.add(resolve));
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
@@ -147,25 +242,25 @@ export class NodeHandshake {
 
   /** How long until the node is asked again. */
   #pauseMs(member: PoolMember, { failures, opens }: Attempts): number {
-    const { random, waits } = this.#dependencies;
+    const { random } = this.#dependencies;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);
     // What a mirror mirrors goes on over the same connection when a spork ends.
     const isMirrored = member.roles.access && member.roles.peer;
     const isWitness = isMirrored || this.#pool.verifier.isWitness(member);
     const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
     const isTroubled = member.identity?.rootTrouble !== undefined;
-    if (opens === 0 || !(isTroubled || waits.wantsRoot || opens <= ROOT_ASKED_AGAIN)) return usualMs;
-    return backoffMs(waits.wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
+    if (opens === 0 || !(isTroubled || this.#wantsRoot || opens <= ROOT_ASKED_AGAIN)) return usualMs;
+    return backoffMs(this.#wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
   }
 
   /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
   #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
-    const { logger, waits } = this.#dependencies;
+    const { logger } = this.#dependencies;
     const nowMs = this.#clock.monotonic();
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
-    const rootTrouble = identity.rootTrouble ?? (waits.wantsRoot ? identity.rootRefusal : undefined);
+    const rootTrouble = identity.rootTrouble ?? (this.#wantsRoot ? identity.rootRefusal : undefined);
     member.outage = false;
     if (head !== undefined) noteHead(member, head, nowMs);
     if (rootTrouble === undefined) member.troubles.clear();
@@ -192,7 +287,7 @@ export class NodeHandshake {
 
   /** When a node claims an unknown spork, asks the nodes that should know it at once. */
   #verifySporks(): void {
-    const { logger, waits } = this.#dependencies;
+    const { logger } = this.#dependencies;
     const { members, verifier } = this.#pool;
     const { isNews, contradicted } = verifier.update();
     if (isNews) for (const member of members) if (verifier.isWitness(member)) member.pause.wake();
@@ -203,6 +298,6 @@ export class NodeHandshake {
       );
     }
     this.#pool.refreshRanges();
-    waits.notify();
+    this.#watchers.tell();
   }
 }

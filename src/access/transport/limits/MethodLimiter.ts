@@ -1,11 +1,32 @@
 import type { Clock, Timer } from '../../../runtime/index.js';
-import { unlessAborted } from '../../../runtime/index.js';
-import { CallRate } from './CallRate.js';
-import type { CallRateDependencies } from './CallRate.js';
+import { doublingMs, unlessAborted } from '../../../runtime/index.js';
 
+/** Pause after the node answered with a rate limit: short, doubling while it keeps doing so. */
+const PAUSE = { minMs: 250, maxMs: 4_000 };
+/** The share of the rate that remains after that. */
+const RATE_CUT = 0.5;
+/** The least adapted rate, and the least share of a process. */
+const MIN_RATE_PER_SECOND = 1;
+/** Recovery per second at full pace, as a share of the rate at which the limit was hit. */
+const RECOVERY_SHARE = 0.05;
+/** What each success adds to a rate that doubles every second at full pace. */
+const DOUBLING_STEP = Math.LN2;
+/** After this many consecutive refusals, the last ones of single calls, the rate is not the reason. */
+const REFUSALS_OF_EVERYTHING = 4;
+/**
+ * Without a configured rate, the adapted one is dropped once it reaches this multiple of the rate at which the limit
+ * was hit.
+ */
+const RELEASE_MULTIPLE = 2;
 /** Calls that may be sent at once after a quiet time, in seconds of the rate (at least one call). */
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
+
+export interface LimiterDependencies {
+  readonly clock: Clock;
+  /** Processes that share the rate, this one included. Default: it alone. */
+  readonly sharers?: (() => number) | undefined;
+}
 
 /** The present limit on the calls of a method to a node. */
 export interface CallLimit {
@@ -35,13 +56,32 @@ export type CallRank = (typeof callRanks)[number];
 const LEFT_BY_HISTORY = 1;
 
 /**
- * Paces the calls of one method to one access node: a token bucket at the rate that `CallRate` allows, and a queue of
- * callers for each rank.
+ * Paces the calls of one method to one access node: a token bucket, and a queue of callers for each rank.
+ *
+ * The bucket is filled at the configured rate, adapted by the node's own "rate limit
+ * reached" answers. Each such answer holds the method back (250 ms doubling to 4 s) and halves the rate, which then grows
+ * with every successful call (additive increase, multiplicative decrease). Consecutive refusals without a success between
+ * them are one episode. It began at a rate that was too high for the node: half of that is safe, and is reached again by
+ * doubling. If the node refused everything for a while, our rate was not the reason: it doubles until the next refusal.
  */
 export class MethodLimiter {
   readonly #maxWaiting: number;
   readonly #clock: Clock;
-  readonly #rate: CallRate;
+  readonly #rateOfAll: number;
+  readonly #sharers: () => number;
+  /** Set while the node's answers hold the rate below the configured one (or below no limit). */
+  #adaptedRate: number | undefined;
+  /** The rate at which the node first refused in the present episode. */
+  #ceiling = 0;
+  /** Below this rate the adapted one doubles every second. */
+  #doublesBelow = 0;
+  #pausedUntilMs = -Infinity;
+  #pauses = 0;
+  /** How often the rate was cut. */
+  #cuts = 0;
+  #secondStartedMs: number;
+  #sentThisSecond = 0;
+  #sentLastSecond = 0;
   #tokens: number;
   #refilledAtMs: number;
   /** A queue for each rank, of functions that admit: they are called only while all queues before it are empty. */
@@ -60,37 +100,43 @@ export class MethodLimiter {
       /** Callers that may wait at once; more are rejected. */
       readonly maxWaiting: number;
     },
-    dependencies: CallRateDependencies,
+    dependencies: LimiterDependencies,
   ) {
     this.#maxWaiting = options.maxWaiting;
     this.#clock = dependencies.clock;
-    this.#rate = new CallRate(options, dependencies);
+    this.#rateOfAll = options.ratePerSecond;
+    this.#sharers = dependencies.sharers ?? (() => 1);
+    this.#secondStartedMs = this.#clock.monotonic();
     this.#tokens = this.#burst();
     this.#refilledAtMs = this.#clock.monotonic();
   }
 
   /** True while a rate limit that the node answered holds every call back. */
   get heldBack(): boolean {
-    return this.#clock.monotonic() < this.#rate.pausedUntilMs;
+    return this.#clock.monotonic() < this.#pausedUntilMs;
   }
 
   /** True while the node has refused so many consecutive calls that the rate is not the reason. */
   get refusesEverything(): boolean {
-    return this.#rate.refusesEverything;
+    return this.#pauses >= REFUSALS_OF_EVERYTHING;
   }
 
   /** Calls per second that may be sent now; `undefined` = unlimited. */
   get ratePerSecond(): number | undefined {
-    return this.#rate.perSecond;
+    const adapted = this.#adaptedRate;
+    const configured = this.#configuredRate;
+    return adapted === undefined || configured === undefined
+      ? (adapted ?? configured)
+      : Math.min(adapted, configured);
   }
 
   /** `undefined` while nothing limits the calls. */
   get limit(): CallLimit | undefined {
     const { ratePerSecond } = this;
-    const pauseMs = Math.max(0, this.#rate.pausedUntilMs - this.#clock.monotonic());
+    const pauseMs = Math.max(0, this.#pausedUntilMs - this.#clock.monotonic());
     if (ratePerSecond === undefined && pauseMs === 0) return undefined;
     const waiting = this.#waitingBefore('history');
-    return { ratePerSecond, isLearned: this.#rate.isLearned, pauseMs, waiting };
+    return { ratePerSecond, isLearned: this.#adaptedRate !== undefined, pauseMs, waiting };
   }
 
   /** True when no further caller of the rank may wait. */
@@ -117,10 +163,12 @@ export class MethodLimiter {
    * everything until then.
    */
   succeeded(permit: Permit): boolean {
-    if (permit.cuts !== this.#rate.cuts) return false;
-    if (!this.#rate.isLearned) return this.#rate.succeeded();
+    if (permit.cuts !== this.#cuts) return false;
+    const wasShut = this.refusesEverything;
+    this.#pauses = 0;
+    if (this.#adaptedRate === undefined) return wasShut;
     this.#refill(this.#clock.monotonic());
-    const wasShut = this.#rate.succeeded();
+    this.#grow(this.#adaptedRate);
     this.#tokens = Math.min(this.#tokens, this.#burst());
     this.#schedule();
     return wasShut;
@@ -128,10 +176,30 @@ export class MethodLimiter {
 
   /** The node refused the call because of its rate limit. Of several calls under way together only the first counts. */
   rateLimited(permit: Permit): void {
-    if (permit.cuts !== this.#rate.cuts) return;
-    this.#rate.refused(this.#clock.monotonic());
+    if (permit.cuts !== this.#cuts) return;
+    const nowMs = this.#clock.monotonic();
+    this.#rollSecond(nowMs);
+    const observed = Math.max(this.#sentLastSecond, this.#sentThisSecond, MIN_RATE_PER_SECOND);
+    const refusedRate = Math.min(this.ratePerSecond ?? Infinity, observed);
+    if (this.#pauses === 0) {
+      this.#ceiling = refusedRate;
+      this.#doublesBelow = refusedRate * RATE_CUT;
+    }
+    const cut = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
+    this.#adaptedRate = Math.min(cut, this.#configuredRate ?? Infinity);
+    this.#cuts += 1;
+    this.#pausedUntilMs = nowMs + doublingMs(PAUSE, this.#pauses);
+    this.#pauses += 1;
+    if (this.refusesEverything) this.#doublesBelow = Infinity;
     this.#tokens = 1;
-    this.#refilledAtMs = this.#rate.pausedUntilMs;
+    this.#refilledAtMs = this.#pausedUntilMs;
+  }
+
+  /** This process's share of the configured rate. */
+  get #configuredRate(): number | undefined {
+    const rate = this.#rateOfAll;
+    if (rate <= 0) return undefined;
+    return Math.max(Math.min(rate, MIN_RATE_PER_SECOND), rate / Math.max(1, this.#sharers()));
   }
 
   #wait(queue: Set<() => void>, signal: AbortSignal | undefined): Promise<Permit> {
@@ -158,9 +226,25 @@ export class MethodLimiter {
   }
 
   #take(): Permit {
-    this.#rate.sent(this.#clock.monotonic());
+    this.#rollSecond(this.#clock.monotonic());
+    this.#sentThisSecond += 1;
     if (this.ratePerSecond !== undefined) this.#tokens -= 1;
-    return { cuts: this.#rate.cuts };
+    return { cuts: this.#cuts };
+  }
+
+  #grow(adapted: number): void {
+    const doubles = adapted < this.#doublesBelow;
+    const grown = adapted + (doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.#ceiling) / adapted);
+    const enough = this.#configuredRate ?? this.#ceiling * RELEASE_MULTIPLE;
+    this.#adaptedRate = grown >= enough ? undefined : grown;
+  }
+
+  #rollSecond(nowMs: number): void {
+    const elapsedMs = nowMs - this.#secondStartedMs;
+    if (elapsedMs < SECOND_MS) return;
+    this.#sentLastSecond = elapsedMs < 2 * SECOND_MS ? this.#sentThisSecond : 0;
+    this.#sentThisSecond = 0;
+    this.#secondStartedMs = nowMs;
   }
 
   #refill(now: number): void {
@@ -174,7 +258,7 @@ export class MethodLimiter {
   #delayMs(rank: CallRank, others: number): number {
     const now = this.#clock.monotonic();
     this.#refill(now);
-    const pauseMs = Math.max(0, this.#rate.pausedUntilMs - now);
+    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
     const rate = this.ratePerSecond;
     if (rate === undefined) return pauseMs;
     const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, this.#burst() - 1) : 0;

@@ -1,6 +1,6 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
-import type { ForwardedCall, Forwarder, ForwarderSink, ForwardOutcome } from '../../../access/index.js';
+import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../../access/index.js';
 import { AbortError, childOf, isAbort } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { ForwardingMetrics } from '../../limits/ForwardingMetrics.js';
@@ -168,7 +168,7 @@ export class GrpcForwarding {
       readonly onEnd: (outcome: ForwardedOutcome) => void;
     },
   ): ForwarderSink {
-    let call: ForwardedCall | undefined;
+    let call: StreamCall | undefined;
     /** The node's headers, passed on once it is certain that the caller gets the node's response. */
     let headers = new Metadata();
     let isBegun = false;

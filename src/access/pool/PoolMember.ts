@@ -8,77 +8,57 @@ import type { MethodLimit } from '../transport/RpcClient.js';
 import type { AccessMethod, NodeHealth } from '../types.js';
 
 /** One node in the pool and what is known about it. */
-export interface PoolMember {
+export class PoolMember {
   readonly node: PooledNode;
   /** `configured`: named by the operator. `historic`: from the spork table, added when first wanted. */
   readonly origin: 'configured' | 'historic';
   /** Its roles: a source of blocks and collections, a source of execution data, an indexer that feeds us. */
   readonly roles: { access: boolean; executionData: boolean; peer: boolean };
   /** Set after its first handshake, whatever the result. */
-  tried: boolean;
+  tried = false;
   identity: NodeIdentity | undefined;
   foreign: Foreignness | undefined;
   /** Monotonic milliseconds since when it is foreign. */
-  foreignSinceMs: number;
+  foreignSinceMs = -Infinity;
   /** When its last handshake began. */
-  askedAtMs: number;
+  askedAtMs = -Infinity;
   /** The latest finalized head that it reported, and when; see `noteHead`. */
   head: { readonly height: number; readonly atMs: number } | undefined;
-  highestHead: number;
+  highestHead = -1;
   /** When its highest head rose, latest last; at most `RISES_KEPT`. */
-  risesMs: readonly number[];
+  risesMs: readonly number[] = [];
   /** Failures since its last successful handshake. */
   readonly troubles: NodeTroubles;
   /** Its first height as it says, how many times in a row it said so, and since when (monotonic milliseconds). */
   beginning:
     { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
   /** The heights it serves, from its identity and the sporks known. */
-  range: ServedRange;
+  range: ServedRange = { lowest: undefined, endExclusive: undefined };
   /** A lowest height that it named when it refused a height; counts if higher than that of its identity. */
-  refusedBelow: number;
+  refusedBelow = 0;
   /** A call could not reach it: it needs a handshake once it is back. */
-  outage: boolean;
+  outage = false;
   /** Why its handshake fails; `undefined` while it succeeds. Logged when it was set. */
   trouble: string | undefined;
   /** Before its next handshake. */
   readonly pause: Pause;
   /** When `forHeight` last returned it. */
   wantedAtMs: number;
+
+  constructor(node: PooledNode, origin: PoolMember['origin'], roles: PoolMember['roles'], clock: Clock) {
+    this.node = node;
+    this.origin = origin;
+    this.roles = roles;
+    this.troubles = new NodeTroubles({ clock });
+    this.pause = new Pause({ clock });
+    this.wantedAtMs = clock.monotonic();
+  }
 }
 
 /** Heights from `lowest` (`undefined`: unknown) below `endExclusive` (`undefined`: it follows the head). */
 export interface ServedRange {
   readonly lowest: number | undefined;
   readonly endExclusive: number | undefined;
-}
-
-export function newPoolMember(
-  node: PooledNode,
-  origin: PoolMember['origin'],
-  roles: PoolMember['roles'],
-  clock: Clock,
-): PoolMember {
-  return {
-    node,
-    origin,
-    roles,
-    tried: false,
-    identity: undefined,
-    foreign: undefined,
-    foreignSinceMs: -Infinity,
-    askedAtMs: -Infinity,
-    head: undefined,
-    highestHead: -1,
-    risesMs: [],
-    troubles: new NodeTroubles({ clock }),
-    beginning: undefined,
-    range: { lowest: undefined, endExclusive: undefined },
-    refusedBelow: 0,
-    outage: false,
-    trouble: undefined,
-    pause: new Pause({ clock }),
-    wantedAtMs: clock.monotonic(),
-  };
 }
 
 /** After this many rises a chain counts as growing: fewer may come from several nodes behind one address. */

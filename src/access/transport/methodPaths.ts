@@ -1,0 +1,25 @@
+import type { AccessMethod } from '../types.js';
+
+const ACCESS = 'flow.access.AccessAPI';
+const EXECUTION_DATA = 'flow.executiondata.ExecutionDataAPI';
+const INDEX = 'flow_collection_indexer.v1.IndexAPI';
+
+/** The services of the methods that are not of `AccessAPI`. */
+const SERVICES: Readonly<Partial<Record<AccessMethod, string>>> = {
+  SubscribeExecutionDataFromStartBlockHeight: EXECUTION_DATA,
+  SubscribeExecutionData: EXECUTION_DATA,
+  GetCommitteeEvidence: INDEX,
+  SubscribeIndexedBlocks: INDEX,
+};
+
+/** What an indexer has for two of them: a block with what proves it, as it keeps nothing that would make it a full one. */
+const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
+  GetBlockByHeight: 'GetProvableBlock',
+  SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
+};
+
+/** The path of a method: of an indexer that gives blocks with their proofs (`isProvable`), or of a node. */
+export function pathOf(method: AccessMethod, isProvable: boolean): string {
+  const provable = isProvable ? PROVABLE[method] : undefined;
+  return provable === undefined ? `/${SERVICES[method] ?? ACCESS}/${method}` : `/${INDEX}/${provable}`;
+}
