@@ -123,7 +123,7 @@ const subFloors = {
     ['coding'],
     ['accountCoverage.ts', 'heightRanges.ts'],
   ],
-  'storage/postgres': [['live'], ['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
+  'storage/postgres': [['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
 };
 
 /** Sub-rooms with sub-rooms of their own, as `room/sub-room`, to any depth. */

@@ -30,7 +30,8 @@ export type {
 } from './port/IndexStore.js';
 export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
-export { LevelReplica } from './leveldb/reading/LevelReplica.js';
+export { levelReplica, openLevelReplica } from './leveldb/reading/levelReader.js';
+export type { Replica } from './records/reading/Replica.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';

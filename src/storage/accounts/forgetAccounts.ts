@@ -1,6 +1,5 @@
 import type { StoreMeta } from '../port/stored.js';
-import { readCoverage } from '../records/book/bookRecords.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
+import { readCoverage, sealCoverage } from '../records/book/bookRecords.js';
 import { encodeMeta } from '../records/coding/jsonRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
@@ -29,7 +28,7 @@ export interface ForgottenAccounts {
  */
 export async function forgetAccounts(database: Database, meta: StoreMeta): Promise<ForgottenAccounts> {
   using first = database.batch();
-  first.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage([])));
+  first.put(...sealCoverage([]));
   await first.write();
   let entries = 0;
   for await (const keys of database.keyPages(prefixRange(Prefix.account))) {

@@ -22,16 +22,14 @@ import {
   readProgress,
   readPublished,
   readUnproven,
+  sealCoverage,
 } from '../records/book/bookRecords.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
-import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, upTo, without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import {
-  COVERAGE_KEY,
   heightRange,
   parseBlockKey,
   PLANS_KEY,
@@ -72,7 +70,7 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     putChanges(undefined, book, batch);
     const coverage =
       accounts && without(rewound(accounts, latestIndexedHeight), upTo(lost, latestIndexedHeight));
-    if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
+    if (coverage !== undefined) batch.put(...sealCoverage(coverage));
     await batch.write();
     const damaged = joined([...found.damagedHeights, ...lost]);
     await sweepOutside(

@@ -8,14 +8,19 @@ import type { Coverage } from '../../records/accountCoverage.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import { readEntry } from '../../records/blocks/assembleBlock.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { coverageOf, putChanges, readOpenRecords, readRewind } from '../../records/book/bookRecords.js';
-import { encodeCoverage, encodeRewind } from '../../records/coding/heightRecords.js';
+import {
+  coverageOf,
+  putChanges,
+  readOpenRecords,
+  readRewind,
+  sealCoverage,
+} from '../../records/book/bookRecords.js';
+import { encodeRewind } from '../../records/coding/heightRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
 import { encodeOpenRecord } from '../../records/coding/jsonRecords.js';
 import { seal } from '../../records/coding/seal.js';
 import { contains, overlap } from '../../records/heightRanges.js';
 import {
-  COVERAGE_KEY,
   POINTER_PREFIXES,
   Prefix,
   RANGES_SCHEMA_VERSION,
@@ -88,9 +93,7 @@ export async function finishRewind(
   batch.del(REWIND_KEY);
   const above = heightRange(Prefix.evidence, target + 1, Number.MAX_SAFE_INTEGER);
   for await (const keys of database.keyPages(above)) for (const key of keys) batch.del(key);
-  if (coverage !== undefined) {
-    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, target))));
-  }
+  if (coverage !== undefined) batch.put(...sealCoverage(rewound(coverage, target)));
   await batch.write();
 }
 

@@ -3,12 +3,9 @@ import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeB
 import type { BackfillPlan, FailedRange, OpenRange, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore } from '../../port/RangeStore.js';
 import { RangeTakenError } from '../../port/RangeTakenError.js';
-import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import { contains, joined, overlap } from '../../records/heightRanges.js';
-import type { RecordReader } from '../../records/reading/RecordReader.js';
-import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { HeightRange, SporkRecord } from '../../port/stored.js';
+import { contains, overlap } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
-import type { Partitions } from '../tables/Partitions.js';
 import {
   lockStore,
   readCoverage,
@@ -18,13 +15,11 @@ import {
   writePlans,
 } from '../tables/readState.js';
 import type { OpenRangeRow } from '../tables/readState.js';
-import type { Scripts } from '../tables/Scripts.js';
 import { deleteBlocks } from '../writing/BlockLine.js';
 import { Fence } from '../writing/Fence.js';
 import { withHoles } from '../writing/changeRows.js';
-import type { Published } from '../writing/changeRows.js';
 import { PostgresRange } from './PostgresRange.js';
-import type { RangeState } from './PostgresRange.js';
+import type { RangeParts, RangeState } from './PostgresRange.js';
 import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
 
 interface BookRows {
@@ -32,29 +27,16 @@ interface BookRows {
   readonly open: readonly OpenRangeRow[];
 }
 
-export interface PostgresRangeBookDependencies {
-  readonly database: PostgresDatabase;
-  readonly partitions: Partitions;
-  readonly scripts: Scripts;
-  readonly storeMeta: () => StoreMeta;
-  readonly coverage: () => readonly HeightRange[];
-  readonly readerOf: (coverage: () => readonly HeightRange[]) => RecordReader;
-  readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
-  readonly onPublished: (published: Published) => void;
-}
-
 /** The plans and open ranges of a store on PostgreSQL. */
 export class PostgresRangeBook implements SharedRangeBook {
-  readonly #deps: PostgresRangeBookDependencies;
+  readonly #parts: RangeParts;
   #plans: readonly BackfillPlan[] = [];
   #rows: readonly OpenRangeRow[] = [];
   /** By first height. */
   readonly #runs = new Map<number, PostgresRange>();
 
-  constructor({ plans, open }: BookRows, dependencies: PostgresRangeBookDependencies) {
-    this.#plans = plans;
-    this.#rows = open;
-    this.#deps = dependencies;
+  constructor(parts: RangeParts) {
+    this.#parts = parts;
   }
 
   /** Takes over what was read from the database. A row that is older than the known one is ignored. */
@@ -82,7 +64,7 @@ export class PostgresRangeBook implements SharedRangeBook {
 
   /** One snapshot at a time, in order: an older one must not replace a newer one. */
   read(): Promise<RangeFacts> {
-    const { database, inTurn } = this.#deps;
+    const { database, inTurn } = this.#parts;
     return inTurn(async () => {
       const facts = await database.snapshot(readFacts);
       this.load(facts);
@@ -91,7 +73,7 @@ export class PostgresRangeBook implements SharedRangeBook {
   }
 
   async transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
-    const { database } = this.#deps;
+    const { database } = this.#parts;
     const result = await database.persist(() =>
       database.transaction((session) =>
         work({
@@ -109,7 +91,7 @@ export class PostgresRangeBook implements SharedRangeBook {
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from, to } = range;
     await this.#endRun(from);
-    const { database } = this.#deps;
+    const { database } = this.#parts;
     const { state, fence } = await database.persist(() =>
       database.transaction(async (session) => {
         await lockStore(session);
@@ -123,19 +105,15 @@ export class PostgresRangeBook implements SharedRangeBook {
       }),
     );
     await database.persist(() => this.read());
-    const run: PostgresRange = new PostgresRange(range, state, {
-      ...this.#deps,
+    const run = new PostgresRange(range, state, {
+      ...this.#parts,
       hooks,
-      place: database.place,
-      fence: () => fence,
-      reader: this.#deps.readerOf(() =>
-        joined([...this.#deps.coverage(), { from, to: Math.min(to, run.latestIndexedHeight()) }]),
-      ),
-      onProgress: (_, next) => this.#update({ from, next, epoch: fence.epoch, commits: fence.commits }),
+      fence,
+      onProgress: (next) => this.#update({ from, next, epoch: fence.epoch, commits: fence.commits }),
       onPublished: (published) => {
         this.#runs.delete(from);
         this.#rows = this.#rows.filter((each) => each.from !== from);
-        this.#deps.onPublished(published);
+        this.#parts.onPublished(published);
       },
     });
     this.#runs.set(from, run);

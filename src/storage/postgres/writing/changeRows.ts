@@ -10,7 +10,7 @@ import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { isConfirmedRoot } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, unfilled } from '../../records/book/changeBook.js';
-import { healedBook, rewindRefusal, rewoundRanges } from '../../records/book/repairedBook.js';
+import { healedBook, rewoundRanges } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
 import { contains, joined, overlap, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
@@ -105,23 +105,12 @@ export function withHoles(plans: readonly BackfillPlan[], coverage: readonly Hei
   return unfilled(plans, coverage, coverage.at(-1)?.from ?? 0);
 }
 
-/** Expected errors: `OperatorError` (`usage`). */
-export function rewound(
-  ranges: { readonly published: HeightRanges; readonly live: HeightRange },
-  height: number,
-): NonNullable<ReturnType<typeof rewoundRanges>> {
-  const after = rewoundRanges(ranges, height);
-  if (after !== undefined) return after;
-  const { live, published } = ranges;
-  throw rewindRefusal({ coverage: joined([...published, live]), firstHeight: live.from }, height);
-}
-
-/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; those of `rewound`. */
+/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */
 export async function forgetAbove(session: Session, height: number): Promise<void> {
   const before = await readCoverage(session);
   const whole = before.at(-1);
   assert(whole !== undefined, 'the store is not initialised');
-  const { live, target } = rewound({ published: before.slice(0, -1), live: whole }, height);
+  const { live, target } = rewoundRanges({ published: before.slice(0, -1), live: whole }, height);
   await deleteBlocks(session, live.to + 1, Number.MAX_SAFE_INTEGER);
   await session.query({
     text: 'DELETE FROM flow_store.coverage WHERE from_height > $1',

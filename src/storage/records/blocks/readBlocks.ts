@@ -53,6 +53,13 @@ export function openBlockRecord(key: Buffer, value: Buffer, height: number): Rea
   };
 }
 
+/** A block that must be there. Expected errors: `StorageError` (`corrupt`). */
+export async function readHead(database: Values, height: number): Promise<BlockHead> {
+  const stored = await readBlock(database, height);
+  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
+  return headOf(stored);
+}
+
 function tryDecode(encoded: Uint8Array, height: number) {
   try {
     return decodeBlock(encoded);

@@ -3,7 +3,7 @@ import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
-import { headOf, openBlockRecord, readBlock } from '../blocks/readBlocks.js';
+import { headOf, openBlockRecord, readHead } from '../blocks/readBlocks.js';
 import {
   decodeCoverage,
   decodeProgress,
@@ -96,6 +96,11 @@ export function openOpenRecord([key, value]: Entry): OpenRecord {
 
 const OPEN_RECORD = 'record of an open range';
 
+/** The coverage record of an account index. */
+export function sealCoverage(coverage: Coverage): Entry {
+  return [COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage))];
+}
+
 /** The coverage record, whether or not the meta record claims an account index. */
 export function readCoverage(database: Database): Promise<Coverage | undefined> {
   return readRecord(database, COVERAGE_KEY, COVERAGE_RECORD, decodeCoverage);
@@ -182,13 +187,6 @@ export interface LineBounds {
   readonly latestIndexedHeight: number;
   /** The highest height that may be durable. */
   readonly to: number;
-}
-
-/** A block that must be there. Expected errors: `StorageError` (`corrupt`). */
-export async function readHead(database: Database, height: number): Promise<BlockHead> {
-  const stored = await readBlock(database, height);
-  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
-  return headOf(stored);
 }
 
 function openBlockAbove(key: Buffer, value: Buffer) {
