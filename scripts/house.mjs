@@ -79,7 +79,8 @@ const subFloors = {
   runtime: [['output'], ['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
   ranges: [
     ['local', 'pgboss', 'migration'],
-    ['plans.ts', 'backfillState.ts'],
+    ['RunningRanges.ts'],
+    ['plans.ts'],
     ['planner.ts', 'SporkTurns.ts'],
     ['ports.ts'],
   ],
@@ -113,7 +114,12 @@ const subFloors = {
   'api/rest': [['routes'], ['EventStreams.ts']],
   'app/health': [['Diagnosis.ts', 'symptoms.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts', 'knownBlocks.ts']],
-  'ranges/pgboss': [['work'], ['queues'], ['workers'], ['Claim.ts'], ['Boss.ts']],
+  'ranges/pgboss': [
+    ['TakenJobs.ts'],
+    ['SharedPlans.ts', 'WorkerRegistry.ts'],
+    ['Claim.ts', 'workerRows.ts'],
+    ['Boss.ts'],
+  ],
   'storage/integrity': [['verify']],
   'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [

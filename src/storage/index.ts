@@ -1,8 +1,6 @@
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError } from './port/BorderError.js';
-export { RangeLostError } from './port/RangeLostError.js';
-export { RangeTakenError } from './port/RangeTakenError.js';
+export { BorderError, RangeLostError, RangeTakenError } from './port/RangeStore.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
@@ -30,8 +28,7 @@ export type {
 } from './port/IndexStore.js';
 export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
-export { levelReplica, openLevelReplica } from './leveldb/reading/levelReader.js';
-export type { Replica } from './records/reading/Replica.js';
+export { openLevelReplica } from './leveldb/reading/levelReader.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';

@@ -5,8 +5,9 @@ import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';
 import type { Clock, Timer } from '../../src/runtime/index.js';
-import { levelReplica } from '../../src/storage/index.js';
-import type { Database, LevelIndexStore, Replica, ShownIndex } from '../../src/storage/index.js';
+import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
+import type { Replica } from '../../src/storage/records/reading/Replica.js';
+import type { Database, LevelIndexStore, ShownIndex } from '../../src/storage/index.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */

@@ -776,7 +776,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the pause of a range that failed and was cancelled',
-    file: 'ranges/local/RunningRanges.ts',
+    file: 'ranges/local/LocalWorkSource.ts',
     of: '    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n',
     instead: '',
     heldBy: {
@@ -786,8 +786,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the run of a range that is over',
-    file: 'ranges/local/RunningRanges.ts',
-    of: '      this.#deps.store.ranges.release(store);\n',
+    file: 'ranges/RunningRanges.ts',
+    of: '      this.#book.release(store);\n',
     instead: '',
     heldBy: {
       file: 'unit/ranges/localWorkSource.test.ts',

@@ -12,7 +12,7 @@ import {
   RANGES_SCHEMA_VERSION,
   SCHEMA_VERSION,
 } from '../records/schema.js';
-import { isCorruption } from '../StorageError.js';
+import { unlessDamaged } from '../StorageError.js';
 
 /** The result of forgetting the account index. */
 export interface ForgottenAccounts {
@@ -51,16 +51,7 @@ export async function forgetAccounts(database: Database, meta: StoreMeta): Promi
  * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
  */
 export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
-  if (await isSound(database, meta)) return meta;
+  const coverage = await unlessDamaged(async () => ({ is: await readCoverage(database) }));
+  if (coverage !== undefined && agreesOnAccounts(meta, coverage.is !== undefined)) return meta;
   return (await forgetAccounts(database, meta)).meta;
-}
-
-async function isSound(database: Database, meta: StoreMeta): Promise<boolean> {
-  try {
-    const coverage = await readCoverage(database);
-    return agreesOnAccounts(meta, coverage !== undefined);
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return false;
-  }
 }

@@ -38,10 +38,10 @@ export interface LiveRangeOptions {
  */
 export abstract class LiveRange extends RecordReader implements RangeStore {
   readonly ranges: PostgresRangeBook;
-  protected readonly database: PostgresDatabase;
+  readonly database: PostgresDatabase;
   /** Waits for an unreachable database; for a command, the error is passed on. */
-  protected readonly session: Session;
-  protected readonly changes = new Listeners();
+  readonly session: Session;
+  readonly changes = new Listeners();
   readonly #options: LiveRangeOptions;
   readonly #deps: PostgresDatabaseDependencies;
   readonly #parts: { readonly partitions: Partitions; readonly scripts: Scripts };
@@ -207,7 +207,7 @@ export abstract class LiveRange extends RecordReader implements RangeStore {
   }
 
   /** Takes over everything that was read from the database. */
-  protected load(loaded: Loaded): void {
+  load(loaded: Loaded): void {
     this.#known = loaded;
     if (loaded.isRewound) this.#rewinds += 1;
     this.ranges.load(loaded);
@@ -223,7 +223,7 @@ export abstract class LiveRange extends RecordReader implements RangeStore {
    * Takes over what has joined the coverage: a range of this process, or, in the leader, what others did. It knows the end of
    * the live range, and its sporks, better. Plans and open ranges that are left out have not changed.
    */
-  protected adopt({
+  adopt({
     coverage,
     sporks,
     ...facts
@@ -234,24 +234,24 @@ export abstract class LiveRange extends RecordReader implements RangeStore {
   }
 
   /** The fence of this process, which must lead. */
-  protected fence(): Fence {
+  fence(): Fence {
     return this.#current().fence;
   }
 
   /** Takes note of the epoch of the leader, as the database has it. */
-  protected noticeEpoch(epoch: number): void {
+  noticeEpoch(epoch: number): void {
     if (this.#leading !== undefined && epoch > this.#leading.fence.epoch)
       this.#leading.replaced.abort(replacement());
   }
 
-  protected inTurn<T>(action: () => Promise<T>): Promise<T> {
+  inTurn<T>(action: () => Promise<T>): Promise<T> {
     const turn = this.#turn.then(action, action);
     this.#turn = turn.catch(() => undefined);
     return turn;
   }
 
   /** Ends all writing, and waits for the writes under way. */
-  protected async endLines(): Promise<void> {
+  async endLines(): Promise<void> {
     await this.#line?.end();
     await this.ranges.endRuns();
   }

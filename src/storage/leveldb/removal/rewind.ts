@@ -1,12 +1,12 @@
 import type { Logger } from '../../../observability/index.js';
-import { corruptRecord } from '../../StorageError.js';
+import { corruptRecord, unlessDamaged } from '../../StorageError.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
 import { covers, rewound } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
-import { readEntry } from '../../records/blocks/assembleBlock.js';
+import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import {
   coverageOf,
@@ -144,13 +144,16 @@ async function removeHeight(
   height: number,
   { database, coverage }: { readonly database: Database; readonly coverage: Coverage | undefined },
 ): Promise<'whole' | 'no record' | 'damaged'> {
-  const entry = await readEntry(database, height);
+  let isDamaged = false;
+  const entry = await unlessDamaged(
+    () => readSoundEntry(database, height),
+    () => (isDamaged = true),
+  );
   batch.del(blockKey(height));
   for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
     for (const key of keys) batch.del(key);
   }
-  if (entry === 'damaged') return 'damaged';
-  if (entry === undefined) return 'no record';
+  if (entry === undefined) return isDamaged ? 'damaged' : 'no record';
   const pointers: Buffer[] = [];
   putPointers(entry, (key) => pointers.push(Buffer.from(key)));
   const accounts: Buffer[] = [];

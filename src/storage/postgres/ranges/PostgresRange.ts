@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { RangeLostError } from '../../port/RangeLostError.js';
+import { RangeLostError } from '../../port/RangeStore.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { bothSporks, sporksBesides } from '../../records/book/changeBook.js';

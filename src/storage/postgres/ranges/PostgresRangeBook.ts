@@ -2,7 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
 import type { BackfillPlan, FailedRange, OpenRange, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore } from '../../port/RangeStore.js';
-import { RangeTakenError } from '../../port/RangeTakenError.js';
+import { RangeTakenError } from '../../port/RangeStore.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { contains, overlap } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';

@@ -13,7 +13,7 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readAccountPage } from './accountPage.js';
-import { readEvidence } from './evidenceRows.js';
+import { readEvidence } from '../tables/prepareDatabase.js';
 
 /** What a store in PostgreSQL holds: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
 export function postgresSource(session: Session): RecordSource {

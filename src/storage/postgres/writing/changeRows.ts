@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { BorderError } from '../../port/BorderError.js';
+import { BorderError } from '../../port/RangeStore.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
@@ -16,7 +16,7 @@ import { contains, joined, overlap, within } from '../../records/heightRanges.js
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION, parseEvidenceKey } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
-import { readEvidence } from '../reading/evidenceRows.js';
+import { readEvidence } from '../tables/prepareDatabase.js';
 import {
   lockStore,
   readCoverage,
@@ -164,8 +164,9 @@ export async function repairRows(session: WriteSession, range: HeightRange | und
 }
 
 async function removeDamagedEvidence(session: Session): Promise<void> {
-  const damaged = (await readEvidence(session)).filter(isDamagedEvidence);
-  const heights = damaged.map(([key]) => parseEvidenceKey(key));
+  const heights: (number | undefined)[] = [];
+  for (const entry of await readEvidence(session))
+    if (await isDamagedEvidence(entry)) heights.push(parseEvidenceKey(entry[0]));
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [heights] });
 }
 

@@ -14,7 +14,7 @@ import type {
 } from '../../../flow/index.js';
 import { BlockHasher, checkStoredProof } from '../../../proof/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import { corruptRecord, isCorruption } from '../../StorageError.js';
+import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
 import { blockKey, bodyChunks, bodyKey } from '../schema.js';
@@ -124,19 +124,6 @@ export async function readSoundEntry(
   if (record === undefined) return undefined;
   const { bodyLength } = openBlockRecord(key, record, height);
   return assembleEntry(height, record, await readBodyValues(database, height, bodyLength), holds);
-}
-
-/** Like `readSoundEntry`, for those that go on with a damaged one. */
-export async function readEntry(
-  database: Database,
-  height: number,
-): Promise<BlockEntry | 'damaged' | undefined> {
-  try {
-    return await readSoundEntry(database, height);
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return 'damaged';
-  }
 }
 
 /** The existing chunks of a body of this length. */

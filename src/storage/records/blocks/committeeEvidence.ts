@@ -1,7 +1,7 @@
 import { decodeRlp, encodeRlp, identifierBytes, toIdentifier, WireError } from '../../../flow/index.js';
 import type { RlpTree } from '../../../flow/index.js';
 import type { CommitteeEvidence } from '../../port/stored.js';
-import { corruptRecord, StorageError } from '../../StorageError.js';
+import { corruptRecord, unlessDamaged } from '../../StorageError.js';
 import { seal, unseal } from '../coding/seal.js';
 import type { Database, Entry } from '../Database.js';
 import { evidenceKey, parseEvidenceKey, Prefix, prefixRange } from '../schema.js';
@@ -36,14 +36,8 @@ export async function readEvidence(database: Pick<Database, 'pages'>): Promise<E
 }
 
 /** True for an entry that cannot be read. */
-export function isDamagedEvidence(entry: Entry): boolean {
-  try {
-    openEvidence(entry);
-    return false;
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    return true;
-  }
+export async function isDamagedEvidence(entry: Entry): Promise<boolean> {
+  return (await unlessDamaged(() => openEvidence(entry))) === undefined;
 }
 
 /** A list of bytes; empty where it is none. */
