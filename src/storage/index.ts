@@ -1,6 +1,11 @@
+import type { IndexStore } from './port/IndexStore.js';
+import type { PostgresRangeBook } from './postgres/ranges/PostgresRangeBook.js';
+
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError, RangeLostError, RangeTakenError } from './port/RangeStore.js';
+export { BorderError } from './port/BorderError.js';
+export { RangeLostError } from './port/RangeLostError.js';
+export { RangeTakenError } from './port/RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
@@ -32,6 +37,7 @@ export { openLevelReplica } from './leveldb/reading/levelReader.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
+export { links } from './records/book/applyCommit.js';
 export { verifiedBlock } from './records/blocks/assembleBlock.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
@@ -46,10 +52,17 @@ export type { RangeReport, VerifyReport } from './verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies } from './integrity/verify/verifyStore.js';
 export type { VerifyOptions, VerifyProgress } from './verify/checkHeights.js';
-export { sharedRangesOf } from './postgres/ranges/SharedRangeBook.js';
-export type { RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
+export type {
+  PostgresRangeBook as SharedRangeBook,
+  RangeFacts,
+} from './postgres/ranges/PostgresRangeBook.js';
 export type { PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
 export type { Session } from './postgres/connection/Session.js';
+
+/** `undefined` for a store that only one process fills. */
+export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): PostgresRangeBook | undefined {
+  return 'transact' in ranges ? (ranges as PostgresRangeBook) : undefined;
+}
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
 export const loadPostgres = () => import('./postgres/postgres.js');

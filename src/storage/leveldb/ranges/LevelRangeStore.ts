@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
-import { BorderError } from '../../port/RangeStore.js';
+import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { isConfirmedRoot, applyCommit } from '../../records/book/applyCommit.js';

@@ -1,5 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
 import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import type { StorageError } from '../../StorageError.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
@@ -144,16 +145,16 @@ async function removeHeight(
   height: number,
   { database, coverage }: { readonly database: Database; readonly coverage: Coverage | undefined },
 ): Promise<'whole' | 'no record' | 'damaged'> {
-  let isDamaged = false;
+  const damage: StorageError[] = [];
   const entry = await unlessDamaged(
     () => readSoundEntry(database, height),
-    () => (isDamaged = true),
+    (error) => damage.push(error),
   );
   batch.del(blockKey(height));
   for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
     for (const key of keys) batch.del(key);
   }
-  if (entry === undefined) return isDamaged ? 'damaged' : 'no record';
+  if (entry === undefined) return damage.length > 0 ? 'damaged' : 'no record';
   const pointers: Buffer[] = [];
   putPointers(entry, (key) => pointers.push(Buffer.from(key)));
   const accounts: Buffer[] = [];

@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { RangeLostError } from '../../port/RangeStore.js';
+import { RangeLostError } from '../../port/RangeLostError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { bothSporks, sporksBesides } from '../../records/book/changeBook.js';
@@ -12,7 +12,13 @@ import type { LineParts, LineState } from '../writing/BlockLine.js';
 import { checkBorders, publish } from '../writing/changeRows.js';
 import type { Published } from '../writing/changeRows.js';
 import type { Fence } from '../writing/Fence.js';
-import type { RunHooks } from './SharedRangeBook.js';
+
+export interface RunHooks {
+  /** Runs in the transaction that publishes the range; its error rolls the transaction back. */
+  readonly publishing?: (session: Session) => Promise<void>;
+  /** Called before a write rejects with `RangeLostError`. */
+  readonly onLost?: () => void;
+}
 
 /** What the ranges of a store use of it. */
 export interface RangeParts extends Pick<LineParts, 'partitions' | 'scripts'> {

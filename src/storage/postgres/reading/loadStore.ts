@@ -5,7 +5,7 @@ import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
+import { readHeads, readRanges, readSporks } from '../tables/readState.js';
 import type { OpenRangeRow } from '../tables/readState.js';
 import { postgresValues } from './postgresReader.js';
 
@@ -34,15 +34,14 @@ export interface LoadOptions {
 
 /** Call it in a snapshot. */
 export async function loadStore(session: Session, { isTolerant, before }: LoadOptions): Promise<Loaded> {
-  const coverage = await readCoverage(session);
+  const ranges = await readRanges(session);
+  const { coverage } = ranges;
   const common = {
-    coverage,
+    ...ranges,
     isDamaged: false,
     isRewound: before !== undefined && !(await isIndexed(session, before, coverage)),
     createdBy: await readCreator(session),
     sporks: await readSporks(session),
-    open: await readOpenRanges(session),
-    plans: await readPlans(session),
   };
   const live = coverage.at(-1);
   if (live === undefined) return { ...common, latestBlock: undefined, above: new Map() };
