@@ -1,11 +1,10 @@
-export { countWorkers } from './countWorkers.js';
 export { LocalWorkSource } from './local/LocalWorkSource.js';
-export { SoleLeadership } from './local/SoleLeadership.js';
 export { migrateStore } from './migration/migrateStore.js';
 export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
 export { common, countHeights } from './planner.js';
 export { RangeRunner } from './RangeRunner.js';
 export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
+export { countWorkers, soleLeadership } from './ports.js';
 export type {
   BackfillState,
   FillOrder,
@@ -19,8 +18,8 @@ export type {
   WorkerState,
   WorkSource,
 } from './ports.js';
-export type { BossWorkSource } from './pgboss/work/BossWorkSource.js';
+export type { BossWorkSource } from './pgboss/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** Loads the queue of many machines, and its packages, on demand. */
-export const loadQueue = () => import('./pgboss/pgboss.js');
+export const loadQueue = () => import('./pgboss/SharedQueue.js');

@@ -1,8 +1,8 @@
 import { OperatorError } from '../runtime/index.js';
 import { joined, MAX_PLANS } from '../storage/index.js';
 import type { BackfillPlan, HeightRange, OpenRange } from '../storage/index.js';
-import { lacking } from './planner.js';
-import type { ServedHeights, WantedPlan } from './ports.js';
+import { countHeights, lacking } from './planner.js';
+import type { BackfillState, RangePhase, ServedHeights, WantedPlan } from './ports.js';
 
 /** Failed runs in a row after which a range is disputed. */
 export const FAILURES_BEFORE_DISPUTE = 5;
@@ -70,6 +70,32 @@ export function choosePlans(
 /** Heights that no range crosses: where a spork begins, and where served heights begin and end. */
 export function bordersOf(chain: ServedHeights): readonly number[] {
   return [...chain.borders(), ...joined(chain.served()).flatMap(({ from, to }) => [from, to + 1])];
+}
+
+/** Plans, open ranges, and the heights that are still missing. */
+export function backfillState(
+  known: {
+    readonly plans: readonly BackfillPlan[];
+    readonly open: readonly OpenRange[];
+    readonly coverage: readonly HeightRange[];
+  },
+  chain: ServedHeights,
+  isRunning: (range: HeightRange) => boolean,
+): BackfillState {
+  const { plans, open, coverage } = known;
+  const there = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
+  const missing = lacking(plans, there);
+  return {
+    plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], there)) })),
+    ranges: open.map((range) => ({ ...range, phase: isRunning(range) ? 'running' : restingPhaseOf(range) })),
+    unserved: lacking(missing, chain.served()),
+    missingHeights: countHeights(missing),
+  };
+}
+
+function restingPhaseOf(range: OpenRange): RangePhase {
+  if (isDisputed(range)) return 'disputed';
+  return range.failures > 0 ? 'failed' : 'waiting';
 }
 
 function usage(message: string): OperatorError {

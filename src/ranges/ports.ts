@@ -84,6 +84,19 @@ export interface WorkerState {
   readonly kill: KillMode | undefined;
 }
 
+/** How many processes share a store, by state; `silent`: no beat any more, but never stopped. */
+export function countWorkers(
+  workers: readonly Pick<WorkerState, 'isAlive' | 'state'>[],
+): ReadonlyMap<'live' | 'silent' | 'stopped', number> {
+  const live = workers.filter(({ isAlive }) => isAlive).length;
+  const stopped = workers.filter(({ state }) => state === 'stopped').length;
+  return new Map([
+    ['live', live],
+    ['silent', workers.length - live - stopped],
+    ['stopped', stopped],
+  ]);
+}
+
 /** End after the running ranges are done, or give them back and end. */
 export type KillMode = 'finish' | 'release';
 
@@ -131,3 +144,12 @@ export interface Leader {
   /** Milliseconds since its last beat. */
   readonly beatAgeMs: number;
 }
+
+/** For a process that does not share its store: it always leads. */
+export const soleLeadership: Leadership = {
+  lead: (signal) =>
+    Promise.resolve(
+      signal.aborted ? undefined : { lost: new AbortController().signal, release: () => Promise.resolve() },
+    ),
+  leader: () => undefined,
+};

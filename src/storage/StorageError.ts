@@ -190,6 +190,20 @@ export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 
+/** `undefined` for what is damaged, after `onDamage`. */
+export async function unlessDamaged<T>(
+  read: () => T | Promise<T>,
+  onDamage: (damage: StorageError) => void = () => undefined,
+): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    onDamage(error);
+    return undefined;
+  }
+}
+
 /** True for damaged stored bytes, which `verify` reports and `rewind` removes. */
 export function isCorruption(error: unknown): error is StorageError {
   return error instanceof StorageError && error.kind === 'corrupt';

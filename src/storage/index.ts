@@ -1,3 +1,6 @@
+import type { IndexStore } from './port/IndexStore.js';
+import type { PostgresRangeBook } from './postgres/ranges/PostgresRangeBook.js';
+
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
 export { BorderError } from './port/BorderError.js';
@@ -30,10 +33,11 @@ export type {
 } from './port/IndexStore.js';
 export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
-export { LevelReplica } from './leveldb/reading/LevelReplica.js';
+export { openLevelReplica } from './leveldb/reading/levelReader.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
+export { links } from './records/book/applyCommit.js';
 export { verifiedBlock } from './records/blocks/assembleBlock.js';
 export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
@@ -48,10 +52,17 @@ export type { RangeReport, VerifyReport } from './verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies } from './integrity/verify/verifyStore.js';
 export type { VerifyOptions, VerifyProgress } from './verify/checkHeights.js';
-export { sharedRangesOf } from './postgres/ranges/SharedRangeBook.js';
-export type { RangeFacts, SharedRangeBook } from './postgres/ranges/SharedRangeBook.js';
+export type {
+  PostgresRangeBook as SharedRangeBook,
+  RangeFacts,
+} from './postgres/ranges/PostgresRangeBook.js';
 export type { PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
 export type { Session } from './postgres/connection/Session.js';
+
+/** `undefined` for a store that only one process fills. */
+export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): PostgresRangeBook | undefined {
+  return 'transact' in ranges ? (ranges as PostgresRangeBook) : undefined;
+}
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
 export const loadPostgres = () => import('./postgres/postgres.js');

@@ -5,7 +5,8 @@ import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';
 import type { Clock, Timer } from '../../src/runtime/index.js';
-import { LevelReplica } from '../../src/storage/index.js';
+import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
+import type { Replica } from '../../src/storage/records/reading/Replica.js';
 import type { Database, LevelIndexStore, ShownIndex } from '../../src/storage/index.js';
 import type { Dice } from './Dice.js';
 
@@ -144,7 +145,7 @@ export class SimulatedReaders {
 
   #begin(options: ReaderData): ReaderHandle {
     EndGate.loaded(options.gate);
-    const replica = LevelReplica.over(this.#database);
+    const replica = levelReplica(this.#database);
     let say: (message: FromReader) => void = () => undefined;
     let end: (error: unknown) => void = () => undefined;
     let hangs = false;
@@ -184,7 +185,7 @@ export class SimulatedReaders {
   }
 
   /** What is shown is on the disk, whole, and never less than before; nothing above it is. */
-  #check(replica: LevelReplica, { meta, latestIndexedHeight: latest, latestBlock }: ShownIndex): void {
+  #check(replica: Replica, { meta, latestIndexedHeight: latest, latestBlock }: ShownIndex): void {
     if (meta === undefined) return;
     if (latest > (this.#durable() ?? -1)) this.#fail(`readers are shown ${latest}, which is not durable`);
     if (latest < this.#highest) this.#fail(`readers are shown ${latest} after ${this.#highest}`);

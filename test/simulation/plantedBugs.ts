@@ -28,16 +28,16 @@ export function planted(source: string, { file, instead, name, of }: PlantedBug)
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
-    file: 'storage/leveldb/writing/BookKeeper.ts',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
     of: '      putChanges(before, after, batch);',
     instead:
-      '      const first = this.#deps.database.batch();\n      putChanges(before, after, first);\n      await first.write();',
+      '      const first = this.database.batch();\n      putChanges(before, after, first);\n      await first.write();',
   },
   {
     name: 'the watermark is told before the batch is durable',
-    file: 'storage/leveldb/writing/BookKeeper.ts',
-    of: '      await this.#deps.writer.write(() => batch.write());',
-    instead: '      this.#book = after;\n      await this.#deps.writer.write(() => batch.write());',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
+    of: '      await this.write(() => batch.write());',
+    instead: '      this.#book = after;\n      await this.write(() => batch.write());',
   },
   {
     name: 'a change that is refused leaves its blocks in the write that others share',
@@ -69,13 +69,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what was staged is left out of the batch',
-    file: 'storage/leveldb/writing/LevelIndexWriter.ts',
-    of: '    const write = staged?.write ?? this.#database.batch();',
-    instead: '    const write = this.#database.batch();',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
+    of: '    const write = staged?.write ?? this.database.batch();',
+    instead: '    const write = this.database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',
-    file: 'storage/leveldb/writing/LevelIndexWriter.ts',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
@@ -604,9 +604,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'coverage of history is written without the last blocks of its range',
     file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: "await keeper.record('range', change, batch.blocks);",
+    of: "await queue.record('range', change, batch.blocks);",
     instead:
-      "await keeper.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
+      "await queue.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
   },
   {
     name: 'what a range of history has above a gap is fetched again',
@@ -776,7 +776,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the pause of a range that failed and was cancelled',
-    file: 'ranges/local/RunningRanges.ts',
+    file: 'ranges/local/LocalWorkSource.ts',
     of: '    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n',
     instead: '',
     heldBy: {
@@ -786,8 +786,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the run of a range that is over',
-    file: 'ranges/local/RunningRanges.ts',
-    of: '      this.#deps.store.ranges.release(store);\n',
+    file: 'ranges/RunningRanges.ts',
+    of: '      this.#book.release(store);\n',
     instead: '',
     heldBy: {
       file: 'unit/ranges/localWorkSource.test.ts',
@@ -796,7 +796,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the batch of a write that failed',
-    file: 'storage/leveldb/writing/BookKeeper.ts',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
     of: '    } finally {\n      group[Symbol.dispose]();\n    }',
     instead: '    }',
     heldBy: {

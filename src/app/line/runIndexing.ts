@@ -6,7 +6,7 @@ import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } fr
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
-import { SoleLeadership } from '../../ranges/index.js';
+import { soleLeadership } from '../../ranges/index.js';
 import type { Leadership, SharedQueue } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { AccountIndexBuilder } from '../../storage/index.js';
@@ -142,7 +142,7 @@ export function openUpstream(
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const healing = new Healing({ ...common, window, queue });
   backfill.onDamage((damage) => healing.found(damage));
-  const leadership = queue?.leadership() ?? new SoleLeadership();
+  const leadership = queue?.leadership() ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
     config.proof.mode === 'off' || store.addProofs === undefined

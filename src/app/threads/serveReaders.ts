@@ -5,7 +5,7 @@ import { createReaderMetrics, errorFields } from '../../observability/index.js';
 import type { Logger, LogLevel } from '../../observability/index.js';
 import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { LevelReplica, loadPostgres } from '../../storage/index.js';
+import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
 import { IndexerLink } from './IndexerLink.js';
 import type {
@@ -114,7 +114,7 @@ export function serveReaders(options: ReaderData, dependencies: ServeReadersDepe
   });
 }
 
-/** Expected errors: OperatorError (an unusable address; those of `LevelReplica.open`). */
+/** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
 async function openServers(
   options: ReaderData,
   parts: Pick<ServeReadersDependencies, 'clock' | 'fail'> & {
@@ -139,8 +139,8 @@ async function openServers(
   } = options;
   const replica =
     storeUrl === undefined
-      ? await LevelReplica.open({ path: storePath, gate })
-      : (await loadPostgres()).PostgresReplica.open({ url: storeUrl });
+      ? await openLevelReplica(storePath, gate)
+      : (await loadPostgres()).openPostgresReplica(storeUrl);
   replica.show(link.moment.shown);
   replica.onDamage((damage) => post({ kind: 'damage', damage }));
   const common = { clock, logger, fail, metrics };

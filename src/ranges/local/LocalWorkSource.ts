@@ -1,24 +1,19 @@
 import type { Logger } from '../../observability/index.js';
-import { Pause } from '../../runtime/index.js';
+import { backoffMs, Pause } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { overlap, MAX_OPEN_RANGES } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
-import { backfillState } from '../backfillState.js';
-import { choosePlans, isDisputed, newPlan, bordersOf } from '../plans.js';
+import { backfillState, bordersOf, choosePlans, isDisputed, newPlan, RETRY_BACKOFF } from '../plans.js';
 import type { BackfillState, RangeJob, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 import { SporkTurns } from '../SporkTurns.js';
-import { RunningRanges } from './RunningRanges.js';
+import { RunningRanges } from '../RunningRanges.js';
+import type { RangeRun } from '../RunningRanges.js';
 import { common, cutNext, lacking } from '../planner.js';
 
 /** How often to check whether nodes serve planned heights, while there is nothing to do. */
 const LOOK_AGAIN_MS = 5_000;
 
-export interface LocalWorkSourceOptions {
-  /** Heights of one range at most. Default: the maximum of the store. */
-  readonly maxRangeHeights?: number | undefined;
-}
-
-export interface LocalWorkSourceDependencies {
+interface LocalWorkSourceDependencies {
   readonly store: Pick<IndexStore, 'coverage' | 'latestBlock' | 'latestIndexedHeight' | 'meta' | 'ranges'>;
   readonly chain: ServedHeights;
   readonly clock: Clock;
@@ -28,12 +23,14 @@ export interface LocalWorkSourceDependencies {
 
 /**
  * The work source of one machine. The store keeps plans and open ranges, and its commits publish them. Which ranges run, and
- * when a failed one may run again, is only in memory (`RunningRanges`): after a restart, all open ranges are waiting.
+ * when a failed one may run again, is only in memory: after a restart, all open ranges are waiting.
  */
 export class LocalWorkSource implements WorkSource {
   readonly #maxHeights: number | undefined;
   readonly #dependencies: LocalWorkSourceDependencies;
-  readonly #running: RunningRanges;
+  readonly #running: RunningRanges<RangeRun>;
+  /** Monotonic milliseconds before which an open range is not run, by its first height; at most MAX_OPEN_RANGES. */
+  readonly #notBeforeMs = new Map<number, number>();
   readonly #turns = new SporkTurns();
   /** Ranges that are being cancelled: not to be taken. */
   #withdrawn: readonly HeightRange[] = [];
@@ -43,11 +40,16 @@ export class LocalWorkSource implements WorkSource {
   /** Something changed while no caller waited. */
   #isChanged = false;
 
-  constructor(options: LocalWorkSourceOptions, dependencies: LocalWorkSourceDependencies) {
-    this.#maxHeights = options.maxRangeHeights;
+  /** `maxRangeHeights`: heights of one range at most; default: the maximum of the store. */
+  constructor(
+    { maxRangeHeights }: { readonly maxRangeHeights?: number | undefined },
+    dependencies: LocalWorkSourceDependencies,
+  ) {
+    this.#maxHeights = maxRangeHeights;
     this.#dependencies = dependencies;
     this.#pause = new Pause(dependencies);
-    this.#running = new RunningRanges({ ...dependencies, onOver: () => this.notify() });
+    const { logger, store } = dependencies;
+    this.#running = new RunningRanges(store.ranges, logger, () => this.notify());
   }
 
   async next(signal: AbortSignal): Promise<RangeJob | undefined> {
@@ -81,7 +83,7 @@ export class LocalWorkSource implements WorkSource {
   pause(id?: number): Promise<void> {
     return this.#inTurn(async () => {
       await this.#changePlans(id, (plan) => ({ ...plan, isPaused: true }));
-      await this.#running.giveBack((range) => !this.#mayRun(range));
+      await this.#running.giveBack(({ range }) => !this.#mayRun(range));
     });
   }
 
@@ -97,9 +99,9 @@ export class LocalWorkSource implements WorkSource {
       const isDropped = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
       this.#withdrawn = ranges.open().filter(isDropped);
       try {
-        await this.#running.giveBack(isDropped);
+        await this.#running.giveBack(({ range }) => isDropped(range));
         await ranges.change({ plans: kept, dropped: ranges.open().filter(isDropped).map(bare) });
-        this.#running.ready(ranges.open());
+        this.#ready(ranges.open());
       } finally {
         this.#withdrawn = [];
       }
@@ -114,7 +116,7 @@ export class LocalWorkSource implements WorkSource {
       const disputed = ranges.open().filter(isDisputed);
       if (disputed.length === 0) return 0;
       await ranges.change({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
-      for (const range of disputed) this.#running.clearPause(range);
+      for (const { from } of disputed) this.#notBeforeMs.delete(from);
       this.notify();
       return disputed.length;
     });
@@ -138,15 +140,41 @@ export class LocalWorkSource implements WorkSource {
     // Ranges lie below a live range that has a block.
     const range = store.latestBlock() === undefined ? undefined : this.#chooseNext();
     if (range === undefined) return undefined;
-    this.#running.clearPause(range);
+    this.#notBeforeMs.delete(range.from);
     this.#turns.took(range, chain.borders());
-    return this.#running.run(range, await store.ranges.run(range));
+    const run = { range, store: await store.ranges.run(range), controller: new AbortController() };
+    return this.#running.begin(run, {
+      failed: (reason, startOver) => this.#failed(range, reason, startOver),
+    });
+  }
+
+  async #failed(range: HeightRange, reason: string, startOver: boolean): Promise<number> {
+    const { clock, random, store } = this.#dependencies;
+    const before = store.ranges.open().find(({ from }) => from === range.from);
+    const failures = (before?.failures ?? 0) + 1;
+    const failed = [{ ...range, failures, reason }];
+    await store.ranges.change({ failed, ...(startOver ? { dropped: [range] } : {}) });
+    this.#notBeforeMs.set(range.from, clock.monotonic() + backoffMs(RETRY_BACKOFF, failures - 1, random));
+    return failures;
+  }
+
+  /**
+   * The open ranges that neither run nor pause after a failure. Call it whenever ranges may have been closed: the pauses
+   * of those are forgotten.
+   */
+  #ready(open: readonly OpenRange[]): readonly OpenRange[] {
+    const firsts = new Set(open.map(({ from }) => from));
+    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);
+    const nowMs = this.#dependencies.clock.monotonic();
+    return open.filter(
+      (range) => !this.#running.has(range) && (this.#notBeforeMs.get(range.from) ?? -Infinity) <= nowMs,
+    );
   }
 
   #chooseNext(): HeightRange | undefined {
     const { chain, store } = this.#dependencies;
     const open = store.ranges.open();
-    const ready = this.#running.ready(open).filter((range) => !isDisputed(range) && this.#mayRun(range));
+    const ready = this.#ready(open).filter((range) => !isDisputed(range) && this.#mayRun(range));
     const running = this.#running.all();
     const all = store.ranges.plans();
     const choose = (plans: readonly BackfillPlan[]): HeightRange | undefined => {
@@ -191,7 +219,9 @@ export class LocalWorkSource implements WorkSource {
   /** Until then, only after a change there may be a range to take: a retry pause ends, or nodes may serve more. */
   #lookAgainInMs(): number {
     if (this.#dependencies.store.ranges.plans().every(({ isPaused }) => isPaused)) return Infinity;
-    return Math.min(LOOK_AGAIN_MS, this.#running.nextRetryInMs());
+    const nowMs = this.#dependencies.clock.monotonic();
+    const due = [...this.#notBeforeMs.values()].filter((atMs) => atMs > nowMs).map((atMs) => atMs - nowMs);
+    return Math.min(LOOK_AGAIN_MS, ...due);
   }
 }
 

@@ -1,9 +1,9 @@
 import { OperatorError } from '../../runtime/index.js';
 import {
   BorderError,
+  links,
   MAX_OPEN_RANGES,
   MAX_PLANS,
-  overlap,
   rangesInWords,
   SCHEMA_VERSION,
   StorageError,
@@ -70,12 +70,12 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
   const above = common(missing, [{ from: next, to: Number.MAX_SAFE_INTEGER }]);
   checkReach(above, next, target);
   if (target.meta() === undefined) await target.initialise(newMeta(meta, live.from));
-  const copy = new Copy(parts, { sporks: meta.sporks, missing: countHeights(missing) });
+  const copy = { ...parts, sporks: meta.sporks, missing: countHeights(missing), copied: 0 };
   const [upwards] = above;
   if (upwards !== undefined) {
     // Blocks that a daemon left above its watermark may be false.
     if (target.blocksAboveWatermark().length > 0) await target.rewind(next - 1);
-    await copy.into(target, upwards);
+    await copyInto(target, upwards, copy);
   }
   await forgetBegun(target, covered);
   for (;;) {
@@ -89,7 +89,7 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
         `The target has ${MAX_OPEN_RANGES} open ranges, which is the maximum. Let a daemon fill them first.`,
       );
     const run = await target.ranges.run(range);
-    await copy.into(run, range);
+    await copyInto(run, range, copy);
     target.ranges.release(run);
   }
   await copyEvidence(parts);
@@ -98,82 +98,71 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
   return { copied: copy.copied, skipped, plans, coverage: target.coverage() };
 }
 
-/** Copies ranges of heights, reading ahead while it writes. */
-class Copy {
-  copied = 0;
-  readonly #parts: MigrationDependencies;
-  readonly #sporks: readonly SporkRecord[];
-  readonly #missing: number;
+interface Copy extends MigrationDependencies {
+  readonly sporks: readonly SporkRecord[];
+  readonly missing: number;
+  copied: number;
+}
 
-  constructor(
-    parts: MigrationDependencies,
-    { sporks, missing }: { readonly sporks: readonly SporkRecord[]; readonly missing: number },
-  ) {
-    this.#parts = parts;
-    this.#sporks = sporks;
-    this.#missing = missing;
-  }
-
-  async into(run: RangeStore, range: HeightRange): Promise<void> {
-    const { signal, onProgress } = this.#parts;
-    let below = run.latestBlock();
-    let asked = this.#read(range.from, range);
-    while (asked !== undefined) {
-      const blocks = await asked;
-      const first = blocks[0]?.block;
-      const last = blocks.at(-1)?.block;
-      if (first === undefined || last === undefined) return;
-      asked = this.#read(last.height + 1, range);
-      // It may fail while the blocks before it are still being written.
-      asked?.catch(() => undefined);
-      signal.throwIfAborted();
-      checkBorder(below, first, this.#sporks);
-      below = this.#checkLinks(blocks);
-      const { height } = last;
-      const spork = this.#sporkAt(first.height, run);
-      try {
-        await run.commit({ blocks, latestIndexedHeight: height, ...(spork === undefined ? {} : { spork }) });
-      } catch (error) {
-        if (error instanceof BorderError) throw contradiction(error.height);
-        throw error;
-      }
-      this.copied += blocks.length;
-      onProgress({ copied: this.copied, missing: this.#missing, height });
-      signal.throwIfAborted();
-    }
-  }
-
-  /** Never reads across the root of a spork, so that each commit has one spork at most. */
-  #read(from: number, { to }: HeightRange): Promise<readonly BlockEntry[]> | undefined {
-    if (from > to) return undefined;
-    const root = this.#sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;
-    const end = Math.min(to, from + HEIGHTS_AT_ONCE - 1, root - 1);
-    const heights = Array.from({ length: end - from + 1 }, (_, index) => from + index);
-    return Promise.all(heights.map((height) => readVerified(this.#parts.source, height)));
-  }
-
-  #checkLinks(blocks: readonly BlockEntry[]): BlockHead | undefined {
-    let below: BlockHead | undefined;
+/** Copies a range of heights, reading ahead while it writes. */
+async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promise<void> {
+  const { signal, sporks } = copy;
+  let below = run.latestBlock();
+  let asked = readNext(range.from, range, copy);
+  while (asked !== undefined) {
+    const blocks = await asked;
+    const first = blocks[0]?.block;
+    const last = blocks.at(-1)?.block;
+    if (first === undefined || last === undefined) return;
+    asked = readNext(last.height + 1, range, copy);
+    // It may fail while the blocks before it are still being written.
+    asked?.catch(() => undefined);
+    signal.throwIfAborted();
+    if (!isLinked(below, first, sporks)) throw contradiction(first.height);
     for (const { block } of blocks) {
-      checkLinked(below, block, this.#sporks);
+      if (block !== first && !isLinked(below, block, sporks))
+        throw damaged(block.height, `its parent is not the block of height ${block.height - 1}`);
       below = block;
     }
-    return below;
-  }
-
-  /** The spork of a height, unless the run knows it already. */
-  #sporkAt(height: number, run: RangeStore): SporkRecord | undefined {
-    const spork = this.#sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    if (spork === undefined) return undefined;
-    const recorded = run.meta()?.sporks ?? [];
-    const known = recorded.find(({ rootHeight }) => rootHeight === spork.rootHeight);
-    if (known === undefined) {
-      const passed = recorded.findLast(({ rootHeight }) => rootHeight <= run.latestIndexedHeight());
-      return spork.rootHeight > (passed?.rootHeight ?? -1) ? spork : undefined;
+    const spork = sporkFor(first.height, sporks, run);
+    try {
+      const batch = { blocks, latestIndexedHeight: last.height };
+      await run.commit(spork === undefined ? batch : { ...batch, spork });
+    } catch (error) {
+      if (error instanceof BorderError) throw contradiction(error.height);
+      throw error;
     }
-    const saysMore = known.rootParentId === undefined && spork.rootParentId !== undefined;
-    return saysMore && known.sporkId === spork.sporkId ? spork : undefined;
+    copy.copied += blocks.length;
+    copy.onProgress({ copied: copy.copied, missing: copy.missing, height: last.height });
+    signal.throwIfAborted();
   }
+}
+
+/** Never reads across the root of a spork, so that each commit has one spork at most. */
+function readNext(
+  from: number,
+  { to }: HeightRange,
+  { source, sporks }: Copy,
+): Promise<readonly BlockEntry[]> | undefined {
+  if (from > to) return undefined;
+  const root = sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;
+  const end = Math.min(to, from + HEIGHTS_AT_ONCE - 1, root - 1);
+  const heights = Array.from({ length: end - from + 1 }, (_, index) => from + index);
+  return Promise.all(heights.map((height) => readVerified(source, height)));
+}
+
+/** The spork of a height, unless the run knows it already. */
+function sporkFor(height: number, sporks: readonly SporkRecord[], run: RangeStore): SporkRecord | undefined {
+  const spork = sporks.findLast(({ rootHeight }) => rootHeight <= height);
+  if (spork === undefined) return undefined;
+  const recorded = run.meta()?.sporks ?? [];
+  const known = recorded.find(({ rootHeight }) => rootHeight === spork.rootHeight);
+  if (known === undefined) {
+    const passed = recorded.findLast(({ rootHeight }) => rootHeight <= run.latestIndexedHeight());
+    return spork.rootHeight > (passed?.rootHeight ?? -1) ? spork : undefined;
+  }
+  const saysMore = known.rootParentId === undefined && spork.rootParentId !== undefined;
+  return saysMore && known.sporkId === spork.sporkId ? spork : undefined;
 }
 
 /** The first record of the target. Later sporks are recorded with their root blocks. */
@@ -210,15 +199,6 @@ async function checkSame(
   }
 }
 
-/** Expected errors: OperatorError `foreign`. */
-function checkBorder(below: BlockHead | undefined, first: BlockHead, sporks: readonly SporkRecord[]): void {
-  try {
-    checkLinked(below, first, sporks);
-  } catch {
-    throw contradiction(first.height);
-  }
-}
-
 function contradiction(height: number): OperatorError {
   return new OperatorError(
     'foreign',
@@ -249,10 +229,7 @@ async function copyPlans({ source, target }: MigrationDependencies): Promise<num
   const carried = source.ranges
     .plans()
     .filter((plan) => !there.some(({ from, to }) => from <= plan.from && to >= plan.to))
-    .filter((plan) => {
-      const holes = lacking([{ from: plan.from, to: Math.min(plan.to, highest) }], target.coverage());
-      return holes.some((hole) => overlap(hole, plan));
-    });
+    .filter(({ from, to }) => lacking([{ from, to: Math.min(to, highest) }], target.coverage()).length > 0);
   if (carried.length === 0) return 0;
   if (there.length + carried.length > MAX_PLANS)
     throw new OperatorError(
@@ -275,10 +252,8 @@ async function readVerified(reader: IndexReader, height: number): Promise<BlockE
     if (whole === undefined) throw damaged(height, 'it is in the coverage, but missing');
     const { block, collections } = whole;
     if (block.height !== height) throw damaged(height, `its block has height ${block.height}`);
-    return verifiedBlock(
-      block,
-      collections.map(({ encoded }) => encoded),
-    );
+    const bodies = collections.map(({ encoded }) => encoded);
+    return verifiedBlock(block, bodies);
   } catch (error) {
     if (error instanceof StorageError && error.kind === 'corrupt')
       throw damaged(height, error.damage ?? error.message, error);
@@ -286,13 +261,9 @@ async function readVerified(reader: IndexReader, height: number): Promise<BlockE
   }
 }
 
-/** Expected errors: OperatorError `damage`. */
-function checkLinked(below: BlockHead | undefined, block: BlockHead, sporks: readonly SporkRecord[]): void {
-  if (below === undefined || below.height !== block.height - 1 || below.id === block.parentId) return;
-  const isConfirmed = sporks.some(
-    ({ rootHeight, rootParentId }) => rootHeight === block.height && rootParentId === block.parentId,
-  );
-  if (!isConfirmed) throw damaged(block.height, `its parent is not the block of height ${below.height}`);
+/** False: the block below is stored, and not the parent, although the spork table names no other. */
+function isLinked(below: BlockHead | undefined, block: BlockHead, sporks: readonly SporkRecord[]): boolean {
+  return below === undefined || below.height !== block.height - 1 || links(below, block, { sporks });
 }
 
 function damaged(height: number, what: string, cause?: Error): OperatorError {

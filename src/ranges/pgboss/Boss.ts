@@ -28,19 +28,6 @@ const STOP_TIMEOUT_MS = 2_000;
 
 export type HeldJob<D> = JobWithMetadata<D>;
 
-export interface BossOptions {
-  readonly url: string;
-  /** Default true. False for a command, which does not maintain jobs. */
-  readonly supervises?: boolean;
-  /** How long to wait for a database that refuses or does not answer. Default: for as long as it takes. */
-  readonly patienceMs?: number | undefined;
-}
-
-export interface BossDependencies {
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** pg-boss on our own connections, which have the TLS, retries and error messages of the store. */
 export class Boss {
   readonly database: PostgresDatabase;
@@ -51,17 +38,29 @@ export class Boss {
     this.#jobs = jobs;
   }
 
-  /** Asks nothing of the database yet. Expected errors: OperatorError `configuration`. */
+  /**
+   * Asks nothing of the database yet. `supervise`: false for a command, which does not maintain jobs. `patienceMs`: how long
+   * to wait for a database that refuses or does not answer; default: for as long as it takes. Expected errors: OperatorError
+   * `configuration`.
+   */
   static async prepare(
-    { url, supervises = true, patienceMs }: BossOptions,
-    { clock, logger }: BossDependencies,
+    {
+      url,
+      supervise,
+      patienceMs,
+    }: {
+      readonly url: string;
+      readonly supervise: boolean;
+      readonly patienceMs: number | undefined;
+    },
+    { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
   ): Promise<Boss> {
     const { databasePlace, PostgresDatabase } = await loadPostgres();
     const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
     const jobs = new PgBoss({
       db: asServer((text, values) => database.executeSql(text, values)),
       schema: JOBS_SCHEMA,
-      supervise: supervises,
+      supervise,
       schedule: false,
       registerInstance: false,
       superviseIntervalSeconds: SUPERVISE_SECONDS,

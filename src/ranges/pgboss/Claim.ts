@@ -17,11 +17,11 @@ export interface ClaimKey {
   readonly attempt: number;
 }
 
-export interface ClaimDependencies {
+interface ClaimDependencies {
   readonly boss: Boss;
   readonly clock: Clock;
   /** Called when the attempt has a new number. */
-  readonly onRenewed?: (key: ClaimKey) => Promise<void>;
+  readonly onRenewed: (key: ClaimKey) => Promise<void>;
 }
 
 /** A job that this process holds: sends heartbeats until it is completed or given back, and notices when it is lost. */
@@ -152,7 +152,7 @@ export class Claim<D = object> {
     }
     this.#job = renewed;
     this.#heldSinceMs = this.#deps.clock.monotonic();
-    await this.#deps.onRenewed?.(this.key);
+    await this.#deps.onRenewed(this.key);
   }
 }
 

@@ -4,17 +4,16 @@ import type { Clock, Random } from '../../runtime/index.js';
 import type { SharedRangeBook } from '../../storage/index.js';
 import type { KillMode, Leadership, ServedHeights, WorkerState } from '../ports.js';
 import { Boss } from './Boss.js';
-import { BossLeadership } from './workers/BossLeadership.js';
-import { BossWorkSource } from './work/BossWorkSource.js';
-import type { BossWorkSourceOptions } from './work/BossWorkSource.js';
-import { PlanQueues } from './queues/PlanQueues.js';
-import { WorkerRegistry } from './workers/WorkerRegistry.js';
-import { killWorkers, LIVE_QUEUE, readWorkers } from './workers/workerRows.js';
+import { BossWorkSource } from './BossWorkSource.js';
+import { planVersions } from './SharedPlans.js';
+import type { SharedPlansOptions } from './SharedPlans.js';
+import { WorkerRegistry } from './WorkerRegistry.js';
+import { killWorkers, LIVE_QUEUE, readWorkers } from './workerRows.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
 const WORK_VERSION = 1;
 
-export interface SharedQueueOptions {
+interface SharedQueueOptions {
   readonly url: string;
   /** Roles of this process; none for a command, which takes no work. */
   readonly roles: readonly string[];
@@ -26,7 +25,7 @@ export interface SharedQueueOptions {
   readonly patienceMs?: number;
 }
 
-export interface SharedQueueDependencies {
+interface SharedQueueDependencies {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -61,7 +60,7 @@ export class SharedQueue {
     const { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
     const { clock, logger, onKill = () => undefined } = dependencies;
     const isWorker = roles.length > 0;
-    const boss = await Boss.prepare({ url, patienceMs, supervises: isWorker }, { clock, logger });
+    const boss = await Boss.prepare({ url, patienceMs, supervise: isWorker }, { clock, logger });
     try {
       const registry = isWorker
         ? new WorkerRegistry(
@@ -84,8 +83,7 @@ export class SharedQueue {
 
   /** The leadership of this process; `undefined` for a command. */
   leadership(): Leadership | undefined {
-    const registry = this.#registry;
-    return registry && new BossLeadership({ boss: this.#boss, registry, clock: this.#deps.clock });
+    return this.#registry;
   }
 
   /** Why the database does not do what is asked of it here; `undefined` while it does. */
@@ -115,14 +113,12 @@ export class SharedQueue {
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
   async lastPlan(): Promise<number> {
-    const { workVersion = WORK_VERSION } = this.#options;
-    const queues = new PlanQueues({ workVersion }, { boss: this.#boss, borders: () => [] });
-    return Math.max(0, ...(await queues.versions()).keys());
+    return Math.max(0, ...(await planVersions(this.#boss)).keys());
   }
 
   /** A work source, which polls the database until the queue is closed. */
   source(
-    options: Pick<BossWorkSourceOptions, 'maxRangeHeights' | 'maxPartRanges'>,
+    options: Pick<SharedPlansOptions, 'maxRangeHeights' | 'maxPartRanges'>,
     { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
   ): BossWorkSource {
     const { workVersion = WORK_VERSION } = this.#options;

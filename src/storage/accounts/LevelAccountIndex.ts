@@ -10,11 +10,10 @@ import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { openBlockRecord } from '../records/blocks/readBlocks.js';
 import type { ReadBlock } from '../records/blocks/readBlocks.js';
 import { readBody } from '../records/blocks/readBodies.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
-import { seal } from '../records/coding/seal.js';
+import { sealCoverage } from '../records/book/bookRecords.js';
 import { without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { COVERAGE_KEY, Prefix, heightRange, parseBlockKey } from '../records/schema.js';
+import { Prefix, heightRange, parseBlockKey } from '../records/schema.js';
 import { locate, putAccounts } from './accountEntries.js';
 import type { LocatedCollection } from './accountEntries.js';
 import { readAccountPage } from './accountPages.js';
@@ -123,7 +122,7 @@ export class LevelAccountIndex implements AccountIndex {
     const next = change(this.#entering ?? this.#coverage);
     this.#entering = next;
     return {
-      put: (put) => put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next))),
+      put: (put) => put(...sealCoverage(next)),
       release: () => this.release(next),
     };
   }
@@ -156,7 +155,7 @@ export class LevelAccountIndex implements AccountIndex {
     const put = (key: Buffer, value: Buffer): void => batch.put(key, value);
     const from = await putStep(database, hole, { watermark: latestIndexedHeight, put });
     const next = extended(coverage, from);
-    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
+    batch.put(...sealCoverage(next));
     await writeBeside(() => batch.write());
     this.#coverage = next;
   }

@@ -1,6 +1,5 @@
 import type { StoreMeta } from '../port/stored.js';
-import { readCoverage } from '../records/book/bookRecords.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
+import { readCoverage, sealCoverage } from '../records/book/bookRecords.js';
 import { encodeMeta } from '../records/coding/jsonRecords.js';
 import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
@@ -13,7 +12,7 @@ import {
   RANGES_SCHEMA_VERSION,
   SCHEMA_VERSION,
 } from '../records/schema.js';
-import { isCorruption } from '../StorageError.js';
+import { unlessDamaged } from '../StorageError.js';
 
 /** The result of forgetting the account index. */
 export interface ForgottenAccounts {
@@ -29,7 +28,7 @@ export interface ForgottenAccounts {
  */
 export async function forgetAccounts(database: Database, meta: StoreMeta): Promise<ForgottenAccounts> {
   using first = database.batch();
-  first.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage([])));
+  first.put(...sealCoverage([]));
   await first.write();
   let entries = 0;
   for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
@@ -52,16 +51,7 @@ export async function forgetAccounts(database: Database, meta: StoreMeta): Promi
  * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
  */
 export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
-  if (await isSound(database, meta)) return meta;
+  const coverage = await unlessDamaged(async () => ({ is: await readCoverage(database) }));
+  if (coverage !== undefined && agreesOnAccounts(meta, coverage.is !== undefined)) return meta;
   return (await forgetAccounts(database, meta)).meta;
-}
-
-async function isSound(database: Database, meta: StoreMeta): Promise<boolean> {
-  try {
-    const coverage = await readCoverage(database);
-    return agreesOnAccounts(meta, coverage !== undefined);
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return false;
-  }
 }

@@ -6,7 +6,7 @@ import { readingOn } from '../leveldb/reading/readingOn.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { rewound } from '../records/accountCoverage.js';
-import { readEntry } from '../records/blocks/assembleBlock.js';
+import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
 import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
@@ -22,16 +22,14 @@ import {
   readProgress,
   readPublished,
   readUnproven,
+  sealCoverage,
 } from '../records/book/bookRecords.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
-import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, upTo, without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import {
-  COVERAGE_KEY,
   heightRange,
   parseBlockKey,
   PLANS_KEY,
@@ -41,7 +39,7 @@ import {
   REWIND_KEY,
   UNPROVEN_KEY,
 } from '../records/schema.js';
-import { isCorruption, StorageError } from '../StorageError.js';
+import { StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 
 /**
@@ -52,7 +50,7 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
   const opened = await LevelDatabase.open(copy, defaultTuning, { create: false });
   const database = readingOn(opened, () => undefined);
   try {
-    const stored = await soundly(() => readMeta(database));
+    const stored = await unlessDamaged(() => readMeta(database));
     if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
     const meta = await withSoundAccounts(database, stored);
     const accounts = await coverageOf(database, meta);
@@ -68,11 +66,11 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
       for (const key of keys) batch.del(key);
     }
     // Nodes are asked again.
-    for (const entry of await readEvidence(database)) if (isDamagedEvidence(entry)) batch.del(entry[0]);
+    for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
     const coverage =
       accounts && without(rewound(accounts, latestIndexedHeight), upTo(lost, latestIndexedHeight));
-    if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
+    if (coverage !== undefined) batch.put(...sealCoverage(coverage));
     await batch.write();
     const damaged = joined([...found.damagedHeights, ...lost]);
     await sweepOutside(
@@ -97,8 +95,9 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
     for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
       for (const key of keys) {
         const height = parseBlockKey(key);
-        const entry = height === undefined ? undefined : await readEntry(database, height);
-        if (height === undefined || entry === undefined || entry === 'damaged') continue;
+        const entry =
+          height === undefined ? undefined : await unlessDamaged(() => readSoundEntry(database, height));
+        if (entry === undefined || height === undefined) continue;
         using batch = database.batch();
         const put: Put = (pointer, value) => batch.put(pointer, value);
         putPointers(entry, put);
@@ -111,7 +110,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
 
 /** Without the progress record nobody knows which of the blocks above a gap counted: all of them are lost. */
 async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
-  const progress = await soundly(() => readProgress(database));
+  const progress = await unlessDamaged(() => readProgress(database));
   const { latestIndexedHeight = -1, lostHeights: lost } = found;
   if (progress !== undefined) return lost;
   return [{ from: lost[0]?.from ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
@@ -121,27 +120,17 @@ async function lostHeights(database: Database, found: VerifyReport): Promise<Hei
 async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
   const { firstHeight } = meta;
   const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
-  const published = (await soundly(() => readPublished(database))) ?? [];
-  const records = (await soundly(() => readOpenRecords(database))) ?? [];
+  const published = (await unlessDamaged(() => readPublished(database))) ?? [];
+  const records = (await unlessDamaged(() => readOpenRecords(database))) ?? [];
   const isInOrder = disorderOf({ firstHeight, published, open: records }) === undefined;
   return {
     live: { ...emptyLine(0), latestIndexedHeight, meta },
     published: isInOrder ? published : [],
-    plans: (await soundly(() => readPlans(database))) ?? [],
+    plans: (await unlessDamaged(() => readPlans(database))) ?? [],
     open: isInOrder ? records.map((record) => ({ record, line: emptyLine(record.from) })) : [],
     hasAccounts: false,
-    unproven: (await soundly(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
+    unproven: (await unlessDamaged(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
   };
-}
-
-/** `undefined` for a damaged record. */
-async function soundly<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return undefined;
-  }
 }
 
 async function openKeys(database: Database): Promise<Buffer[][]> {

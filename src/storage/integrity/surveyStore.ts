@@ -6,17 +6,8 @@ import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../leveldb/directory/openLevel.js';
 import type { BackfillPlan } from '../port/RangeBook.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
-import { decodeCoverage, decodeProgress } from '../records/coding/heightRecords.js';
-import { decodeMeta, decodePlans } from '../records/coding/jsonRecords.js';
-import { unseal } from '../records/coding/seal.js';
-import {
-  META_KEY,
-  PLANS_KEY,
-  PROGRESS_KEY,
-  PUBLISHED_KEY,
-  PROOFS_SCHEMA_VERSION,
-} from '../records/schema.js';
-import { hasCode, storageErrorFrom } from '../StorageError.js';
+import { readMeta, readPlans, readProgress, readPublished } from '../records/book/bookRecords.js';
+import { hasCode, storageErrorFrom, unlessDamaged } from '../StorageError.js';
 
 /** What the records of a store say of it. */
 export interface StoreSurvey {
@@ -57,18 +48,13 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
 async function readSurvey(
   database: LevelDatabase,
 ): Promise<Pick<StoreSurvey, 'meta' | 'coverage' | 'plans'>> {
-  const read = async <T>(key: Buffer, decode: (payload: Buffer) => T | undefined): Promise<T | undefined> => {
-    const value = await database.get(key);
-    const payload = value && unseal(key, value);
-    return payload && decode(payload);
-  };
-  const meta = await read(META_KEY, (payload) => decodeMeta(payload, PROOFS_SCHEMA_VERSION));
-  const latest = await read(PROGRESS_KEY, decodeProgress);
-  const published = (await read(PUBLISHED_KEY, decodeCoverage)) ?? [];
+  const meta = await unlessDamaged(() => readMeta(database));
+  const latest = await unlessDamaged(() => readProgress(database));
+  const published = (await unlessDamaged(() => readPublished(database))) ?? [];
   const isFilled = meta !== undefined && latest !== undefined && latest >= meta.firstHeight;
   return {
     meta,
-    plans: (await read(PLANS_KEY, decodePlans)) ?? [],
+    plans: (await unlessDamaged(() => readPlans(database))) ?? [],
     coverage: isFilled ? [...published, { from: meta.firstHeight, to: latest }] : published,
   };
 }

@@ -1,5 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
+import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
@@ -7,86 +8,94 @@ import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import { forgetAccounts } from '../accounts/forgetAccounts.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/provenRecord.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { emptyLine, settled, withProofs } from '../records/book/changeBook.js';
-import { healedBook, healingIn } from '../records/book/repairedBook.js';
-import { putChanges } from '../records/book/bookRecords.js';
-import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
+import { coverageOf, loadBook, putChanges, sealCoverage } from '../records/book/bookRecords.js';
+import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
+import { healedBook, healingIn, rewoundBook } from '../records/book/repairedBook.js';
+import {
+  blocksAbove,
+  coverageOfBook,
+  durableHeights,
+  isCovered,
+  unprovenOf,
+} from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
-import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
 import { rangesInWords, without } from '../records/heightRanges.js';
-import { DelegatingReader } from '../records/reading/DelegatingReader.js';
-import type { RecordReader } from '../records/reading/RecordReader.js';
-import { blockKey, COVERAGE_KEY, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
+import { RecordReader } from '../records/reading/RecordReader.js';
+import { blockKey, Prefix, prefixRange, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
-import { openDirectory } from './directory/openDirectory.js';
-import type { OpenDirectoryDependencies, OpenDirectoryOptions } from './directory/openDirectory.js';
+import { openLevelDatabase } from './directory/LevelDatabase.js';
+import type { OpenDatabase } from './directory/LevelDatabase.js';
+import { defaultTuning } from './directory/openLevel.js';
+import type { DescriptorWait, LevelTuning } from './directory/openLevel.js';
+import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
 import { loadStore } from './loadStore.js';
-import type { LoadedStore } from './loadStore.js';
+import type { LoadedStore, LoadOptions } from './loadStore.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
 import { checkStored } from './reading/checkHeights.js';
-import { levelReader } from './reading/levelReader.js';
-import { Removals } from './removal/Removals.js';
-import { BookKeeper } from './writing/BookKeeper.js';
+import { levelSource } from './reading/levelReader.js';
+import { beginRewind, finishRewind } from './removal/rewind.js';
 import type { Change, Changed } from './writing/ChangeGroup.js';
-import { LevelIndexWriter } from './writing/LevelIndexWriter.js';
+import { CommitQueue } from './writing/CommitQueue.js';
 
-export interface LevelIndexStoreOptions extends OpenDirectoryOptions {
-  /** A store of another chain is refused. */
-  readonly chainId: string;
-  /**
-   * Default false. True: the store opens in spite of a damaged block at or above the watermark, so that a rewind can
-   * remove it. Only `rewind` may be called then.
-   */
-  readonly forRewind?: boolean;
-  /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
-  readonly accounts?: boolean;
+/** `path`: the store's own directory; created, readable by its owner only, when it does not exist. */
+export interface LevelIndexStoreOptions extends LoadOptions {
+  /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
+  readonly create?: boolean;
+  /** Default false. True: readers on other threads may open it beside this one (`openLevelReplica`); they close it first. */
+  readonly isShared?: boolean;
+  /** Overrides of the measured defaults. */
+  readonly tuning?: Partial<LevelTuning>;
+  /** See `OpenOptions`. */
+  readonly descriptors?: DescriptorWait | undefined;
 }
 
-export interface LevelIndexStoreDependencies extends OpenDirectoryDependencies {
+export interface LevelIndexStoreDependencies {
   readonly clock: Clock;
+  readonly logger: Logger;
+  /** How the database is opened. Default: LevelDB. */
+  readonly openDatabase?: OpenDatabase;
 }
 
 /**
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore extends DelegatingReader implements IndexStore {
-  readonly reads: RecordReader;
+export class LevelIndexStore extends RecordReader implements IndexStore {
   readonly #database: Database;
-  readonly #writer: LevelIndexWriter;
+  readonly #queue: CommitQueue;
   readonly #accounts: LevelAccountIndex;
-  readonly #keeper: BookKeeper;
   readonly #ranges: LevelRangeBook;
-  readonly #removals: Removals;
+  readonly #dependencies: LevelIndexStoreDependencies;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #note: CoverageNote | undefined;
+  #rewinds = 0;
   #closing: Promise<void> | undefined;
 
   private constructor(
     database: Database,
     { book, coverage }: LoadedStore,
-    { accounts = false }: Pick<LevelIndexStoreOptions, 'accounts'>,
-    { logger, clock }: LevelIndexStoreDependencies,
+    isWanted: boolean,
+    dependencies: LevelIndexStoreDependencies,
   ) {
-    super();
+    super(levelSource(database));
     this.#database = database;
-    this.reads = levelReader(database, () => this.coverage());
-    this.#writer = new LevelIndexWriter({ clock, database, hasAccounts: () => this.#accounts.isLive() });
-    this.#keeper = new BookKeeper(book, {
+    this.#dependencies = dependencies;
+    this.#queue = new CommitQueue(book, {
+      clock: dependencies.clock,
       database,
-      writer: this.#writer,
+      hasAccounts: () => this.#accounts.isLive(),
       onChanged: () => this.#note?.changed(),
     });
     this.#accounts = new LevelAccountIndex(
-      { coverage, isWanted: accounts },
+      { coverage, isWanted },
       {
         database,
         range: () => {
@@ -94,12 +103,10 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
           return live && { ...live, firstHeight: live.meta.firstHeight };
         },
         tell: (reading) => this.tell(reading),
-        writeBeside: (action) => this.#writer.beside(action),
+        writeBeside: (action) => this.#queue.beside(action),
       },
     );
-    const parts = { database, keeper: this.#keeper, writer: this.#writer, accounts: this.#accounts };
-    this.#ranges = new LevelRangeBook({ ...parts, reader: this.reads });
-    this.#removals = new Removals({ ...parts, logger, clock, endRuns: () => this.#ranges.endRuns() });
+    this.#ranges = new LevelRangeBook({ queue: this.#queue, accounts: this.#accounts, reader: this });
   }
 
   /**
@@ -112,10 +119,25 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     options: LevelIndexStoreOptions,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const database = await openDirectory(options, dependencies);
+    const { path, create = true, descriptors, isShared = false, tuning } = options;
+    const { logger, openDatabase = openLevelDatabase } = dependencies;
+    await prepareDirectory(path, create);
+    const isNew = !(await holdsData(path));
+    const database = await openDatabase(
+      path,
+      { ...defaultTuning, ...tuning },
+      // Without its CURRENT file a store would be taken for a new one, and its tables be deleted.
+      { create: create && isNew, descriptors, isShared },
+    );
     try {
+      const details = await droppedAtOpen(path);
+      if (details.length > 0)
+        logger.warn(
+          { path, details },
+          'the write-ahead log was damaged: what could not be read has been dropped',
+        );
       const store = await LevelIndexStore.over(database, options, dependencies);
-      await store.#keepNote(options.path, dependencies);
+      await store.#keepNote(path);
       return store;
     } catch (error) {
       await database.close();
@@ -129,14 +151,15 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
    */
   static async over(
     database: Database,
-    options: Pick<LevelIndexStoreOptions, 'path' | 'chainId' | 'forRewind' | 'accounts'>,
+    options: LoadOptions,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const { path } = options;
-    const startedAtMs = dependencies.clock.monotonic();
-    const loaded = await loadStore(database, options, dependencies.logger);
+    const { accounts = false, path } = options;
+    const { clock, logger } = dependencies;
+    const startedAtMs = clock.monotonic();
+    const loaded = await loadStore(database, options, logger);
     const { book } = loaded;
-    dependencies.logger.info(
+    logger.info(
       {
         path,
         latestIndexedHeight: book?.live.latestBlock?.height,
@@ -144,11 +167,11 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
         ...(book === undefined || book.published.length + book.open.length === 0
           ? {}
           : { ranges: coverageOfBook(book).length, openRanges: book.open.length }),
-        durationMs: dependencies.clock.monotonic() - startedAtMs,
+        durationMs: clock.monotonic() - startedAtMs,
       },
       'store opened',
     );
-    return new LevelIndexStore(database, loaded, options, dependencies);
+    return new LevelIndexStore(database, loaded, accounts, dependencies);
   }
 
   get accounts(): AccountIndex {
@@ -160,7 +183,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   coverage(): readonly HeightRange[] {
-    const book = this.#keeper.book();
+    const book = this.#queue.book();
     return book === undefined ? [] : coverageOfBook(book);
   }
 
@@ -178,11 +201,12 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   rewinds(): number {
-    return this.#removals.rewinds;
+    return this.#rewinds;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return [...(this.#live()?.above.values() ?? [])].sort((left, right) => left.height - right.height);
+    const live = this.#live();
+    return live === undefined ? [] : blocksAbove(live);
   }
 
   hasHeight(height: number): boolean {
@@ -198,23 +222,23 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
     const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
     const book = settled({ live, hasAccounts, published: [], plans: [], open: [], unproven: [] });
-    await this.#writer.alone(async () => {
+    await this.#queue.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
-      if (coverage !== undefined) batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage)));
+      if (coverage !== undefined) batch.put(...sealCoverage(coverage));
       await batch.write();
     });
     this.#accounts.begin(coverage);
-    this.#keeper.replace(book);
+    this.#queue.replace(book);
   }
 
   unproven(): readonly HeightRange[] {
-    const book = this.#keeper.book();
+    const book = this.#queue.book();
     return book === undefined ? [] : unprovenOf(book);
   }
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
-    await this.#keeper.record('range', async (book) => {
+    await this.#queue.record('range', async (book) => {
       const records: [Buffer, Buffer][] = [];
       const entries: { readonly block: FinalizedBlock }[] = [];
       for (const block of proven) {
@@ -251,12 +275,12 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
       };
       return { after: healed.book, putAlso, onDurable: leaving?.release };
     };
-    await this.#withdrawn(() => this.#keeper.record('range', change));
+    await this.#withdrawn(() => this.#queue.record('range', change));
     return holes;
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    const { live, unproven } = this.#keeper.initialised();
+    const { live, unproven } = this.#queue.initialised();
     const { chainId, firstHeight, schemaVersion, sporks } = live.meta;
     const parts = {
       database: this.#database,
@@ -273,7 +297,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    await this.#writer.beside(async () => {
+    await this.#queue.beside(async () => {
       using batch = this.#database.batch();
       batch.put(...sealEvidence(evidence));
       await batch.write();
@@ -281,33 +305,48 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   stage(entry: BlockEntry): void {
-    this.#writer.stage(entry);
+    this.#queue.stage(entry);
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    this.#writer.assertIdle();
-    this.#writer.assertSound();
-    const before = this.#keeper.initialised();
+    this.#queue.assertIdle();
+    this.#queue.assertSound();
+    const before = this.#queue.initialised();
     const expected = applyCommit(before.live, batch);
     const change = (book: StoreBook) => {
       // The live range may have grown downwards meanwhile: a range that touches it was published.
       const live = book.live === before.live ? expected : applyCommit(book.live, batch);
       return { after: withProofs(book, { ...book, live }, batch.blocks) };
     };
-    await this.#keeper.record('live', change, batch.blocks);
+    await this.#queue.record('live', change, batch.blocks);
   }
 
   /** Like `IndexStore.rewind`. Logs its progress. Damaged records above the target are removed as well. */
   rewind(height: number): Promise<void> {
-    return this.#withdrawn(() => this.#removals.rewind(height));
+    return this.#withdrawn(() => this.#rewind(height));
   }
 
   /**
    * Removes the account index, even a part that is left of one. A store that is opened with the index later rebuilds it.
    * Returns the number of removed entries; `undefined` when there was no index. Rejects like `rewind`.
    */
-  forgetAccounts(): Promise<number | undefined> {
-    return this.#removals.forgetAccounts();
+  async forgetAccounts(): Promise<number | undefined> {
+    const queue = this.#queue;
+    queue.assertIdle();
+    if (!queue.initialised().hasAccounts) return undefined;
+    await this.#accounts.hold();
+    queue.discardStaged();
+    await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
+    let forgotten = 0;
+    await queue.alone(async () => {
+      const { live, ...book } = queue.initialised();
+      const { entries, meta } = await forgetAccounts(this.#database, live.meta);
+      await this.#database.compact(prefixRange(Prefix.account));
+      queue.replace({ ...book, hasAccounts: false, live: { ...live, meta } });
+      forgotten = entries;
+    });
+    this.#accounts.release(undefined);
+    return forgotten;
   }
 
   close(): Promise<void> {
@@ -321,14 +360,52 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
   }
 
   #live(): StoreState | undefined {
-    return this.#keeper.book()?.live;
+    return this.#queue.book()?.live;
   }
 
   #withdrawn<T>(action: () => Promise<T>): Promise<T> {
     return this.#note?.withdrawn(action) ?? action();
   }
 
-  async #keepNote(path: string, { clock, logger }: LevelIndexStoreDependencies): Promise<void> {
+  async #rewind(height: number): Promise<void> {
+    const { clock, logger } = this.#dependencies;
+    const queue = this.#queue;
+    queue.assertIdle();
+    const { live } = queue.initialised();
+    const { after } = rewoundBook(queue.initialised(), height);
+    if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && !live.damaged) return;
+    if (after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
+    const startedAtMs = clock.monotonic();
+    const lastStep = this.#accounts.hold();
+    if (lastStep !== undefined) await lastStep;
+    queue.discardStaged();
+    await queue.alone(() => this.#forgetAbove(height));
+    logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
+  }
+
+  async #forgetAbove(height: number): Promise<void> {
+    const database = this.#database;
+    const { logger } = this.#dependencies;
+    const before = this.#queue.initialised();
+    const { live } = before;
+    const { after, target } = rewoundBook(before, height);
+    const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
+    const remaining = Math.max(watermarkBefore, ...live.above.keys());
+    const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
+    const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
+    const intent = { target, remaining, watermarkBefore, sweep, covered };
+    await beginRewind(database, { before, after }, intent);
+    logger.info({ height, from: remaining }, 'rewind begins');
+    const coverage = await coverageOf(database, live.meta);
+    await finishRewind(database, intent, { logger, coverage });
+    const book = await loadBook(database, after.live.meta, false);
+    this.#queue.replace(book);
+    if (watermarkBefore > target) this.#rewinds += 1;
+    this.#accounts.release(await coverageOf(database, book.live.meta));
+  }
+
+  async #keepNote(path: string): Promise<void> {
+    const { clock, logger } = this.#dependencies;
     const lost = without(await CoverageNote.read(path), this.coverage());
     if (lost.length > 0) {
       logger.warn(
@@ -342,7 +419,7 @@ export class LevelIndexStore extends DelegatingReader implements IndexStore {
 
   async #close(): Promise<void> {
     await this.#accounts.hold();
-    await this.#writer.end();
+    await this.#queue.end();
     await this.#note?.end();
     await this.#database.close();
   }

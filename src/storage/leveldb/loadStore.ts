@@ -3,18 +3,22 @@ import { closed, opened } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
 import { settled, withoutEntries } from '../records/book/changeBook.js';
 import { checkEmpty, checkMeta } from '../records/book/checkStore.js';
-import { coverageOf, loadBook, putChanges, readMeta } from '../records/book/bookRecords.js';
+import { coverageOf, loadBook, putChanges, readMeta, sealCoverage } from '../records/book/bookRecords.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { encodeCoverage } from '../records/coding/heightRecords.js';
-import { seal } from '../records/coding/seal.js';
 import type { Database } from '../records/Database.js';
-import { COVERAGE_KEY } from '../records/schema.js';
 import { finishInterrupted } from './removal/rewind.js';
 
 export interface LoadOptions {
   readonly path: string;
+  /** A store of another chain is refused. */
   readonly chainId: string;
+  /**
+   * Default false. True: the store opens in spite of a damaged block at or above the watermark, so that a rewind can
+   * remove it. Only `rewind` may be called then.
+   */
   readonly forRewind?: boolean;
+  /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
   readonly accounts?: boolean;
 }
 
@@ -73,7 +77,7 @@ async function switchAccounts(
   const after = settled({ ...book, open, hasAccounts: true });
   using batch = database.batch();
   putChanges(book, after, batch);
-  batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(next)));
+  batch.put(...sealCoverage(next));
   await batch.write();
   return { book: after, coverage: next };
 }

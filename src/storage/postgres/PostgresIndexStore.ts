@@ -1,30 +1,20 @@
 import type { FinalizedBlock } from '../../flow/index.js';
-import { Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
-import type { RangeBook } from '../port/RangeBook.js';
-import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { healingIn } from '../records/book/repairedBook.js';
-import { DelegatingReader } from '../records/reading/DelegatingReader.js';
 import { within } from '../records/heightRanges.js';
-import type { RecordReader } from '../records/reading/RecordReader.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
-import type { Session } from './connection/Session.js';
-import { KnownStore } from './live/KnownStore.js';
-import { LiveRange } from './live/LiveRange.js';
-import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
+import { LiveRange } from './LiveRange.js';
+import type { LiveRangeOptions } from './LiveRange.js';
 import { readAccountPage } from './reading/accountPage.js';
 import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
 import type { Loaded, StoreMark } from './reading/loadStore.js';
-import { postgresReader } from './reading/postgresReader.js';
-import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
-import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
 import { healRows } from './writing/changeRows.js';
 import { addProofs, parseHeights } from './writing/unprovenRows.js';
@@ -32,19 +22,10 @@ import { addProofs, parseHeights } from './writing/unprovenRows.js';
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
 
-export interface PostgresIndexStoreOptions {
+export interface PostgresIndexStoreOptions extends LiveRangeOptions {
   readonly url: string;
-  /** A store of another chain is refused. */
-  readonly chainId: string;
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;
-  /**
-   * Default false. True: for a command that only reads. It does not see later commits of others, does not wait for an
-   * unreachable database, and may not lead.
-   */
-  readonly isReadOnly?: boolean;
-  /** As `LevelIndexStoreOptions.forRewind`. */
-  readonly forRewind?: boolean;
   /** Default true. False: the account index, which is always kept, is not shown. */
   readonly accounts?: boolean;
   /** How long to wait at the beginning for a database that refuses or does not answer. Default: not at all. */
@@ -54,18 +35,11 @@ export interface PostgresIndexStoreOptions {
 }
 
 /** The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once. */
-export class PostgresIndexStore extends DelegatingReader implements IndexStore {
+export class PostgresIndexStore extends LiveRange implements IndexStore {
   readonly accounts: AccountIndex;
   readonly shared: SharedStore;
-  readonly reads: RecordReader;
-  readonly #database: PostgresDatabase;
-  readonly #session: Session;
   readonly #holds: ReturnType<typeof proofChecker>;
-  readonly #book: PostgresRangeBook;
-  readonly #known: KnownStore;
-  readonly #live: LiveRange;
   #closing: Promise<void> | undefined;
-  readonly #changes = new Listeners();
   /** The mark of the state that is known here. */
   #mark: StoreMark | undefined;
   /** Heights whose blocks may have no proof; `undefined`: none has one. */
@@ -74,63 +48,35 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   /** Its height, as the database had it last. */
   #provenMark: number | null = null;
   readonly #watching: Promise<undefined> | undefined;
-  /** Publications and reads of others' changes, one after the other. */
-  #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(
     options: PostgresIndexStoreOptions,
     database: PostgresDatabase,
-    loaded: Loaded,
+    loaded: Loaded & Pick<StoreMark, 'unproven'>,
     dependencies: PostgresDatabaseDependencies,
   ) {
-    super();
+    super(options, database, loaded, dependencies);
     const { accounts = true, isReadOnly = false } = options;
-    this.#database = database;
-    const common = { partitions: new Partitions({ database }), scripts: new Scripts() };
-    const known: KnownStore = new KnownStore(options, {
-      ...common,
-      fence: () => this.#live.fence(),
-      onBook: (facts) => this.#book.load(facts),
-    });
-    this.#known = known;
-    this.#live = new LiveRange(options, {
-      ...dependencies,
-      database,
-      known,
-      inTurn: (action) => this.#inTurn(action),
-      onChanged: () => this.#changes.tell(),
-      endRuns: () => this.#book.endRuns(),
-    });
-    // The daemon waits for an unreachable database; commands get the error.
-    const session: Session = isReadOnly
-      ? database
-      : { query: (statement) => database.persist(() => database.query(statement)) };
-    this.#session = session;
     this.#holds = proofChecker(options.chainId);
-    this.reads = postgresReader(session, () => this.coverage());
+    this.#unproven = parseHeights(loaded.unproven);
     this.accounts = {
-      coverage: () => (accounts ? this.#known.accountCoverage() : undefined),
-      page: (query) => readAccountPage(session, query, this.accounts.coverage()),
+      coverage: () => {
+        if (!accounts) return undefined;
+        const meta = this.meta();
+        if (meta === undefined) return { from: 0, to: -1, missingHeights: 0 };
+        return { from: meta.firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
+      },
+      page: (query) => readAccountPage(this.session, query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
     this.shared = {
-      lead: () => this.#live.lead(),
-      follow: () => this.#live.follow(),
-      isLeading: () => this.#live.isLeading,
+      lead: () => this.lead(),
+      follow: () => this.follow(),
+      isLeading: () => this.isLeading,
       sizeBytes: () => readSizeBytes(database),
-      onChanged: (callback) => this.#changes.add(callback),
+      onChanged: (callback) => this.changes.add(callback),
     };
-    this.#book = new PostgresRangeBook(loaded, {
-      ...common,
-      database,
-      storeMeta: () => this.#known.initialised(),
-      coverage: () => this.coverage(),
-      readerOf: (coverage) => postgresReader(session, coverage),
-      inTurn: (action) => this.#inTurn(action),
-      onPublished: (published) => this.#known.publish(published),
-    });
-    this.#known.load(loaded);
     this.#watching = isReadOnly ? undefined : database.watch<never>(() => this.#look(), LOOK_EVERY_MS);
   }
 
@@ -157,7 +103,6 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
         return { ...facts, unproven };
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
-      store.#unproven = parseHeights(loaded.unproven);
       const facts = {
         store: database.place,
         latestIndexedHeight: loaded.latestBlock?.height,
@@ -172,42 +117,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     }
   }
 
-  get ranges(): RangeBook {
-    return this.#book;
-  }
-
   /** Why the database does not do what is asked; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.#database.trouble();
-  }
-
-  coverage(): readonly HeightRange[] {
-    return this.#known.coverage();
-  }
-
-  meta(): StoreMeta | undefined {
-    return this.#known.meta();
-  }
-
-  /** 0 for a store that was never initialised. */
-  latestIndexedHeight(): number {
-    return this.#known.latestIndexedHeight();
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#known.latestBlock;
-  }
-
-  rewinds(): number {
-    return this.#known.rewinds;
-  }
-
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return this.#known.line?.blocksAboveWatermark() ?? [];
-  }
-
-  hasHeight(height: number): boolean {
-    return this.#known.line?.hasHeight(height) === true;
+    return this.database.trouble();
   }
 
   unproven(): readonly HeightRange[] {
@@ -217,7 +129,7 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
-    const database = this.#database;
+    const { database } = this;
     this.#unproven = parseHeights(
       await database.persist(() => database.transaction((session) => addProofs(session, proven))),
     );
@@ -228,20 +140,20 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
   }
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
-    const database = this.#database;
-    return this.#inTurn(async () => {
+    const { database } = this;
+    return this.inTurn(async () => {
       const healed = await database.persist(() =>
         database.transaction((session) => healRows(session, damaged, lastPlan)),
       );
       if (healed === undefined) return [];
-      this.#known.publish(healed);
-      this.#changes.tell();
+      this.adopt(healed);
+      this.changes.tell();
       return healed.holes;
     });
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    return checkStored(this.#session, range, { holds: this.#holds, signal });
+    return checkStored(this.session, range, { holds: this.#holds, signal });
   }
 
   provenBlock(): BlockHead | undefined {
@@ -265,22 +177,6 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
     );
   }
 
-  initialise(meta: StoreMeta): Promise<void> {
-    return this.#live.initialise(meta);
-  }
-
-  stage(entry: BlockEntry): void {
-    this.#known.line?.stage(entry);
-  }
-
-  commit(batch: CommitBatch): Promise<void> {
-    return this.#live.commit(batch);
-  }
-
-  rewind(height: number): Promise<void> {
-    return this.#live.rewind(height);
-  }
-
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -288,9 +184,9 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
 
   /** Runs a statement over `leader`, which has a row while this process leads. */
   async #asLeader(text: string, ...[height, ...more]: readonly [number, ...Buffer[]]): Promise<void> {
-    if (!this.#live.isLeading) return;
-    const database = this.#database;
-    const { epoch } = this.#live.fence();
+    if (!this.isLeading) return;
+    const { database } = this;
+    const { epoch } = this.fence();
     // The lock lets nobody take over, and rewind, between the comparison and the write.
     const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
     const values = [height, epoch, ...more];
@@ -299,43 +195,37 @@ export class PostgresIndexStore extends DelegatingReader implements IndexStore {
 
   /** Finds out what other processes have done to the store. */
   async #look(): Promise<undefined> {
-    const mark = await readMark(this.#database);
-    this.#live.noticeEpoch(mark.epoch);
+    const mark = await readMark(this.database);
+    this.noticeEpoch(mark.epoch);
     this.#unproven = parseHeights(mark.unproven);
-    const { isLeading } = this.#live;
-    const isSame = mark.rest === this.#mark?.rest && (isLeading || mark.live === this.#mark.live);
+    const isSame = mark.rest === this.#mark?.rest && (this.isLeading || mark.live === this.#mark.live);
     if (isSame && mark.proven === this.#provenMark) return;
     if (!isSame) await this.#join(mark);
     const proven = mark.proven === null ? undefined : await this.blockByHeight(mark.proven);
     this.#proven = proven?.block;
     this.#provenMark = mark.proven;
-    this.#changes.tell();
+    this.changes.tell();
   }
 
   /** Takes over what other processes have written. */
   async #join(mark: StoreMark): Promise<void> {
-    await this.#inTurn(async () => {
-      const options = { isTolerant: true, before: this.#known.latestBlock };
-      const loaded = await this.#database.snapshot((session) => loadStore(session, options));
-      const { isLeading: leadsNow } = this.#live;
-      if (leadsNow) this.#known.join(loaded);
-      else this.#known.load(loaded);
+    await this.inTurn(async () => {
+      const options = { isTolerant: true, before: this.latestBlock() };
+      const loaded = await this.database.snapshot((session) => loadStore(session, options));
+      const { isLeading } = this;
+      if (isLeading) {
+        const { coverage, sporks, open, plans } = loaded;
+        this.adopt({ coverage, sporks, open, plans });
+      } else this.load(loaded);
       // What another leader has written is not known before this process has stopped leading.
-      this.#mark = leadsNow ? { ...mark, live: '' } : mark;
+      this.#mark = isLeading ? { ...mark, live: '' } : mark;
     });
   }
 
-  #inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(action, action);
-    this.#turn = turn.catch(() => undefined);
-    return turn;
-  }
-
   async #close(): Promise<void> {
-    this.#database.giveUp();
-    await this.#known.line?.end();
-    await this.#book.endRuns();
-    await this.#database.close();
+    this.database.giveUp();
+    await this.endLines();
+    await this.database.close();
     await this.#watching;
   }
 }

@@ -103,10 +103,8 @@ export const PUBLISHED_KEY = Buffer.of(Prefix.published);
 export const PLANS_KEY = Buffer.of(Prefix.plans);
 export const UNPROVEN_KEY = Buffer.of(Prefix.unproven);
 
-const OPEN_KEY_BYTES = 1 + HEIGHT_BYTES;
-const EVIDENCE_KEY_BYTES = 1 + HEIGHT_BYTES;
-const BLOCK_KEY_BYTES = 1 + HEIGHT_BYTES;
-const BODY_KEY_BYTES = 1 + HEIGHT_BYTES + INDEX_BYTES;
+const HEIGHT_KEY_BYTES = 1 + HEIGHT_BYTES;
+const BODY_KEY_BYTES = HEIGHT_KEY_BYTES + INDEX_BYTES;
 export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;
 export const COLLECTION_KEY_BYTES = BLOCK_ID_KEY_BYTES + INDEX_BYTES;
 export const TRANSACTION_KEY_BYTES = COLLECTION_KEY_BYTES + INDEX_BYTES;
@@ -123,20 +121,24 @@ export function prefixRange(prefix: number): KeyRange {
   return { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };
 }
 
+/** Prefixes whose keys begin with a height. */
+type HeightPrefix = typeof Prefix.open | typeof Prefix.evidence | typeof Prefix.block | typeof Prefix.body;
+
 /** Block records, bodies or evidence, of the heights `from … to`. */
-export function heightRange(
-  prefix: typeof Prefix.block | typeof Prefix.body | typeof Prefix.evidence,
-  from: number,
-  to: number,
-): KeyRange {
-  const gte = Buffer.allocUnsafe(1 + HEIGHT_BYTES);
-  gte[0] = prefix;
-  writeHeight(gte, from, 1);
-  if (to === Number.MAX_SAFE_INTEGER) return { gte, lt: Buffer.of(prefix + 1) };
-  const lt = Buffer.allocUnsafe(1 + HEIGHT_BYTES);
-  lt[0] = prefix;
-  writeHeight(lt, to + 1, 1);
-  return { gte, lt };
+export function heightRange(prefix: HeightPrefix, from: number, to: number): KeyRange {
+  const gte = heightKey(prefix, from);
+  return { gte, lt: to === Number.MAX_SAFE_INTEGER ? Buffer.of(prefix + 1) : heightKey(prefix, to + 1) };
+}
+
+function heightKey(prefix: HeightPrefix, height: number, bytes = HEIGHT_KEY_BYTES): Buffer {
+  const key = Buffer.allocUnsafe(bytes);
+  key[0] = prefix;
+  writeHeight(key, height, 1);
+  return key;
+}
+
+function parseHeightKey(prefix: HeightPrefix, key: Buffer, bytes = HEIGHT_KEY_BYTES): number | undefined {
+  return key[0] === prefix && key.length === bytes ? tryReadHeight(key, 1) : undefined;
 }
 
 /** Every pointer of an id under a pointer prefix. */
@@ -159,57 +161,42 @@ export function idKey(prefix: number, id: Uint8Array, height: number): Buffer {
 }
 
 export function blockKey(height: number): Buffer {
-  const key = Buffer.allocUnsafe(BLOCK_KEY_BYTES);
-  key[0] = Prefix.block;
-  writeHeight(key, height, 1);
-  return key;
-}
-
-export function openKey(from: number): Buffer {
-  const key = Buffer.allocUnsafe(OPEN_KEY_BYTES);
-  key[0] = Prefix.open;
-  writeHeight(key, from, 1);
-  return key;
-}
-
-/** The first height of the range in an open range's key; `undefined` for any other key. */
-export function parseOpenKey(key: Buffer): number | undefined {
-  if (key[0] !== Prefix.open || key.length !== OPEN_KEY_BYTES) return undefined;
-  return tryReadHeight(key, 1);
-}
-
-export function evidenceKey(height: number): Buffer {
-  const key = Buffer.allocUnsafe(EVIDENCE_KEY_BYTES);
-  key[0] = Prefix.evidence;
-  writeHeight(key, height, 1);
-  return key;
-}
-
-/** The height in a key of evidence; `undefined` for any other key. */
-export function parseEvidenceKey(key: Buffer): number | undefined {
-  if (key[0] !== Prefix.evidence || key.length !== EVIDENCE_KEY_BYTES) return undefined;
-  return tryReadHeight(key, 1);
-}
-
-export function bodyKey(height: number, chunk: number): Buffer {
-  const key = Buffer.allocUnsafe(BODY_KEY_BYTES);
-  key[0] = Prefix.body;
-  writeHeight(key, height, 1);
-  key.writeUInt32BE(chunk, 1 + HEIGHT_BYTES);
-  return key;
+  return heightKey(Prefix.block, height);
 }
 
 /** The height in a block record's key; `undefined` for any other key. */
 export function parseBlockKey(key: Buffer): number | undefined {
-  if (key[0] !== Prefix.block || key.length !== BLOCK_KEY_BYTES) return undefined;
-  return tryReadHeight(key, 1);
+  return parseHeightKey(Prefix.block, key);
+}
+
+export function openKey(from: number): Buffer {
+  return heightKey(Prefix.open, from);
+}
+
+/** The first height of the range in an open range's key; `undefined` for any other key. */
+export function parseOpenKey(key: Buffer): number | undefined {
+  return parseHeightKey(Prefix.open, key);
+}
+
+export function evidenceKey(height: number): Buffer {
+  return heightKey(Prefix.evidence, height);
+}
+
+/** The height in a key of evidence; `undefined` for any other key. */
+export function parseEvidenceKey(key: Buffer): number | undefined {
+  return parseHeightKey(Prefix.evidence, key);
+}
+
+export function bodyKey(height: number, chunk: number): Buffer {
+  const key = heightKey(Prefix.body, height, BODY_KEY_BYTES);
+  key.writeUInt32BE(chunk, HEIGHT_KEY_BYTES);
+  return key;
 }
 
 /** Height and chunk in a body's key; `undefined` for any other key. */
 export function parseBodyKey(key: Buffer): { readonly height: number; readonly chunk: number } | undefined {
-  if (key[0] !== Prefix.body || key.length !== BODY_KEY_BYTES) return undefined;
-  const height = tryReadHeight(key, 1);
-  return height === undefined ? undefined : { height, chunk: key.readUInt32BE(1 + HEIGHT_BYTES) };
+  const height = parseHeightKey(Prefix.body, key, BODY_KEY_BYTES);
+  return height === undefined ? undefined : { height, chunk: key.readUInt32BE(HEIGHT_KEY_BYTES) };
 }
 
 /** A parsed pointer key. The indexes are 0 where the kind of pointer has none. */

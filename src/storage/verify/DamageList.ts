@@ -2,7 +2,7 @@ import type { FoundDamage } from '../port/IndexStore.js';
 import type { HeightRange } from '../port/stored.js';
 import { contains, joined, within, withinGap } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { isCorruption } from '../StorageError.js';
+import { isCorruption, unlessDamaged } from '../StorageError.js';
 
 export type DamageKind =
   /** LevelDB cannot open its files, or read all of them. */
@@ -130,6 +130,11 @@ export class DamageList {
   addError(kind: DamageKind, error: unknown, height?: number): void {
     if (!isCorruption(error)) throw error;
     this.add(kind, error.height ?? height, error.damage ?? error.message);
+  }
+
+  /** Records the damage that a read meets; `undefined` then. */
+  unlessIn<T>(kind: DamageKind, read: () => T | Promise<T>): Promise<T | undefined> {
+    return unlessDamaged(read, (error) => this.addError(kind, error));
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { silentLogger } from '../../../src/observability/index.js';
-import { LevelIndexStore, LevelReplica } from '../../../src/storage/index.js';
+import { LevelIndexStore, openLevelReplica } from '../../../src/storage/index.js';
 import type { ShownIndex } from '../../../src/storage/index.js';
 import { scratchDirectory } from '../../support/program.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
@@ -23,7 +23,7 @@ async function openBoth() {
   await store.initialise({
     ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: 100, createdBy: 'test', sporks: [] },
   });
-  const replica = await LevelReplica.open({ path });
+  const replica = await openLevelReplica(path);
   return { open, store, replica };
 }
 

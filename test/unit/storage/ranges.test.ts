@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
-import { BorderError, LevelReplica, verifyStore } from '../../../src/storage/index.js';
+import { BorderError, openLevelReplica, verifyStore } from '../../../src/storage/index.js';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
 import { blocksIn, commitThrough, fill, heal } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -330,7 +330,7 @@ describe('readers', () => {
     await store.initialise(metaFrom(LIVE));
     await commitThrough(store, chain, LAST);
     await fill(store, chain, { from: 11, to: 20 });
-    const replica = await LevelReplica.open({ path });
+    const replica = await openLevelReplica(path);
     const show = (): void =>
       replica.show({
         meta: store.meta(),

@@ -1,13 +1,12 @@
 import { entriesOf } from '../../accounts/accountEntries.js';
 import { checkPointers as lookUp } from '../../leveldb/reading/checkHeights.js';
 import type { HeightRange } from '../../port/stored.js';
-import { readEntry } from '../../records/blocks/assembleBlock.js';
+import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
-import type { Lookup } from '../../records/blocks/openPointers.js';
 import type { Database, Entry } from '../../records/Database.js';
 import { contains } from '../../records/heightRanges.js';
 import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
-import { isCorruption } from '../../StorageError.js';
+import { unlessDamaged } from '../../StorageError.js';
 import { notHeld } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
 import { isCovered } from './checkStoreRecords.js';
@@ -83,7 +82,8 @@ async function findExtraPointers(runs: readonly HeightRange[], pass: PointerPass
     if (prefix === Prefix.account && extent.coverage === 'unknown') continue;
     for await (const page of database.pages(prefixRange(prefix))) {
       for (const [key, value] of page) {
-        const pointer = sound([key, value]);
+        // The first pass has reported it.
+        const pointer = await unlessDamaged(() => openLookup([key, value]));
         if (pointer === undefined || !contains(runs, pointer.height)) continue;
         const { height, name } = pointer;
         // Entries of uncovered heights may exist, as long as they are correct.
@@ -96,22 +96,12 @@ async function findExtraPointers(runs: readonly HeightRange[], pass: PointerPass
   }
 }
 
-/** `undefined` for one that the first pass reported. */
-function sound(entry: Entry): Lookup | undefined {
-  try {
-    return openLookup(entry);
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return undefined;
-  }
-}
-
 /** `undefined` when the block is missing or damaged. */
 async function expectedPointers(
   database: Database,
   height: number,
   withAccounts: boolean,
 ): Promise<Entry[] | undefined> {
-  const entry = await readEntry(database, height);
-  return entry === undefined || entry === 'damaged' ? undefined : entriesOf(entry, withAccounts);
+  const entry = await unlessDamaged(() => readSoundEntry(database, height));
+  return entry && entriesOf(entry, withAccounts);
 }

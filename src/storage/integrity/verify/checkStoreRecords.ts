@@ -67,23 +67,27 @@ export async function checkStoreRecords(
   damages: DamageList,
   { logger }: { readonly logger: Logger },
 ): Promise<LevelExtent | undefined> {
-  const meta = await attempt(damages, () => readMeta(database));
+  const meta = await damages.unlessIn('store_record', () => readMeta(database));
   if (meta !== undefined) {
     checkMeta(meta, where);
-    await attempt(damages, () => checkMetaForm(database, meta, damages));
-    await attempt(damages, () => finishInterrupted(database, meta, logger));
+    await damages.unlessIn('store_record', () => checkMetaForm(database, meta, damages));
+    await damages.unlessIn('store_record', () => finishInterrupted(database, meta, logger));
   }
-  const progress = await attempt(damages, () => readProgress(database));
-  const [anything] = (await attempt(damages, () => database.first({}, 1))) ?? [];
+  const progress = await damages.unlessIn('store_record', () => readProgress(database));
+  const [anything] = (await damages.unlessIn('store_record', () => database.first({}, 1))) ?? [];
   if (anything === undefined && damages.count === 0) return undefined;
 
-  const present = (await attempt(damages, () => database.hasMany([META_KEY, PROGRESS_KEY]))) ?? [];
+  const present =
+    (await damages.unlessIn('store_record', () => database.hasMany([META_KEY, PROGRESS_KEY]))) ?? [];
   if (present[0] === false) damages.add('store_record', undefined, 'meta record: it is missing');
   if (present[1] === false) damages.add('store_record', undefined, 'progress record: it is missing');
   const blocks = prefixRange(Prefix.block);
-  const firstHeight = meta?.firstHeight ?? (await attempt(damages, () => lowestBlock(database, blocks))) ?? 0;
+  const firstHeight =
+    meta?.firstHeight ?? (await damages.unlessIn('store_record', () => lowestBlock(database, blocks))) ?? 0;
   const latestIndexedHeight =
-    progress ?? (await attempt(damages, () => highestBlock(database, blocks))) ?? firstHeight - 1;
+    progress ??
+    (await damages.unlessIn('store_record', () => highestBlock(database, blocks))) ??
+    firstHeight - 1;
   if (latestIndexedHeight < firstHeight - 1) {
     damages.add('store_record', undefined, 'progress record: it lies below the first height');
   }
@@ -93,17 +97,18 @@ export async function checkStoreRecords(
     latestIndexedHeight + MAX_BLOCKS_ABOVE_WATERMARK,
   );
   const coverage = await checkCoverage(database, meta, damages);
-  const highest = (await attempt(damages, () => highestBlock(database, window))) ?? latestIndexedHeight;
+  const highest =
+    (await damages.unlessIn('store_record', () => highestBlock(database, window))) ?? latestIndexedHeight;
   const { published, open } = await checkRanges(database, meta, { firstHeight, damages });
-  for (const entry of (await attempt(damages, () => readEvidence(database))) ?? [])
-    await attempt(damages, () => Promise.resolve().then(() => openEvidence(entry)));
+  for (const entry of (await damages.unlessIn('store_record', () => readEvidence(database))) ?? [])
+    await damages.unlessIn('store_record', () => openEvidence(entry));
   const live = { from: firstHeight, to: latestIndexedHeight };
   const entered = open.filter(({ hasAccounts }) => hasAccounts);
   return {
     ...extentOf({ live, published, open }, highest),
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
     coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
-    unproven: await attempt(damages, () => readUnprovenOf(database, meta)),
+    unproven: await damages.unlessIn('store_record', () => readUnprovenOf(database, meta)),
   };
 }
 
@@ -117,12 +122,12 @@ async function checkRanges(
   meta: StoreMeta | undefined,
   { firstHeight, damages }: { readonly firstHeight: number; readonly damages: DamageList },
 ): Promise<Pick<Extent, 'published'> & { readonly open: readonly OpenRecord[] }> {
-  const published = (await attempt(damages, () => readPublished(database))) ?? [];
-  const plans = (await attempt(damages, () => readPlans(database))) ?? [];
+  const published = (await damages.unlessIn('store_record', () => readPublished(database))) ?? [];
+  const plans = (await damages.unlessIn('store_record', () => readPlans(database))) ?? [];
   const open: OpenRecord[] = [];
   for await (const page of database.pages(prefixRange(Prefix.open))) {
     for (const entry of page) {
-      const record = await attempt(damages, () => Promise.resolve().then(() => openOpenRecord(entry)));
+      const record = await damages.unlessIn('store_record', () => openOpenRecord(entry));
       if (record !== undefined) open.push(record);
     }
   }
@@ -143,8 +148,9 @@ async function checkCoverage(
   meta: StoreMeta | undefined,
   damages: DamageList,
 ): Promise<Coverage | 'unknown' | undefined> {
-  const coverage = await attempt(damages, () => readCoverage(database));
-  const isThere = (await attempt(damages, () => database.hasMany([COVERAGE_KEY])))?.[0] === true;
+  const coverage = await damages.unlessIn('store_record', () => readCoverage(database));
+  const isThere =
+    (await damages.unlessIn('store_record', () => database.hasMany([COVERAGE_KEY])))?.[0] === true;
   if (meta !== undefined && !agreesOnAccounts(meta, isThere)) {
     const message = 'record of the account index: it does not go with the meta record';
     damages.add('store_record', undefined, message);
@@ -175,16 +181,6 @@ async function highestBlock(database: Database, range: KeyRange): Promise<number
   return key && parseBlockKey(key);
 }
 
-/** Notes the damage that `action` finds; `undefined` then. */
-async function attempt<T>(damages: DamageList, action: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await action();
-  } catch (error) {
-    damages.addError('store_record', error);
-    return undefined;
-  }
-}
-
 /** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
   const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY];
@@ -206,7 +202,7 @@ export async function checkUnknownKeys(database: Database, damages: DamageList):
   if (gte !== undefined) gaps.push({ gte });
   for (const gap of gaps) {
     if (gap.gte !== undefined && gap.lt?.equals(gap.gte) === true) continue;
-    await attempt(damages, async () => {
+    await damages.unlessIn('store_record', async () => {
       for await (const keys of database.keyPages(gap)) {
         for (const key of keys) {
           if (singles.some((single) => single.equals(key))) continue;

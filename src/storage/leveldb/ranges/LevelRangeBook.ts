@@ -8,36 +8,32 @@ import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { overlap } from '../../records/heightRanges.js';
 import { LevelRangeStore, removeRange } from './LevelRangeStore.js';
-import type { LevelRangeStoreDependencies } from './LevelRangeStore.js';
+import type { RangeParts } from './LevelRangeStore.js';
 
 /** The plans and the open ranges of an open store. */
 export class LevelRangeBook implements RangeBook {
-  readonly #deps: LevelRangeStoreDependencies;
+  readonly #parts: RangeParts;
   /** The latest run of each open range, by its first height. */
   readonly #runs = new Map<number, LevelRangeStore>();
 
-  constructor(dependencies: LevelRangeStoreDependencies) {
-    this.#deps = dependencies;
+  constructor(parts: RangeParts) {
+    this.#parts = parts;
   }
 
   plans(): readonly BackfillPlan[] {
-    return this.#deps.keeper.book()?.plans ?? [];
+    return this.#parts.queue.book()?.plans ?? [];
   }
 
   open(): readonly OpenRange[] {
-    const open = this.#deps.keeper.book()?.open ?? [];
-    return open.map(({ record: { from, to, next, failures, reason } }) => ({
-      from,
-      to,
-      next,
-      failures,
-      reason,
-    }));
+    const open = this.#parts.queue.book()?.open ?? [];
+    return open.map(({ record: { from, to, next, ...failed } }) => {
+      return { from, to, next, failures: failed.failures, reason: failed.reason };
+    });
   }
 
   async change({ plans, failed = [], dropped = [] }: RangeChange): Promise<void> {
     for (const { from } of dropped) this.#endRun(from);
-    await this.#deps.keeper.record('range', (book) => {
+    await this.#parts.queue.record('range', (book) => {
       let after = plans === undefined ? book : { ...book, plans: checked(plans) };
       for (const { failures, reason, ...range } of failed) {
         const open = openAt(after, range) ?? this.#newRange(after, range);
@@ -53,17 +49,17 @@ export class LevelRangeBook implements RangeBook {
       }
       return after === book ? undefined : { after: settled(after) };
     });
-    for (const range of dropped) await removeRange(range, this.#deps);
+    for (const range of dropped) await removeRange(range, this.#parts.queue);
   }
 
   async run(range: HeightRange): Promise<RangeStore> {
     this.#endRun(range.from);
-    await this.#deps.keeper.record('range', (book) => {
+    await this.#parts.queue.record('range', (book) => {
       const open = openAt(book, range);
       assert(open?.record.keep === undefined, 'blocks of this range are being removed');
       return open === undefined ? { after: settled(withOpen(book, this.#newRange(book, range))) } : undefined;
     });
-    const run = await LevelRangeStore.of(range, this.#deps);
+    const run = await LevelRangeStore.of(range, this.#parts);
     this.#runs.set(range.from, run);
     return run;
   }
@@ -92,7 +88,7 @@ export class LevelRangeBook implements RangeBook {
     const others = [...coverageOfBook(book), ...book.open.map(({ record }) => record)];
     assert(!others.some((other) => overlap(other, range)), `${from} to ${to} overlaps another range`);
     assert(book.open.length < MAX_OPEN_RANGES, `more than ${MAX_OPEN_RANGES} ranges would be open`);
-    return { record: newRecord(range, this.#deps.accounts.isLive()), line: emptyLine(from) };
+    return { record: newRecord(range, this.#parts.accounts.isLive()), line: emptyLine(from) };
   }
 }
 

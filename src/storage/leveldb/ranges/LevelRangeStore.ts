@@ -14,20 +14,18 @@ import {
   withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
-import { coverageOf, readHead } from '../../records/book/bookRecords.js';
-import { isCovered } from '../../records/book/StoreBook.js';
+import { readHead } from '../../records/blocks/readBlocks.js';
+import { coverageOf } from '../../records/book/bookRecords.js';
+import { blocksAbove, isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
-import type { Database } from '../../records/Database.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeBlocks } from '../removal/rewind.js';
-import type { BookKeeper } from '../writing/BookKeeper.js';
 import type { Change, HeadAt } from '../writing/ChangeGroup.js';
-import type { LevelIndexWriter } from '../writing/LevelIndexWriter.js';
+import type { CommitQueue } from '../writing/CommitQueue.js';
 
-export interface LevelRangeStoreDependencies {
-  readonly database: Database;
-  readonly keeper: BookKeeper;
-  readonly writer: LevelIndexWriter;
+/** The parts of a store that its ranges use. */
+export interface RangeParts {
+  readonly queue: CommitQueue;
   readonly reader: RecordReader;
   readonly accounts: LevelAccountIndex;
 }
@@ -37,28 +35,24 @@ export class LevelRangeStore implements RangeStore {
   readonly #range: HeightRange;
   /** The covered block below the range when the run began. */
   readonly #below: BlockHead | undefined;
-  readonly #deps: LevelRangeStoreDependencies;
+  readonly #parts: RangeParts;
   /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
   #isBusy = false;
 
-  private constructor(
-    range: HeightRange,
-    below: BlockHead | undefined,
-    dependencies: LevelRangeStoreDependencies,
-  ) {
+  private constructor(range: HeightRange, below: BlockHead | undefined, parts: RangeParts) {
     this.#range = range;
     this.#below = below;
-    this.#deps = dependencies;
+    this.#parts = parts;
   }
 
   /** For an open range. Expected errors: `StorageError`. */
-  static async of(range: HeightRange, dependencies: LevelRangeStoreDependencies): Promise<LevelRangeStore> {
-    const { database, keeper } = dependencies;
-    const isBordered = isCovered(keeper.initialised(), range.from - 1);
-    const below = isBordered ? await readHead(database, range.from - 1) : undefined;
-    return new LevelRangeStore(range, below, dependencies);
+  static async of(range: HeightRange, parts: RangeParts): Promise<LevelRangeStore> {
+    const { queue } = parts;
+    const isBordered = isCovered(queue.initialised(), range.from - 1);
+    const below = isBordered ? await readHead(queue.database, range.from - 1) : undefined;
+    return new LevelRangeStore(range, below, parts);
   }
 
   meta(): StoreMeta {
@@ -74,7 +68,7 @@ export class LevelRangeStore implements RangeStore {
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return [...this.#state().above.values()].sort((left, right) => left.height - right.height);
+    return blocksAbove(this.#state());
   }
 
   hasHeight(height: number): boolean {
@@ -82,8 +76,8 @@ export class LevelRangeStore implements RangeStore {
   }
 
   blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const { reader } = this.#deps;
-    return this.#isPassed(height) ? reader.storedBlock(height) : reader.blockByHeight(height);
+    const { reader } = this.#parts;
+    return this.#isPassed(height) ? reader.durableBlock(height) : reader.blockByHeight(height);
   }
 
   stage(): void {
@@ -92,8 +86,8 @@ export class LevelRangeStore implements RangeStore {
 
   commit(batch: CommitBatch): Promise<void> {
     return this.#alone(async () => {
-      const { keeper, writer } = this.#deps;
-      writer.assertSound();
+      const { accounts, queue } = this.#parts;
+      queue.assertSound();
       const change: Change = async (book, headAt) => {
         const open = this.#openIn(book);
         const state = applyCommit(stateOfOpen(book, open), batch);
@@ -105,33 +99,33 @@ export class LevelRangeStore implements RangeStore {
         const next = openAfter(book, open, state);
         const noted = (after: StoreBook): StoreBook => withProofs(book, after, batch.blocks);
         if (!isWhole) return { after: noted(withOpen(book, next)) };
-        const entering = next.record.hasAccounts ? await this.#deps.accounts.enter(this.#range) : undefined;
+        const entering = next.record.hasAccounts ? await accounts.enter(this.#range) : undefined;
         this.#last = state;
         const after = noted(withPublished(book, next));
         return { after, putAlso: entering?.put, onDurable: entering?.release };
       };
-      await keeper.record('range', change, batch.blocks);
+      await queue.record('range', change, batch.blocks);
     });
   }
 
   rewind(height: number): Promise<void> {
     return this.#alone(async () => {
-      const { database, keeper } = this.#deps;
+      const { queue } = this.#parts;
       const { from } = this.#range;
       assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
       const { above, latestIndexedHeight } = this.#state();
       const highest = Math.max(latestIndexedHeight, ...above.keys());
       if (highest <= height) return;
       const watermark = Math.min(latestIndexedHeight, height);
-      const latestBlock = watermark < from ? undefined : await readHead(database, watermark);
-      await keeper.record('range', (book) => {
+      const latestBlock = watermark < from ? undefined : await readHead(queue.database, watermark);
+      await queue.record('range', (book) => {
         const open = this.#openIn(book);
         const record = { ...open.record, next: watermark + 1, keep: height };
         const kept = new Map([...open.line.above].filter(([each]) => each <= height));
         const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
         return { after: withOpen(book, { record, line }) };
       });
-      await removeRange(this.#range, this.#deps);
+      await removeRange(this.#range, queue);
     });
   }
 
@@ -143,7 +137,7 @@ export class LevelRangeStore implements RangeStore {
   }
 
   #state(): StoreState {
-    const book = this.#deps.keeper.initialised();
+    const book = this.#parts.queue.initialised();
     const open = this.#isOver ? undefined : openAt(book, this.#range);
     const state = open === undefined ? this.#last : stateOfOpen(book, open);
     assert(state !== undefined, 'the range is not open');
@@ -202,20 +196,18 @@ export class LevelRangeStore implements RangeStore {
 }
 
 /** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
-export async function removeRange(
-  range: HeightRange,
-  { database, keeper, writer }: Pick<LevelRangeStoreDependencies, 'database' | 'keeper' | 'writer'>,
-): Promise<void> {
-  const book = keeper.initialised();
+export async function removeRange(range: HeightRange, queue: CommitQueue): Promise<void> {
+  const { database } = queue;
+  const book = queue.initialised();
   const open = openAt(book, range);
   if (open?.record.keep === undefined) return;
   const coverage = await coverageOf(database, book.live.meta);
   const bounds = { from: open.record.keep + 1, to: range.to };
   await removeBlocks(database, bounds, {
     coverage,
-    write: (batch) => writer.inTurn('range', () => writer.write(() => batch.write())),
+    write: (batch) => queue.inTurn('range', () => queue.write(() => batch.write())),
   });
-  await keeper.record('range', (now) => {
+  await queue.record('range', (now) => {
     const left = openAt(now, range);
     if (left === undefined) return undefined;
     if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };

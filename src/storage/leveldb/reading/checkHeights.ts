@@ -2,7 +2,7 @@ import type { FinalizedBlock } from '../../../flow/index.js';
 import { abortReason } from '../../../runtime/index.js';
 import { entriesOf } from '../../accounts/accountEntries.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
-import type { HeightRange } from '../../port/stored.js';
+import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
@@ -12,7 +12,7 @@ import { contains, within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
-import { isCorruption } from '../../StorageError.js';
+import { unlessDamaged } from '../../StorageError.js';
 import { checkHeights } from '../../verify/checkHeights.js';
 import type { Extent, StoredHeight } from '../../verify/checkHeights.js';
 import { DamageList } from '../../verify/DamageList.js';
@@ -90,13 +90,8 @@ async function valueAt(database: Database, key: Buffer): Promise<Buffer | undefi
 }
 
 /** The block below a height; `undefined` where it is damaged or missing, which is not part of this check. */
-export async function headBelow(database: Database, height: number) {
-  try {
-    return (await readBlock(database, height - 1))?.block;
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return undefined;
-  }
+export function headBelow(database: Database, height: number): Promise<BlockHead | undefined> {
+  return unlessDamaged(async () => (await readBlock(database, height - 1))?.block);
 }
 
 /**

@@ -1,18 +1,41 @@
 import { identifierBytes } from '../../../flow/index.js';
+import type { EndGate } from '../../../runtime/index.js';
+import { readAccountPage } from '../../accounts/accountPages.js';
 import { readEvidence } from '../../records/blocks/committeeEvidence.js';
 import { openPointer } from '../../records/blocks/openPointers.js';
 import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Database } from '../../records/Database.js';
 import { contains } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
-import { RecordReader } from '../../records/reading/RecordReader.js';
-import type { PointersOf } from '../../records/reading/RecordReader.js';
+import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
+import { Replica } from '../../records/reading/Replica.js';
 import { idKey, idRange } from '../../records/schema.js';
+import { openLevelDatabase } from '../directory/LevelDatabase.js';
+import { defaultTuning } from '../directory/openLevel.js';
 
-/** Reads what is stored in a LevelDB. */
-export function levelReader(database: Database, coverage: () => HeightRanges): RecordReader {
-  const evidence = () => readEvidence(database);
-  return new RecordReader({ values: database, pointers: levelPointers(database), evidence, coverage });
+/** The thread that opened the database first caches its blocks. */
+const NO_CACHE_BYTES = 0;
+
+/** What is stored in a LevelDB. */
+export function levelSource(database: Database): RecordSource {
+  return { values: database, pointers: levelPointers(database), evidence: () => readEvidence(database) };
+}
+
+/**
+ * The read side of a store that another thread of this process has opened and writes to. `gate`: see `OpenOptions`.
+ * Expected errors: `StorageError`.
+ */
+export async function openLevelReplica(path: string, gate?: EndGate): Promise<Replica> {
+  const tuning = { ...defaultTuning, cacheBytes: NO_CACHE_BYTES };
+  return levelReplica(await openLevelDatabase(path, tuning, { create: false, isShared: true, gate }));
+}
+
+/** Like `openLevelReplica`, over a database that is open already, which is closed with it. For the simulation. */
+export function levelReplica(database: Database): Replica {
+  return new Replica({
+    ...levelSource(database),
+    accountPage: (query, covered) => readAccountPage(database, query, covered),
+    close: () => database.close(),
+  });
 }
 
 /**

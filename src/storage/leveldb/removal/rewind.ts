@@ -1,21 +1,27 @@
 import type { Logger } from '../../../observability/index.js';
-import { corruptRecord } from '../../StorageError.js';
+import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import type { StorageError } from '../../StorageError.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
 import { covers, rewound } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
-import { readEntry } from '../../records/blocks/assembleBlock.js';
+import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { coverageOf, putChanges, readOpenRecords, readRewind } from '../../records/book/bookRecords.js';
-import { encodeCoverage, encodeRewind } from '../../records/coding/heightRecords.js';
+import {
+  coverageOf,
+  putChanges,
+  readOpenRecords,
+  readRewind,
+  sealCoverage,
+} from '../../records/book/bookRecords.js';
+import { encodeRewind } from '../../records/coding/heightRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
 import { encodeOpenRecord } from '../../records/coding/jsonRecords.js';
 import { seal } from '../../records/coding/seal.js';
 import { contains, overlap } from '../../records/heightRanges.js';
 import {
-  COVERAGE_KEY,
   POINTER_PREFIXES,
   Prefix,
   RANGES_SCHEMA_VERSION,
@@ -88,9 +94,7 @@ export async function finishRewind(
   batch.del(REWIND_KEY);
   const above = heightRange(Prefix.evidence, target + 1, Number.MAX_SAFE_INTEGER);
   for await (const keys of database.keyPages(above)) for (const key of keys) batch.del(key);
-  if (coverage !== undefined) {
-    batch.put(COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(rewound(coverage, target))));
-  }
+  if (coverage !== undefined) batch.put(...sealCoverage(rewound(coverage, target)));
   await batch.write();
 }
 
@@ -141,13 +145,16 @@ async function removeHeight(
   height: number,
   { database, coverage }: { readonly database: Database; readonly coverage: Coverage | undefined },
 ): Promise<'whole' | 'no record' | 'damaged'> {
-  const entry = await readEntry(database, height);
+  const damage: StorageError[] = [];
+  const entry = await unlessDamaged(
+    () => readSoundEntry(database, height),
+    (error) => damage.push(error),
+  );
   batch.del(blockKey(height));
   for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
     for (const key of keys) batch.del(key);
   }
-  if (entry === 'damaged') return 'damaged';
-  if (entry === undefined) return 'no record';
+  if (entry === undefined) return damage.length > 0 ? 'damaged' : 'no record';
   const pointers: Buffer[] = [];
   putPointers(entry, (key) => pointers.push(Buffer.from(key)));
   const accounts: Buffer[] = [];

@@ -1,10 +1,10 @@
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead } from '../../port/stored.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
-import { readHead } from '../../records/book/bookRecords.js';
+import { readHead } from '../../records/blocks/readBlocks.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import type { Database, WriteBatch } from '../../records/Database.js';
-import type { LevelIndexWriter } from './LevelIndexWriter.js';
+import type { WriteBatch } from '../../records/Database.js';
+import type { CommitQueue } from './CommitQueue.js';
 
 /**
  * With this many bytes of collections a group is full, and no further range joins it: the live range never waits long for
@@ -61,17 +61,12 @@ export interface AppliedGroup {
   readonly batch: WriteBatch;
 }
 
-export interface ChangeGroupDependencies {
-  readonly database: Database;
-  readonly writer: LevelIndexWriter;
-}
-
 /**
  * Changes that become one write. The entries of their blocks are prepared while the previous write is under way. Dispose of
  * it once it is written, or will not be.
  */
 export class ChangeGroup implements Disposable {
-  readonly #deps: ChangeGroupDependencies;
+  readonly #queue: Pick<CommitQueue, 'database' | 'fill'>;
   /** Changes whose blocks are all in the batch, in order of arrival. */
   #members: WaitingChange[] = [];
   #batch: WriteBatch | undefined;
@@ -85,8 +80,8 @@ export class ChangeGroup implements Disposable {
   /** Resolves when no further change may join. */
   readonly closed: Promise<void>;
 
-  constructor(dependencies: ChangeGroupDependencies) {
-    this.#deps = dependencies;
+  constructor(queue: Pick<CommitQueue, 'database' | 'fill'>) {
+    this.#queue = queue;
     this.closed = new Promise((resolve) => (this.#resolveClosed = resolve));
   }
 
@@ -113,17 +108,16 @@ export class ChangeGroup implements Disposable {
 
   /** Adds the live range, whose batch it takes over: the smaller of the two batches is copied into the other. */
   async addLive(live: WaitingChange, prepared: WriteBatch): Promise<void> {
-    const { writer } = this.#deps;
     const batch = this.#batch;
     const others = this.#members;
     this.#members = [live, ...others];
     this.#batches.add(prepared);
     if (batch === undefined || this.#bytes <= live.bytes) {
       this.#batch = prepared;
-      for (const { blocks } of others) await writer.fill(prepared, blocks);
+      for (const { blocks } of others) await this.#queue.fill(prepared, blocks);
       this.#isSpoilt = false;
     } else {
-      await writer.fill(batch, live.blocks);
+      await this.#queue.fill(batch, live.blocks);
     }
     this.#bytes += live.bytes;
   }
@@ -134,7 +128,7 @@ export class ChangeGroup implements Disposable {
     const changes: Changed[] = [];
     const heads = new Map<number, BlockHead>();
     const headAt: HeadAt = (height) =>
-      Promise.resolve(heads.get(height) ?? readHead(this.#deps.database, height));
+      Promise.resolve(heads.get(height) ?? readHead(this.#queue.database, height));
     let after = before;
     for (const member of this.#members) {
       try {
@@ -157,7 +151,7 @@ export class ChangeGroup implements Disposable {
 
   async #add(member: WaitingChange): Promise<void> {
     try {
-      await this.#deps.writer.fill(this.#batch ?? this.#begin(), member.blocks);
+      await this.#queue.fill(this.#batch ?? this.#begin(), member.blocks);
     } catch (error) {
       this.#isSpoilt = true;
       throw error;
@@ -170,12 +164,12 @@ export class ChangeGroup implements Disposable {
     const isAll = accepted.length === this.#members.length && !this.#isSpoilt;
     if (this.#batch !== undefined && isAll) return this.#batch;
     const batch = this.#begin();
-    for (const { blocks } of accepted) await this.#deps.writer.fill(batch, blocks);
+    for (const { blocks } of accepted) await this.#queue.fill(batch, blocks);
     return batch;
   }
 
   #begin(): WriteBatch {
-    this.#batch = this.#deps.database.batch();
+    this.#batch = this.#queue.database.batch();
     this.#batches.add(this.#batch);
     return this.#batch;
   }

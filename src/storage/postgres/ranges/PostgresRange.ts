@@ -4,26 +4,37 @@ import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.
 import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { bothSporks, sporksBesides } from '../../records/book/changeBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine, deleteBlocks } from '../writing/BlockLine.js';
-import type { LineState, LineWriting } from '../writing/BlockLine.js';
+import type { LineParts, LineState } from '../writing/BlockLine.js';
 import { checkBorders, publish } from '../writing/changeRows.js';
 import type { Published } from '../writing/changeRows.js';
-import type { RunHooks } from './SharedRangeBook.js';
+import type { Fence } from '../writing/Fence.js';
 
-export interface PostgresRangeDependencies extends LineWriting {
-  /** Reads the covered heights, and those of the run. */
+export interface RunHooks {
+  /** Runs in the transaction that publishes the range; its error rolls the transaction back. */
+  readonly publishing?: (session: Session) => Promise<void>;
+  /** Called before a write rejects with `RangeLostError`. */
+  readonly onLost?: () => void;
+}
+
+/** What the ranges of a store use of it. */
+export interface RangeParts extends Pick<LineParts, 'partitions' | 'scripts'> {
+  readonly database: PostgresDatabase;
   readonly reader: RecordReader;
-  /** Where the store is, for messages. */
-  readonly place: string;
   readonly storeMeta: () => StoreMeta;
-  /** The range that begins at `from` is durable up to `next`, or published. */
-  readonly onProgress: (from: number, next: number) => void;
   readonly onPublished: (published: Published) => void;
-  readonly hooks: RunHooks;
   /** One publication at a time. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
+}
+
+interface RunParts extends RangeParts {
+  readonly fence: Fence;
+  readonly hooks: RunHooks;
+  /** The range is durable up to `next`, or published. */
+  readonly onProgress: (next: number) => void;
 }
 
 /** The stored part of an open range. */
@@ -38,27 +49,23 @@ export interface RangeState extends LineState {
 export class PostgresRange implements RangeStore {
   readonly #range: HeightRange;
   readonly #line: BlockLine;
-  readonly #deps: PostgresRangeDependencies;
+  readonly #parts: RunParts;
   readonly #below: BlockHead | undefined;
   #sporks: readonly SporkRecord[];
   #isPublished = false;
   /** Another run has taken over. */
   #isEnded = false;
 
-  constructor(
-    range: HeightRange,
-    { sporks, below, ...state }: RangeState,
-    dependencies: PostgresRangeDependencies,
-  ) {
+  constructor(range: HeightRange, { sporks, below, ...state }: RangeState, parts: RunParts) {
     this.#range = range;
     this.#sporks = sporks;
     this.#below = below;
-    this.#line = new BlockLine(state, { ...dependencies, meta: () => this.meta() });
-    this.#deps = dependencies;
+    this.#line = new BlockLine(state, { ...parts, fence: () => parts.fence, meta: () => this.meta() });
+    this.#parts = parts;
   }
 
   meta(): StoreMeta {
-    const meta = this.#deps.storeMeta();
+    const meta = this.#parts.storeMeta();
     return { ...meta, firstHeight: this.#range.from, sporks: bothSporks(meta.sporks, this.#sporks) };
   }
 
@@ -79,7 +86,10 @@ export class PostgresRange implements RangeStore {
   }
 
   blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    return this.#deps.reader.blockByHeight(height);
+    const { reader } = this.#parts;
+    const { from } = this.#range;
+    const isPassed = height >= from && height <= this.latestIndexedHeight();
+    return isPassed ? reader.durableBlock(height) : reader.blockByHeight(height);
   }
 
   stage(entry: BlockEntry): void {
@@ -88,15 +98,15 @@ export class PostgresRange implements RangeStore {
 
   async commit(batch: CommitBatch): Promise<void> {
     assert(!this.#isPublished, 'the range is published');
-    const { from, to } = this.#range;
+    const { to } = this.#range;
     const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
     await this.#reportingLoss(() =>
       batch.latestIndexedHeight === to
-        ? this.#deps.inTurn(() => this.#publish(batch))
+        ? this.#parts.inTurn(() => this.#publish(batch))
         : this.#progress(batch),
     );
-    this.#deps.onProgress(from, batch.latestIndexedHeight + 1);
+    this.#parts.onProgress(batch.latestIndexedHeight + 1);
   }
 
   async rewind(height: number): Promise<void> {
@@ -109,7 +119,7 @@ export class PostgresRange implements RangeStore {
     this.#line.discardStaged();
     const [latestBlock] = await this.#reportingLoss(() =>
       this.#line.alone(() =>
-        this.#deps.fence().write(async (session) => {
+        this.#parts.fence.write(async (session) => {
           await deleteBlocks(session, height + 1, to);
           this.#writeProgress(session, watermark, this.#sporks);
           return watermark < from ? [] : readHeads(session, watermark, watermark);
@@ -118,7 +128,7 @@ export class PostgresRange implements RangeStore {
     );
     const kept = new Map([...above].filter(([each]) => each <= height));
     this.#line.change({ latestIndexedHeight: watermark, latestBlock, above: kept });
-    this.#deps.onProgress(from, watermark + 1);
+    this.#parts.onProgress(watermark + 1);
   }
 
   /** The run is over: its range is dropped, or another run takes over. Waits for the write under way. */
@@ -131,10 +141,10 @@ export class PostgresRange implements RangeStore {
   async #reportingLoss<T>(write: () => Promise<T>): Promise<T> {
     try {
       // This process lost the range and took it again: the indexing line of this run may not know yet.
-      if (this.#isEnded) throw new RangeLostError(this.#deps.place);
+      if (this.#isEnded) throw new RangeLostError(this.#parts.database.place);
       return await write();
     } catch (error) {
-      if (error instanceof RangeLostError) this.#deps.hooks.onLost?.();
+      if (error instanceof RangeLostError) this.#parts.hooks.onLost?.();
       throw error;
     }
   }
@@ -144,7 +154,7 @@ export class PostgresRange implements RangeStore {
     const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
     this.#sporks = await this.#line.commit(batch, {
       write: async (session, next) => {
-        const sporks = sporksBesides(this.#deps.storeMeta().sporks, next.meta.sporks);
+        const sporks = sporksBesides(this.#parts.storeMeta().sporks, next.meta.sporks);
         if (isAtBorder) await checkBorders(session, this.#range, next.meta);
         this.#writeProgress(session, next.latestIndexedHeight, sporks);
         return sporks;
@@ -154,18 +164,18 @@ export class PostgresRange implements RangeStore {
 
   async #publish(batch: CommitBatch): Promise<void> {
     // It may have ended while it waited for its turn.
-    if (this.#isEnded) throw new RangeLostError(this.#deps.place);
+    if (this.#isEnded) throw new RangeLostError(this.#parts.database.place);
     const published = await this.#line.commit(batch, {
       write: async (session, { meta }) => {
-        const own = sporksBesides(this.#deps.storeMeta().sporks, meta.sporks);
+        const own = sporksBesides(this.#parts.storeMeta().sporks, meta.sporks);
         const result = await publish(session, this.#range, own);
-        await this.#deps.hooks.publishing?.(session);
+        await this.#parts.hooks.publishing?.(session);
         return result;
       },
       isGone: (session) => this.#isCovered(session),
     });
     this.#isPublished = true;
-    this.#deps.onPublished(published);
+    this.#parts.onPublished(published);
   }
 
   #writeProgress(session: WriteSession, watermark: number, sporks: readonly SporkRecord[]): void {

@@ -1,64 +1,50 @@
 import { ok as assert } from 'node:assert/strict';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
-import type { BackfillPlan, FailedRange, OpenRange, RangeChange } from '../../port/RangeBook.js';
+import type { BackfillPlan, FailedRange, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore } from '../../port/RangeStore.js';
 import { RangeTakenError } from '../../port/RangeTakenError.js';
-import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import { contains, joined, overlap } from '../../records/heightRanges.js';
-import type { RecordReader } from '../../records/reading/RecordReader.js';
-import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import type { HeightRange, SporkRecord } from '../../port/stored.js';
+import { contains, overlap } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
-import type { Partitions } from '../tables/Partitions.js';
-import {
-  lockStore,
-  readCoverage,
-  readHeads,
-  readOpenRanges,
-  readPlans,
-  writePlans,
-} from '../tables/readState.js';
+import type { Loaded } from '../reading/loadStore.js';
+import { lockStore, readHeads, readRanges, writePlans } from '../tables/readState.js';
 import type { OpenRangeRow } from '../tables/readState.js';
-import type { Scripts } from '../tables/Scripts.js';
 import { deleteBlocks } from '../writing/BlockLine.js';
 import { Fence } from '../writing/Fence.js';
 import { withHoles } from '../writing/changeRows.js';
-import type { Published } from '../writing/changeRows.js';
 import { PostgresRange } from './PostgresRange.js';
-import type { RangeState } from './PostgresRange.js';
-import type { BookTransaction, RangeFacts, RunHooks, SharedRangeBook } from './SharedRangeBook.js';
+import type { RangeParts, RangeState, RunHooks } from './PostgresRange.js';
 
-interface BookRows {
+/** What the database holds of ranges. */
+export interface RangeFacts {
+  /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
+  readonly coverage: readonly HeightRange[];
+  readonly open: readonly OpenRange[];
   readonly plans: readonly BackfillPlan[];
-  readonly open: readonly OpenRangeRow[];
 }
 
-export interface PostgresRangeBookDependencies {
-  readonly database: PostgresDatabase;
-  readonly partitions: Partitions;
-  readonly scripts: Scripts;
-  readonly storeMeta: () => StoreMeta;
-  readonly coverage: () => readonly HeightRange[];
-  readonly readerOf: (coverage: () => readonly HeightRange[]) => RecordReader;
-  readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
-  readonly onPublished: (published: Published) => void;
+interface BookTransaction {
+  readonly session: Session;
+  /** Keeps every other process from changing plans and ranges until the transaction ends. */
+  lock(): Promise<void>;
+  read(): Promise<RangeFacts>;
+  write(change: RangeChange): Promise<void>;
 }
 
-/** The plans and open ranges of a store on PostgreSQL. */
-export class PostgresRangeBook implements SharedRangeBook {
-  readonly #deps: PostgresRangeBookDependencies;
+/** The ranges of a store that several processes fill: each change is based on what the database holds. */
+export class PostgresRangeBook implements RangeBook {
+  readonly #parts: RangeParts;
   #plans: readonly BackfillPlan[] = [];
   #rows: readonly OpenRangeRow[] = [];
   /** By first height. */
   readonly #runs = new Map<number, PostgresRange>();
 
-  constructor({ plans, open }: BookRows, dependencies: PostgresRangeBookDependencies) {
-    this.#plans = plans;
-    this.#rows = open;
-    this.#deps = dependencies;
+  constructor(parts: RangeParts) {
+    this.#parts = parts;
   }
 
   /** Takes over what was read from the database. A row that is older than the known one is ignored. */
-  load({ plans = this.#plans, open = this.#rows }: Partial<BookRows>): void {
+  load({ plans = this.#plans, open = this.#rows }: Partial<Pick<Loaded, 'plans' | 'open'>>): void {
     this.#plans = plans;
     const known = new Map(this.#rows.map((row) => [row.from, row]));
     this.#rows = open.map((row) => newer(row, known.get(row.from)));
@@ -80,24 +66,28 @@ export class PostgresRangeBook implements SharedRangeBook {
     });
   }
 
-  /** One snapshot at a time, in order: an older one must not replace a newer one. */
+  /** One snapshot at a time, in order: an older one must not replace a newer one. Expected errors: `StorageError`. */
   read(): Promise<RangeFacts> {
-    const { database, inTurn } = this.#deps;
+    const { database, inTurn } = this.#parts;
     return inTurn(async () => {
-      const facts = await database.snapshot(readFacts);
+      const facts = await database.snapshot(readRanges);
       this.load(facts);
       return facts;
     });
   }
 
+  /**
+   * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
+   * an attempt that was committed. Expected errors: `StorageError`; those of `work`.
+   */
   async transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
-    const { database } = this.#deps;
+    const { database } = this.#parts;
     const result = await database.persist(() =>
       database.transaction((session) =>
         work({
           session,
           lock: () => lockStore(session),
-          read: () => readFacts(session),
+          read: () => readRanges(session),
           write: (change) => writeChange(session, change),
         }),
       ),
@@ -106,14 +96,15 @@ export class PostgresRangeBook implements SharedRangeBook {
     return result;
   }
 
+  /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from, to } = range;
     await this.#endRun(from);
-    const { database } = this.#deps;
+    const { database } = this.#parts;
     const { state, fence } = await database.persist(() =>
       database.transaction(async (session) => {
         await lockStore(session);
-        const facts = await readFacts(session);
+        const facts = await readRanges(session);
         if (!facts.open.some((each) => each.from === from && each.to === to)) {
           checkFree(range, facts);
           await addOpenRange(session, { ...range, failures: 0 });
@@ -123,19 +114,15 @@ export class PostgresRangeBook implements SharedRangeBook {
       }),
     );
     await database.persist(() => this.read());
-    const run: PostgresRange = new PostgresRange(range, state, {
-      ...this.#deps,
+    const run = new PostgresRange(range, state, {
+      ...this.#parts,
       hooks,
-      place: database.place,
-      fence: () => fence,
-      reader: this.#deps.readerOf(() =>
-        joined([...this.#deps.coverage(), { from, to: Math.min(to, run.latestIndexedHeight()) }]),
-      ),
-      onProgress: (_, next) => this.#update({ from, next, epoch: fence.epoch, commits: fence.commits }),
+      fence,
+      onProgress: (next) => this.#update({ from, next, epoch: fence.epoch, commits: fence.commits }),
       onPublished: (published) => {
         this.#runs.delete(from);
         this.#rows = this.#rows.filter((each) => each.from !== from);
-        this.#deps.onPublished(published);
+        this.#parts.onPublished(published);
       },
     });
     this.#runs.set(from, run);
@@ -202,14 +189,6 @@ function checkFree({ from, to }: HeightRange, { coverage, open }: RangeFacts): v
   if (open.length >= MAX_OPEN_RANGES) throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} open ranges`);
 }
 
-async function readFacts(session: Session): Promise<RangeFacts & BookRows> {
-  return {
-    coverage: await readCoverage(session),
-    open: await readOpenRanges(session),
-    plans: await readPlans(session),
-  };
-}
-
 async function writeChange(
   session: Session,
   { plans, failed = [], dropped = [] }: RangeChange,
@@ -217,7 +196,7 @@ async function writeChange(
   const wanted = plans?.filter(({ heals }) => heals !== true) ?? [];
   assert(wanted.length <= MAX_PLANS, `more than ${MAX_PLANS} plans`);
   assert(plans?.every(({ from, to }) => from >= 0 && from <= to) !== false, 'a plan of no heights');
-  const { coverage, open } = await readFacts(session);
+  const { coverage, open } = await readRanges(session);
   const isOpen = (range: HeightRange): boolean =>
     open.some(({ from, to }) => from === range.from && to === range.to);
   for (const range of dropped.filter(isOpen)) {

@@ -1,13 +1,13 @@
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
-import { headOf } from '../../records/blocks/readBlocks.js';
+import { readHead } from '../../records/blocks/readBlocks.js';
 import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readCoverage, readHeads, readOpenRanges, readPlans, readSporks } from '../tables/readState.js';
+import { readHeads, readRanges, readSporks } from '../tables/readState.js';
 import type { OpenRangeRow } from '../tables/readState.js';
-import { postgresReader } from './postgresReader.js';
+import { postgresValues } from './postgresReader.js';
 
 /** The rows that say what the store holds. */
 export interface Loaded {
@@ -34,15 +34,14 @@ export interface LoadOptions {
 
 /** Call it in a snapshot. */
 export async function loadStore(session: Session, { isTolerant, before }: LoadOptions): Promise<Loaded> {
-  const coverage = await readCoverage(session);
+  const ranges = await readRanges(session);
+  const { coverage } = ranges;
   const common = {
-    coverage,
+    ...ranges,
     isDamaged: false,
     isRewound: before !== undefined && !(await isIndexed(session, before, coverage)),
     createdBy: await readCreator(session),
     sporks: await readSporks(session),
-    open: await readOpenRanges(session),
-    plans: await readPlans(session),
   };
   const live = coverage.at(-1);
   if (live === undefined) return { ...common, latestBlock: undefined, above: new Map() };
@@ -50,7 +49,7 @@ export async function loadStore(session: Session, { isTolerant, before }: LoadOp
   const above = new Map(heads.map((head) => [head.height, head]));
   if (live.to < live.from) return { ...common, latestBlock: undefined, above };
   try {
-    return { ...common, latestBlock: await latestHead(session, live.to), above };
+    return { ...common, latestBlock: await readHead(postgresValues(session), live.to), above };
   } catch (error) {
     if (!isTolerant || !isCorruption(error)) throw error;
     return { ...common, latestBlock: undefined, above, isDamaged: true };
@@ -76,13 +75,6 @@ async function readCreator(session: Session): Promise<string> {
     text: 'SELECT created_by FROM flow_store.store',
   });
   return rows[0]?.created_by ?? '';
-}
-
-async function latestHead(session: Session, height: number): Promise<BlockHead> {
-  const reader = postgresReader(session, () => [{ from: height, to: height }]);
-  const stored = await reader.blockByHeight(height);
-  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
-  return headOf(stored);
 }
 
 /** A cheap way to find out whether anything has changed. */

@@ -1,24 +1,43 @@
 import { ok as assert } from 'node:assert/strict';
 import { identifierBytes } from '../../../flow/index.js';
-import type { HeightRange, TransactionPlace } from '../../port/stored.js';
+import { silentLogger } from '../../../observability/index.js';
+import { systemClock } from '../../../runtime/index.js';
+import type { TransactionPlace } from '../../port/stored.js';
 import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
-import { RecordReader } from '../../records/reading/RecordReader.js';
-import type { PointersOf } from '../../records/reading/RecordReader.js';
+import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
+import { Replica } from '../../records/reading/Replica.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 import type { PointerPrefix } from '../../records/schema.js';
+import { databasePlace } from '../connection/databasePlace.js';
+import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readEvidence } from './evidenceRows.js';
+import { readAccountPage } from './accountPage.js';
+import { readEvidence } from '../tables/prepareDatabase.js';
 
-/** Reads a store in PostgreSQL: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
-export function postgresReader(session: Session, coverage: () => readonly HeightRange[]): RecordReader {
-  return new RecordReader({
+/** What a store in PostgreSQL holds: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
+export function postgresSource(session: Session): RecordSource {
+  return {
     values: postgresValues(session),
     pointers: postgresPointers(session),
     evidence: () => readEvidence(session),
-    coverage,
     isCovered: async (height) =>
       (await session.query({ name: 'is_covered', text: IS_COVERED, values: [height] })).rowCount > 0,
+  };
+}
+
+/**
+ * The read side of a database that another thread or process writes to, over connections of its own. It connects at the first
+ * read, and reads fail (`unavailable`) while the database is unreachable. Expected errors: `OperatorError` (`configuration`).
+ */
+export function openPostgresReplica(url: string): Replica {
+  // Reads never wait for the database, so there is nothing to log.
+  const parts = { clock: systemClock, logger: silentLogger };
+  const database = new PostgresDatabase(databasePlace(url), parts);
+  return new Replica({
+    ...postgresSource(database),
+    accountPage: (query, { coverage }) => readAccountPage(database, query, coverage),
+    close: () => database.close(),
   });
 }
 
@@ -28,7 +47,7 @@ const IS_COVERED = `
   UNION ALL
   SELECT FROM flow_store.open_range WHERE $1 >= from_height AND $1 < next_height`;
 
-function postgresValues(session: Session): Values {
+export function postgresValues(session: Session): Values {
   const getMany = async (keys: Buffer[]): Promise<(Buffer | undefined)[]> => {
     const asked = keys.map((key) => {
       const height = parseBlockKey(key);

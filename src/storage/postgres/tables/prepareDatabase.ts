@@ -1,5 +1,7 @@
 import { OperatorError } from '../../../runtime/index.js';
 import { checkMeta } from '../../records/book/checkStore.js';
+import type { Entry } from '../../records/Database.js';
+import { evidenceKey } from '../../records/schema.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
@@ -111,4 +113,13 @@ async function make(
     const isMade = error instanceof DatabaseFault && CREATED_MEANWHILE.includes(error.code);
     if (!isMade || !(await hasTable(database, table))) throw error;
   }
+}
+
+/** The evidence of a database, ascending, as LevelDB has it. A store of an earlier version, which is only read, has none. */
+export async function readEvidence(session: Session): Promise<Entry[]> {
+  if (!(await hasTable(session, 'evidence'))) return [];
+  const { rows } = await session.query<{ height: number; record: Buffer }>({
+    text: 'SELECT height, record FROM flow_store.evidence ORDER BY height',
+  });
+  return rows.map(({ height, record }) => [evidenceKey(height), record]);
 }

@@ -57,6 +57,15 @@ export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> 
   return rows.map((row) => ({ ...row, reason: row.reason ?? undefined }));
 }
 
+/** What the database says of ranges. */
+export async function readRanges(session: Session) {
+  return {
+    coverage: await readCoverage(session),
+    open: await readOpenRanges(session),
+    plans: await readPlans(session),
+  };
+}
+
 export async function readPlans(session: Session): Promise<BackfillPlan[]> {
   const { rows } = await session.query<BackfillPlan>({
     text: `SELECT id, from_height AS "from", to_height AS "to", sort_order AS "order", is_paused AS "isPaused",

@@ -14,9 +14,8 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readEvidence } from '../reading/evidenceRows.js';
 import { readCoverage, readHeads, readOpenRanges, readSporks, readStored } from '../tables/readState.js';
-import { prepareDatabase } from '../tables/prepareDatabase.js';
+import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import { isCovered } from '../tables/schema.js';
 import { expectedRows } from './expectedRows.js';
 
@@ -173,13 +172,8 @@ async function checkRest(
   for (const { height } of rows) {
     damages.add('unexpected', height, `block of height ${height}: no range has this height`);
   }
-  for (const entry of await readEvidence(database)) {
-    try {
-      openEvidence(entry);
-    } catch (error) {
-      damages.addError('store_record', error);
-    }
-  }
+  for (const entry of await readEvidence(database))
+    await damages.unlessIn('store_record', () => openEvidence(entry));
   const scripts = await database.query<{ hash: string }>({
     text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,
   });

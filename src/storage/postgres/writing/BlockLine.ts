@@ -3,26 +3,24 @@ import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { applyCommit } from '../../records/book/applyCommit.js';
+import { blocksAbove } from '../../records/book/StoreBook.js';
 import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import type { Partitions } from '../tables/Partitions.js';
 import { DATA_TABLES } from '../tables/schema.js';
 import type { Scripts } from '../tables/Scripts.js';
-import type { Writer } from './Fence.js';
+import type { Fence } from './Fence.js';
 import { noteProofs } from './unprovenRows.js';
 
 /** The durable state of a run, without its meta record. */
 export type LineState = Pick<StoreState, 'latestIndexedHeight' | 'latestBlock' | 'above'>;
 
-/** What the lines of one store share. */
-export interface LineWriting {
-  readonly fence: () => Writer;
+/** What a line writes with; the lines of a store share partitions and scripts. */
+export interface LineParts {
+  readonly fence: () => Pick<Fence, 'write'>;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
-}
-
-export interface BlockLineDependencies extends LineWriting {
   /** The meta record of the run: its first height, and the sporks known so far. */
   readonly meta: () => StoreMeta;
 }
@@ -42,7 +40,7 @@ export interface Progress<T> {
 
 /** Writes the blocks of one run of heights, and knows which are durable. */
 export class BlockLine {
-  readonly #deps: BlockLineDependencies;
+  readonly #parts: LineParts;
   readonly #entryWriter = new BlockEntryWriter();
   #state: LineState;
   #staged: Staged | undefined;
@@ -55,9 +53,9 @@ export class BlockLine {
   /** The store is known to have proofs. */
   #hasProofs = false;
 
-  constructor(state: LineState, dependencies: BlockLineDependencies) {
+  constructor(state: LineState, parts: LineParts) {
     this.#state = state;
-    this.#deps = dependencies;
+    this.#parts = parts;
   }
 
   get state(): LineState {
@@ -70,12 +68,12 @@ export class BlockLine {
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return [...this.#state.above.values()].sort((left, right) => left.height - right.height);
+    return blocksAbove(this.#state);
   }
 
   hasHeight(height: number): boolean {
     const { above, latestIndexedHeight } = this.#state;
-    return above.has(height) || (height >= this.#deps.meta().firstHeight && height <= latestIndexedHeight);
+    return above.has(height) || (height >= this.#parts.meta().firstHeight && height <= latestIndexedHeight);
   }
 
   stage(entry: BlockEntry): void {
@@ -89,9 +87,9 @@ export class BlockLine {
   /** Rejects as `RangeStore.commit`. */
   async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
     this.#assertIdle();
-    const next = applyCommit({ ...this.#state, meta: this.#deps.meta(), damaged: false }, batch);
+    const next = applyCommit({ ...this.#state, meta: this.#parts.meta(), damaged: false }, batch);
     const rows = this.#takeRows(batch.blocks);
-    const { fence, partitions } = this.#deps;
+    const { fence, partitions } = this.#parts;
     const steps = rows.steps();
     const blocks = batch.blocks.map(({ block }) => block);
     const result = await this.alone(async () => {
@@ -141,7 +139,7 @@ export class BlockLine {
   #newRows(): BlockRows {
     const spare = this.#spare;
     this.#spare = undefined;
-    return spare ?? new BlockRows({ scripts: this.#deps.scripts, writer: this.#entryWriter });
+    return spare ?? new BlockRows({ scripts: this.#parts.scripts, writer: this.#entryWriter });
   }
 
   #assertIdle(): void {

@@ -10,9 +10,6 @@ export interface FenceRow {
   readonly fromHeight?: number;
 }
 
-/** What writes go through. */
-export type Writer = Pick<Fence, 'write'>;
-
 interface Counts {
   readonly epoch: number;
   readonly commits: number;

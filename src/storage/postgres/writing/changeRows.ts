@@ -10,19 +10,19 @@ import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { isConfirmedRoot } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, unfilled } from '../../records/book/changeBook.js';
-import { healedBook, rewindRefusal, rewoundRanges } from '../../records/book/repairedBook.js';
+import { healedBook, rewoundRanges } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { contains, joined, overlap, within } from '../../records/heightRanges.js';
+import { contains, joined, overlap } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION, parseEvidenceKey } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
-import { readEvidence } from '../reading/evidenceRows.js';
+import { readEvidence } from '../tables/prepareDatabase.js';
 import {
   lockStore,
   readCoverage,
   readHeads,
-  readOpenRanges,
   readPlans,
+  readRanges,
   readSporks,
   readStored,
   writePlans,
@@ -54,24 +54,34 @@ export async function publish(
   // One publication at a time, in whatever process.
   await lockStore(session);
   const covered = await readCoverage(session, 'FOR UPDATE');
-  const lowest = covered.find((each) => each.to === from - 1)?.from ?? from;
+  const lower = covered.find((each) => each.to === from - 1);
   const upper = covered.find((each) => each.from === to + 1);
   await writeSporks(session, sporks);
   const known = await readSporks(session);
   await checkBorders(session, range, { sporks: known });
-  await session.query({ text: 'DELETE FROM flow_store.coverage WHERE from_height = $1', values: [lowest] });
-  // The upper neighbour keeps its row: it may be the live range, whose writer finds it by its upper end.
-  await session.query(
-    upper === undefined
-      ? { text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [lowest, to] }
-      : {
-          text: 'UPDATE flow_store.coverage SET from_height = $1 WHERE from_height = $2',
-          values: [lowest, upper.from],
-        },
-  );
+  const whole = { from: lower?.from ?? from, to: upper?.to ?? to };
+  const others = covered.filter((each) => each !== lower && each !== upper);
+  const coverage = [...others, whole].sort((left, right) => left.from - right.from);
+  await writeCoverage(session, covered, coverage);
   await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
-  const coverage = await readCoverage(session);
   return { coverage, sporks: known, plans: await removeDonePlans(session, coverage) };
+}
+
+/** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
+async function writeCoverage(session: Session, before: HeightRanges, after: HeightRanges): Promise<void> {
+  const write = (text: string, ...values: number[]) => session.query({ text, values });
+  const endsAt = (ranges: HeightRanges, end: number) => ranges.find(({ to }) => to === end);
+  const kept = before.filter(({ to }) => endsAt(after, to) !== undefined);
+  for (const range of before)
+    if (!kept.includes(range))
+      await write('DELETE FROM flow_store.coverage WHERE from_height = $1', range.from);
+  for (const { from, to } of kept) {
+    const next = endsAt(after, to)?.from ?? from;
+    await write('UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1', from, next);
+  }
+  for (const { from, to } of after)
+    if (endsAt(kept, to) === undefined)
+      await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
 }
 
 /**
@@ -105,32 +115,15 @@ export function withHoles(plans: readonly BackfillPlan[], coverage: readonly Hei
   return unfilled(plans, coverage, coverage.at(-1)?.from ?? 0);
 }
 
-/** Expected errors: `OperatorError` (`usage`). */
-export function rewound(
-  ranges: { readonly published: HeightRanges; readonly live: HeightRange },
-  height: number,
-): NonNullable<ReturnType<typeof rewoundRanges>> {
-  const after = rewoundRanges(ranges, height);
-  if (after !== undefined) return after;
-  const { live, published } = ranges;
-  throw rewindRefusal({ coverage: joined([...published, live]), firstHeight: live.from }, height);
-}
-
-/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; those of `rewound`. */
+/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */
 export async function forgetAbove(session: Session, height: number): Promise<void> {
   const before = await readCoverage(session);
   const whole = before.at(-1);
   assert(whole !== undefined, 'the store is not initialised');
-  const { live, target } = rewound({ published: before.slice(0, -1), live: whole }, height);
+  const { live, published, target } = rewoundRanges({ published: before.slice(0, -1), live: whole }, height);
   await deleteBlocks(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  await session.query({
-    text: 'DELETE FROM flow_store.coverage WHERE from_height > $1',
-    values: [live.from],
-  });
-  await session.query({
-    text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE from_height = $1',
-    values: [live.from, live.to],
-  });
+  const coverage = [...published, live];
+  await writeCoverage(session, before, coverage);
   await session.query({
     text: 'DELETE FROM flow_store.open_range WHERE from_height > $1',
     values: [live.from],
@@ -149,7 +142,7 @@ export async function forgetAbove(session: Session, height: number): Promise<voi
   const plans = (await readPlans(session))
     .filter(({ from }) => from <= target)
     .map((plan) => ({ ...plan, to: Math.min(plan.to, target) }));
-  await writePlans(session, withHoles(plans, await readCoverage(session)));
+  await writePlans(session, withHoles(plans, coverage));
 }
 
 /**
@@ -175,8 +168,9 @@ export async function repairRows(session: WriteSession, range: HeightRange | und
 }
 
 async function removeDamagedEvidence(session: Session): Promise<void> {
-  const damaged = (await readEvidence(session)).filter(isDamagedEvidence);
-  const heights = damaged.map(([key]) => parseEvidenceKey(key));
+  const heights: (number | undefined)[] = [];
+  for (const entry of await readEvidence(session))
+    if (await isDamagedEvidence(entry)) heights.push(parseEvidenceKey(entry[0]));
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [heights] });
 }
 
@@ -202,11 +196,8 @@ export async function writeRepaired(
   const isShorter = live.latestIndexedHeight < before.live.latestIndexedHeight;
   const gone = isShorter ? [{ from: live.latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
   for (const { from, to } of [...lost, ...gone]) await deleteBlocks(session, from, to);
-  await session.query({ text: 'DELETE FROM flow_store.coverage' });
   const ranges = [...published, { from: live.meta.firstHeight, to: live.latestIndexedHeight }];
-  for (const { from, to } of ranges) {
-    await session.query({ text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [from, to] });
-  }
+  await writeCoverage(session, await readCoverage(session), ranges);
   await session.query({
     text: 'DELETE FROM flow_store.spork WHERE NOT root_height = ANY($1)',
     values: [live.meta.sporks.map(({ rootHeight }) => rootHeight)],
@@ -241,10 +232,9 @@ async function deleteStrays(session: Session): Promise<void> {
 
 /** The book according to the rows; no block is read. */
 export async function bookOf(session: Session): Promise<StoreBook> {
-  const coverage = await readCoverage(session);
-  const live: HeightRange | undefined = coverage.at(-1);
+  const { coverage, open, plans } = await readRanges(session);
+  const live = coverage.at(-1);
   assert(live !== undefined, 'a store with damage was initialised');
-  const open = await readOpenRanges(session);
   return {
     live: {
       ...emptyLine(live.from),
@@ -258,7 +248,7 @@ export async function bookOf(session: Session): Promise<StoreBook> {
       },
     },
     published: coverage.slice(0, -1),
-    plans: await readPlans(session),
+    plans,
     open: open.map(({ from, to, next }) => ({
       record: { ...newRecord({ from, to }, false), next },
       line: emptyLine(from),
@@ -282,22 +272,8 @@ export async function healRows(
   if (healed === undefined) return undefined;
   const { book, holes } = healed;
   for (const { from, to } of holes) await deleteBlocks(session, from, to);
-  for (const range of coverageOfBook(before)) {
-    const left = coverageOfBook(book).flatMap((each) => within([each], range));
-    const highest = left.pop();
-    // The highest part keeps its row: it may be the live range, whose writer finds it by its upper end.
-    await session.query(
-      highest?.to === range.to
-        ? {
-            text: 'UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1',
-            values: [range.from, highest.from],
-          }
-        : { text: 'DELETE FROM flow_store.coverage WHERE from_height = $1', values: [range.from] },
-    );
-    const rest = highest === undefined || highest.to === range.to ? left : [...left, highest];
-    for (const { from, to } of rest)
-      await session.query({ text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)', values: [from, to] });
-  }
+  const coverage = coverageOfBook(book);
+  await writeCoverage(session, coverageOfBook(before), coverage);
   await writePlans(session, book.plans);
-  return { coverage: coverageOfBook(book), sporks: book.live.meta.sporks, plans: book.plans, holes };
+  return { coverage, sporks: book.live.meta.sporks, plans: book.plans, holes };
 }

@@ -14,12 +14,13 @@ import type {
 } from '../../../flow/index.js';
 import { BlockHasher, checkStoredProof } from '../../../proof/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import { corruptRecord, isCorruption } from '../../StorageError.js';
+import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
-import { blockKey, bodyChunks, bodyKey } from '../schema.js';
+import { blockKey } from '../schema.js';
 import { openBlockRecord } from './readBlocks.js';
-import { openBodyChunk } from './readBodies.js';
+import type { ReadBlock } from './readBlocks.js';
+import { readWhole, wholeBody } from './readBodies.js';
 
 /** Values of a block's body by chunk number. */
 export type BodyValues = ReadonlyMap<number, Buffer>;
@@ -36,13 +37,25 @@ export function assembleEntry(
   body: BodyValues,
   holds?: (block: FinalizedBlock) => boolean,
 ): BlockEntry {
-  const { block, shapes, bodyLength } = openBlockRecord(blockKey(height), record, height);
+  const read = openBlockRecord(blockKey(height), record, height);
+  return soundEntry(
+    read,
+    wholeBody(read, (chunk) => body.get(chunk)),
+    holds,
+  );
+}
+
+function soundEntry(
+  { block, shapes }: ReadBlock,
+  bytes: Buffer,
+  holds?: (block: FinalizedBlock) => boolean,
+): BlockEntry {
+  const { height } = block;
   if (Buffer.compare(decodeBlockMessage(block.encoded).encoded, block.encoded) !== 0) {
     throw corruptRecord('block record', height, 'the block is not in canonical encoding');
   }
   if (holds?.(block) === false)
     throw corruptRecord('block record', height, 'the block does not hash to its id');
-  const bytes = assembleBody(height, bodyLength, body);
   let offset = 0;
   const collections = block.collectionIds.map((id, index) => {
     const { length, transactionCount } = shapes[index] as CollectionShape;
@@ -61,17 +74,6 @@ export function proofChecker(chainId: string): (block: FinalizedBlock) => boolea
   const hasher = new BlockHasher();
   return ({ encoded, proof }) =>
     proof === undefined || checkStoredProof(encoded, proof, chainId, hasher) !== undefined;
-}
-
-function assembleBody(height: number, bodyLength: number, body: BodyValues): Buffer {
-  const chunks: Buffer[] = [];
-  for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) {
-    const value = body.get(chunk);
-    if (value === undefined) throw corruptRecord('body', height, `chunk ${chunk} is missing`);
-    chunks.push(openBodyChunk(bodyKey(height, chunk), value, height, chunk, bodyLength));
-  }
-  const [only] = chunks;
-  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
 }
 
 /**
@@ -114,38 +116,7 @@ function recompute(
 }
 
 /** Like `assembleEntry`, read from the database; `undefined` when the height has no block record. */
-export async function readSoundEntry(
-  database: Database,
-  height: number,
-  holds?: (block: FinalizedBlock) => boolean,
-): Promise<BlockEntry | undefined> {
-  const key = blockKey(height);
-  const record = await database.get(key);
-  if (record === undefined) return undefined;
-  const { bodyLength } = openBlockRecord(key, record, height);
-  return assembleEntry(height, record, await readBodyValues(database, height, bodyLength), holds);
-}
-
-/** Like `readSoundEntry`, for those that go on with a damaged one. */
-export async function readEntry(
-  database: Database,
-  height: number,
-): Promise<BlockEntry | 'damaged' | undefined> {
-  try {
-    return await readSoundEntry(database, height);
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return 'damaged';
-  }
-}
-
-/** The existing chunks of a body of this length. */
-async function readBodyValues(database: Database, height: number, bodyLength: number): Promise<BodyValues> {
-  const keys: Buffer[] = [];
-  for (let chunk = 0; chunk < bodyChunks(bodyLength); chunk += 1) keys.push(bodyKey(height, chunk));
-  const body = new Map<number, Buffer>();
-  for (const [chunk, value] of (await database.getMany(keys)).entries()) {
-    if (value !== undefined) body.set(chunk, value);
-  }
-  return body;
+export async function readSoundEntry(database: Database, height: number): Promise<BlockEntry | undefined> {
+  const found = await readWhole(database, height);
+  return found && soundEntry(found.read, found.body);
 }

@@ -1,8 +1,8 @@
 import { decodeRlp, encodeRlp, identifierBytes, toIdentifier, WireError } from '../../../flow/index.js';
 import type { RlpTree } from '../../../flow/index.js';
 import type { CommitteeEvidence } from '../../port/stored.js';
-import { corruptRecord, StorageError } from '../../StorageError.js';
-import { seal, unseal } from '../coding/seal.js';
+import { unlessDamaged } from '../../StorageError.js';
+import { openKeyOf, openValue, seal } from '../coding/seal.js';
 import type { Database, Entry } from '../Database.js';
 import { evidenceKey, parseEvidenceKey, Prefix, prefixRange } from '../schema.js';
 
@@ -17,15 +17,13 @@ export function sealEvidence(evidence: CommitteeEvidence): Entry {
 
 /** Expected errors: `StorageError` (`corrupt`). */
 export function openEvidence([key, value]: Entry): CommitteeEvidence {
-  const height = parseEvidenceKey(key);
-  if (height === undefined)
-    throw corruptRecord(RECORD, undefined, `key ${key.toString('hex')} is not one of ours`);
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord(RECORD, height, 'its checksum does not match');
-  const [id, isAnchor, protocolState, epochState, ...events] = fieldsOf(payload);
-  if (id === undefined || isAnchor === undefined || protocolState === undefined || epochState === undefined)
-    throw corruptRecord(RECORD, height, 'it cannot be read');
-  return { height, id: toIdentifier(id), isAnchor: isAnchor.length > 0, protocolState, epochState, events };
+  const height = openKeyOf(RECORD, key, parseEvidenceKey);
+  return openValue({ what: RECORD, height }, key, value, (payload) => {
+    const [id, isAnchor, protocolState, epochState, ...events] = fieldsOf(payload);
+    if (id === undefined || isAnchor === undefined || protocolState === undefined) return undefined;
+    if (epochState === undefined) return undefined;
+    return { height, id: toIdentifier(id), isAnchor: isAnchor.length > 0, protocolState, epochState, events };
+  });
 }
 
 /** The evidence of a LevelDB, ascending. */
@@ -36,14 +34,8 @@ export async function readEvidence(database: Pick<Database, 'pages'>): Promise<E
 }
 
 /** True for an entry that cannot be read. */
-export function isDamagedEvidence(entry: Entry): boolean {
-  try {
-    openEvidence(entry);
-    return false;
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    return true;
-  }
+export async function isDamagedEvidence(entry: Entry): Promise<boolean> {
+  return (await unlessDamaged(() => openEvidence(entry))) === undefined;
 }
 
 /** A list of bytes; empty where it is none. */

@@ -1,5 +1,4 @@
-import { corruptRecord } from '../../StorageError.js';
-import { unseal } from '../coding/seal.js';
+import { openKeyOf, openValue } from '../coding/seal.js';
 import { decodeAccountValue, decodeSlice } from '../coding/slices.js';
 import type { AccountValue, Slice } from '../coding/slices.js';
 import type { Entry } from '../Database.js';
@@ -18,35 +17,23 @@ const NO_SLICE: Slice = { offset: 0, length: 0 };
 
 /** Checks and parses a pointer. Expected errors: `StorageError` (`corrupt`). */
 export function openPointer([key, value]: Entry): ReadPointer {
-  const parsed = parsePointerKey(key);
-  if (parsed === undefined) {
-    throw corruptRecord('pointer', undefined, `key ${key.toString('hex')} is not one of ours`);
-  }
-  const name = pointerNames[parsed.prefix];
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord(name, parsed.height, 'its checksum does not match');
-  if (parsed.prefix === Prefix.blockId) {
-    if (payload.length !== 0) throw corruptRecord(name, parsed.height, 'it has the wrong length');
-    return { ...parsed, slice: NO_SLICE };
-  }
-  const slice = decodeSlice(payload);
-  if (slice === undefined) throw corruptRecord(name, parsed.height, 'it has the wrong length');
-  return { ...parsed, slice };
+  const parsed = openKeyOf('pointer', key, parsePointerKey);
+  const { prefix, height } = parsed;
+  const decode = (payload: Buffer): Slice | undefined => {
+    if (prefix !== Prefix.blockId) return decodeSlice(payload);
+    return payload.length === 0 ? NO_SLICE : undefined;
+  };
+  const named = { what: pointerNames[prefix], height };
+  return { ...parsed, slice: openValue(named, key, value, decode, 'it has the wrong length') };
 }
 
 const ACCOUNT_ENTRY = 'entry of the account index';
 
 /** Checks and parses an entry of the account index. Expected errors: `StorageError` (`corrupt`). */
 export function openAccountEntry([key, value]: Entry): AccountKey & AccountValue {
-  const parsed = parseAccountKey(key);
-  if (parsed === undefined) {
-    throw corruptRecord(ACCOUNT_ENTRY, undefined, `key ${key.toString('hex')} is not one of ours`);
-  }
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord(ACCOUNT_ENTRY, parsed.height, 'its checksum does not match');
-  const decoded = decodeAccountValue(payload);
-  if (decoded === undefined) throw corruptRecord(ACCOUNT_ENTRY, parsed.height, 'it cannot be read');
-  return { ...parsed, ...decoded };
+  const parsed = openKeyOf(ACCOUNT_ENTRY, key, parseAccountKey);
+  const named = { what: ACCOUNT_ENTRY, height: parsed.height };
+  return { ...parsed, ...openValue(named, key, value, decodeAccountValue) };
 }
 
 const pointerNames: Readonly<Record<PointerPrefix, string>> = {

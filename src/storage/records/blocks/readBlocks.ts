@@ -3,7 +3,7 @@ import type { BlockHead, StoredBlock } from '../../port/stored.js';
 import { corruptRecord } from '../../StorageError.js';
 import { decodeBlockRecord } from '../coding/blockRecord.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
-import { unseal } from '../coding/seal.js';
+import { openValue } from '../coding/seal.js';
 import type { Database } from '../Database.js';
 import { blockKey } from '../schema.js';
 
@@ -26,11 +26,8 @@ export async function readBlock(database: Values, height: number): Promise<ReadB
 
 /** Checks a block record against its key and decodes it. Expected errors: `StorageError` (`corrupt`). */
 export function openBlockRecord(key: Buffer, value: Buffer, height: number): ReadBlock {
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord('block record', height, 'its checksum does not match');
-  const record = decodeBlockRecord(payload);
-  if (record === undefined) throw corruptRecord('block record', height, 'it cannot be read');
-  const { encoded, proof, collections, bodyLength } = record;
+  const named = { what: 'block record', height };
+  const { encoded, proof, collections, bodyLength } = openValue(named, key, value, decodeBlockRecord);
   const block = tryDecode(encoded, height);
   if (block.height !== height) {
     throw corruptRecord('block record', height, `it holds the block of height ${block.height}`);
@@ -51,6 +48,13 @@ export function openBlockRecord(key: Buffer, value: Buffer, height: number): Rea
     shapes: collections,
     bodyLength,
   };
+}
+
+/** A block that must be there. Expected errors: `StorageError` (`corrupt`). */
+export async function readHead(database: Values, height: number): Promise<BlockHead> {
+  const stored = await readBlock(database, height);
+  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
+  return headOf(stored);
 }
 
 function tryDecode(encoded: Uint8Array, height: number) {

@@ -63,10 +63,12 @@ export async function readWhole(
   const read = openBlockRecord(recordKey, record, height);
   const whole = { offset: 0, length: read.bodyLength };
   const isOneValue = chunksOf(read, whole).last <= 0;
-  return {
-    read,
-    body: isOneValue ? bodySlice(read, whole, () => chunk) : await readBody(database, read, whole),
-  };
+  return { read, body: isOneValue ? wholeBody(read, () => chunk) : await readBody(database, read, whole) };
+}
+
+/** The body of a block from its values. Expected errors: `StorageError` (`corrupt`). */
+export function wholeBody(read: ReadBlock, valueOf: (chunk: number) => Buffer | undefined): Buffer {
+  return bodySlice(read, { offset: 0, length: read.bodyLength }, valueOf);
 }
 
 /** The chunks that hold part of a body; none (`last` below `first`) for an empty part. */

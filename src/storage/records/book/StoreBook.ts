@@ -50,6 +50,11 @@ export interface StoreBook {
   readonly unproven: HeightRanges;
 }
 
+/** Like `RangeStore.blocksAboveWatermark`. */
+export function blocksAbove({ above }: Pick<LineState, 'above'>): readonly BlockHead[] {
+  return [...above.values()].sort((left, right) => left.height - right.height);
+}
+
 /** The heights that can be read. */
 export function coverageOfBook({ live, published }: StoreBook): HeightRanges {
   const range = { from: live.meta.firstHeight, to: live.latestIndexedHeight };

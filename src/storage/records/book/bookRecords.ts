@@ -3,7 +3,7 @@ import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
-import { headOf, openBlockRecord, readBlock } from '../blocks/readBlocks.js';
+import { headOf, openBlockRecord, readHead } from '../blocks/readBlocks.js';
 import {
   decodeCoverage,
   decodeProgress,
@@ -21,7 +21,7 @@ import {
   encodePlans,
 } from '../coding/jsonRecords.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { seal, unseal } from '../coding/seal.js';
+import { openKeyOf, openValue, seal } from '../coding/seal.js';
 import type { HeightRanges } from '../heightRanges.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
@@ -83,18 +83,18 @@ export async function readOpenRecords(database: Database): Promise<OpenRecord[]>
 
 /** Checks and parses the record of an open range. Expected errors: `StorageError` (`corrupt`). */
 export function openOpenRecord([key, value]: Entry): OpenRecord {
-  const from = parseOpenKey(key);
-  if (from === undefined) {
-    throw corruptRecord(OPEN_RECORD, undefined, `key ${key.toString('hex')} is not one of ours`);
-  }
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord(OPEN_RECORD, from, 'its checksum does not match');
-  const record = decodeOpenRecord(from, payload);
-  if (record === undefined) throw corruptRecord(OPEN_RECORD, from, 'it cannot be read');
-  return record;
+  const from = openKeyOf(OPEN_RECORD, key, parseOpenKey);
+  return openValue({ what: OPEN_RECORD, height: from }, key, value, (payload) =>
+    decodeOpenRecord(from, payload),
+  );
 }
 
 const OPEN_RECORD = 'record of an open range';
+
+/** The coverage record of an account index. */
+export function sealCoverage(coverage: Coverage): Entry {
+  return [COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage))];
+}
 
 /** The coverage record, whether or not the meta record claims an account index. */
 export function readCoverage(database: Database): Promise<Coverage | undefined> {
@@ -123,12 +123,7 @@ async function readRecord<T>(
   decode: (payload: Buffer) => T | undefined,
 ): Promise<T | undefined> {
   const value = await database.get(key);
-  if (value === undefined) return undefined;
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord(name, undefined, 'its checksum does not match');
-  const record = decode(payload);
-  if (record === undefined) throw corruptRecord(name, undefined, 'it cannot be read');
-  return record;
+  return value && openValue({ what: name }, key, value, decode);
 }
 
 /**
@@ -159,7 +154,7 @@ export async function readLine(
   for await (const page of database.pages(heightRange(Prefix.block, latestIndexedHeight + 1, to))) {
     for (const [key, value] of page) {
       try {
-        const head = headOf(openBlockAbove(key, value));
+        const head = headOf(openBlockRecord(key, value, openKeyOf('block record', key, parseBlockKey)));
         above.set(head.height, head);
       } catch (error) {
         tolerate(error);
@@ -182,21 +177,6 @@ export interface LineBounds {
   readonly latestIndexedHeight: number;
   /** The highest height that may be durable. */
   readonly to: number;
-}
-
-/** A block that must be there. Expected errors: `StorageError` (`corrupt`). */
-export async function readHead(database: Database, height: number): Promise<BlockHead> {
-  const stored = await readBlock(database, height);
-  if (stored === undefined) throw corruptRecord('block record', height, 'it is missing');
-  return headOf(stored);
-}
-
-function openBlockAbove(key: Buffer, value: Buffer) {
-  const height = parseBlockKey(key);
-  if (height === undefined) {
-    throw corruptRecord('block record', undefined, `key ${key.toString('hex')} is not one of ours`);
-  }
-  return openBlockRecord(key, value, height);
 }
 
 /** Puts every record that changes with the book. `before` is `undefined` for a new store. */

@@ -123,33 +123,32 @@ export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: n
 }
 
 /**
- * The ranges after a rewind, and the height above which everything is removed; `undefined` if nothing would remain, or for
- * what is no height.
+ * The ranges after a rewind, and the height above which everything is removed. Expected errors: `OperatorError` (`usage`) if
+ * nothing would remain, or for what is no height.
  */
 export function rewoundRanges(
   { published, live }: { readonly published: HeightRanges; readonly live: HeightRange },
   height: number,
 ) {
-  if (!Number.isSafeInteger(height)) return undefined;
   if (height >= live.from || (height === live.from - 1 && published.length === 0)) {
-    return { live: { from: live.from, to: Math.min(live.to, height) }, published, target: height };
+    if (Number.isSafeInteger(height))
+      return { live: { from: live.from, to: Math.min(live.to, height) }, published, target: height };
   }
-  const kept = upTo(published, height);
+  const kept = Number.isSafeInteger(height) ? upTo(published, height) : [];
   const last = kept.pop();
-  return last && { live: last, published: kept, target: last.to };
+  if (last === undefined) throw rewindRefusal(joined([...published, live]), live.from, height);
+  return { live: last, published: kept, target: last.to };
 }
 
-/** The book after a rewind, and the height above which everything is removed; `undefined` as for `rewoundRanges`. */
+/** The book after a rewind, and the height above which everything is removed. Expected errors: as for `rewoundRanges`. */
 export function rewoundBook(
   book: StoreBook,
   height: number,
-): { readonly after: StoreBook; readonly target: number } | undefined {
+): { readonly after: StoreBook; readonly target: number } {
   const { latestIndexedHeight, meta } = book.live;
   const live = { from: meta.firstHeight, to: latestIndexedHeight };
-  const ranges = rewoundRanges({ published: book.published, live }, height);
-  if (ranges === undefined) return undefined;
-  const { published, target } = ranges;
-  return { after: withLive(book, ranges.live, published, target), target };
+  const { target, ...ranges } = rewoundRanges({ published: book.published, live }, height);
+  return { after: withLive(book, ranges.live, ranges.published, target), target };
 }
 
 /**
@@ -178,10 +177,7 @@ function withLive(
 }
 
 /** Why a store with this coverage cannot be rewound to a height. */
-export function rewindRefusal(
-  { coverage, firstHeight }: { readonly coverage: HeightRanges; readonly firstHeight: number },
-  height: number,
-): OperatorError {
+function rewindRefusal(coverage: HeightRanges, firstHeight: number, height: number): OperatorError {
   const isOneRange = coverage.every(({ from }) => from >= firstHeight);
   const advice = isOneRange
     ? `this store begins at height ${firstHeight}. The lowest height to rewind to is ${firstHeight - 1}, which forgets ` +

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { corruptRecord } from '../../StorageError.js';
 
 export const CHECKSUM_BYTES = 4;
 
@@ -16,4 +17,32 @@ export function unseal(key: Uint8Array, value: Buffer): Buffer | undefined {
   if (end < 0) return undefined;
   const payload = value.subarray(0, end);
   return crc32(payload, crc32(key)) === value.readUInt32BE(end) ? payload : undefined;
+}
+
+/** A record, for messages: what it is, and its height, where it has one. */
+export interface Named {
+  readonly what: string;
+  readonly height?: number | undefined;
+}
+
+/** The content of a stored value. Expected errors: `StorageError` (`corrupt`). */
+export function openValue<T>(
+  { what, height }: Named,
+  key: Buffer,
+  value: Buffer,
+  decode: (payload: Buffer) => T | undefined,
+  wrong = 'it cannot be read',
+): T {
+  const payload = unseal(key, value);
+  if (payload === undefined) throw corruptRecord(what, height, 'its checksum does not match');
+  const content = decode(payload);
+  if (content === undefined) throw corruptRecord(what, height, wrong);
+  return content;
+}
+
+/** What stands in a key. Expected errors: `StorageError` (`corrupt`). */
+export function openKeyOf<T>(what: string, key: Buffer, parse: (key: Buffer) => T | undefined): T {
+  const parsed = parse(key);
+  if (parsed !== undefined) return parsed;
+  throw corruptRecord(what, undefined, `key ${key.toString('hex')} is not one of ours`);
 }

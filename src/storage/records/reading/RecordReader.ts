@@ -9,10 +9,11 @@ import type {
   WholeBlock,
 } from '../../port/stored.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
+import type { StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
 import type { ReadPlace } from '../blocks/openPointers.js';
 import { readBlock } from '../blocks/readBlocks.js';
-import type { ReadBlock, Values } from '../blocks/readBlocks.js';
+import type { Values } from '../blocks/readBlocks.js';
 import { readSlice, readWhole } from '../blocks/readBodies.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
@@ -20,7 +21,7 @@ import { contains } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { Prefix } from '../schema.js';
 import type { PointerPrefix } from '../schema.js';
-import type { StoredReads } from '../../port/IndexStore.js';
+import type { FoundDamage, StoredReads } from '../../port/IndexStore.js';
 
 /** The places of an id at covered heights, the lowest first, `limit` at most. Expected errors: `StorageError`. */
 export type PointersOf = (
@@ -30,14 +31,13 @@ export type PointersOf = (
   coverage: HeightRanges,
 ) => Promise<readonly ReadPlace[]>;
 
-export interface RecordReaderDependencies {
+/** Where the bytes of a store come from. */
+export interface RecordSource {
   /** Records and bodies, by the keys that they have in LevelDB. */
   readonly values: Values;
   readonly pointers: PointersOf;
   /** The entries of committees, ascending, as they are in LevelDB. */
   readonly evidence: () => Promise<readonly Entry[]>;
-  /** The readable heights, at the moment of the call. */
-  readonly coverage: () => HeightRanges;
   /**
    * Of a store that other processes change: whether a height is readable by what is stored now. It is asked only for one
    * that ought to be there and is not.
@@ -47,57 +47,97 @@ export interface RecordReaderDependencies {
 
 /**
  * The read side of the port, over any store. It needs no lock and no snapshot: a covered height never changes, and the
- * coverage is checked for each pointer and block.
+ * coverage is checked for each pointer and block. It tells of the damage that a read meets.
  */
-export class RecordReader implements StoredReads {
-  readonly #values: Values;
-  readonly #pointers: PointersOf;
-  readonly #evidence: RecordReaderDependencies['evidence'];
-  readonly #coverage: () => HeightRanges;
-  readonly #isCovered: (height: number) => Promise<boolean>;
+export abstract class RecordReader implements StoredReads {
+  readonly #source: RecordSource;
+  readonly #listeners: ((damage: FoundDamage) => void)[] = [];
 
-  constructor({
-    values,
-    pointers,
-    evidence,
-    coverage,
-    isCovered = () => Promise.resolve(true),
-  }: RecordReaderDependencies) {
-    this.#values = values;
-    this.#pointers = pointers;
-    this.#evidence = evidence;
-    this.#coverage = coverage;
-    this.#isCovered = isCovered;
+  constructor(source: RecordSource) {
+    this.#source = source;
   }
 
-  async blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const read = await this.#block(height);
-    return read && { block: read.block, transactionCounts: read.transactionCounts };
+  /** The readable heights, at the moment of the call. */
+  abstract coverage(): HeightRanges;
+
+  onDamage(callback: (damage: FoundDamage) => void): void {
+    this.#listeners.push(callback);
   }
 
-  /** Readable or not. Expected errors: `StorageError`. */
-  async storedBlock(height: number): Promise<StoredBlock | undefined> {
-    const read = await damagedAt(height, readBlock(this.#values, height));
-    return read && { block: read.block, transactionCounts: read.transactionCounts };
-  }
-
-  async blockById(id: Identifier): Promise<StoredBlock | undefined> {
-    const pointer = await this.#lowestPointer(Prefix.blockId, id);
-    if (pointer === undefined) return undefined;
-    const stored = await this.blockByHeight(pointer.height);
-    if (stored !== undefined && stored.block.id !== id) {
-      throw corruptRecord('block id pointer', pointer.height, 'another block stands at its height');
+  /** Passes a read on, and tells the listeners of damage that it meets. */
+  async tell<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      if (isCorruption(error)) {
+        const damage = { height: error.height, what: error.damage ?? error.message };
+        for (const listener of this.#listeners) listener(damage);
+      }
+      throw error;
     }
-    return stored;
+  }
+
+  blockByHeight(height: number): Promise<StoredBlock | undefined> {
+    return this.tell(this.#blockAt(height));
+  }
+
+  /** A block that is readable or not: one of a range that is being filled. Expected errors: `StorageError`. */
+  async durableBlock(height: number): Promise<StoredBlock | undefined> {
+    const { values, isCovered } = this.#source;
+    const read = await damagedAt(height, readBlock(values, height));
+    if (read === undefined && (await isCovered?.(height)) === true) throw missing(height);
+    return read && { block: read.block, transactionCounts: read.transactionCounts };
+  }
+
+  blockById(id: Identifier): Promise<StoredBlock | undefined> {
+    return this.tell(this.#blockOf(id));
   }
 
   async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
     return (await this.wholeBlock(height))?.collections;
   }
 
-  async wholeBlock(height: number): Promise<WholeBlock | undefined> {
-    if (!this.#covers(height)) return undefined;
-    const found = await this.#present(height, await damagedAt(height, readWhole(this.#values, height)));
+  wholeBlock(height: number): Promise<WholeBlock | undefined> {
+    return this.tell(this.#whole(height));
+  }
+
+  collection(id: Identifier): Promise<StoredCollection | undefined> {
+    return this.tell(this.#collectionOf(id));
+  }
+
+  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
+    return (await this.tell(this.#places(Prefix.collection, id, limit))).map(collectionPlace);
+  }
+
+  transaction(id: Identifier): Promise<StoredTransaction | undefined> {
+    return this.tell(this.#transactionOf(id));
+  }
+
+  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
+    return (await this.tell(this.#places(Prefix.transaction, id, limit))).map(transactionPlace);
+  }
+
+  async evidence(): Promise<readonly CommitteeEvidence[]> {
+    return (await this.#source.evidence()).map(openEvidence);
+  }
+
+  async #blockAt(height: number): Promise<StoredBlock | undefined> {
+    const read = await this.#present(height, () => readBlock(this.#source.values, height));
+    return read && { block: read.block, transactionCounts: read.transactionCounts };
+  }
+
+  async #blockOf(id: Identifier): Promise<StoredBlock | undefined> {
+    const [pointer] = await this.#places(Prefix.blockId, id, 1);
+    if (pointer === undefined) return undefined;
+    const stored = await this.#blockAt(pointer.height);
+    if (stored !== undefined && stored.block.id !== id) {
+      throw corruptRecord('block id pointer', pointer.height, 'another block stands at its height');
+    }
+    return stored;
+  }
+
+  async #whole(height: number): Promise<WholeBlock | undefined> {
+    const found = await this.#present(height, () => readWhole(this.#source.values, height));
     if (found === undefined) return undefined;
     const { body, read } = found;
     let offset = 0;
@@ -110,8 +150,8 @@ export class RecordReader implements StoredReads {
     return { block: read.block, transactionCounts: read.transactionCounts, collections };
   }
 
-  async collection(id: Identifier): Promise<StoredCollection | undefined> {
-    const pointer = await this.#lowestPointer(Prefix.collection, id);
+  async #collectionOf(id: Identifier): Promise<StoredCollection | undefined> {
+    const [pointer] = await this.#places(Prefix.collection, id, 1);
     if (pointer === undefined) return undefined;
     const found = await this.#follow(pointer);
     if (found === undefined) return undefined;
@@ -121,46 +161,15 @@ export class RecordReader implements StoredReads {
     return { id, place: collectionPlace(pointer), blockId: found.blockId, encoded: found.encoded };
   }
 
-  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return (await this.#pointers(Prefix.collection, id, limit, this.#coverage())).map(collectionPlace);
-  }
-
-  async transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    const pointer = await this.#lowestPointer(Prefix.transaction, id);
+  async #transactionOf(id: Identifier): Promise<StoredTransaction | undefined> {
+    const [pointer] = await this.#places(Prefix.transaction, id, 1);
     if (pointer === undefined) return undefined;
     const found = await this.#follow(pointer);
     return found && { id, place: transactionPlace(pointer), ...found };
   }
 
-  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return (await this.#pointers(Prefix.transaction, id, limit, this.#coverage())).map(transactionPlace);
-  }
-
-  async evidence(): Promise<readonly CommitteeEvidence[]> {
-    return (await this.#evidence()).map(openEvidence);
-  }
-
-  /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */
-  async #block(height: number): Promise<ReadBlock | undefined> {
-    if (!this.#covers(height)) return undefined;
-    return this.#present(height, await damagedAt(height, readBlock(this.#values, height)));
-  }
-
-  /** Expected errors: as `#block`. */
-  async #present<T>(height: number, read: T | undefined): Promise<T | undefined> {
-    // Checked again: a rewind may have intervened, here or in another process.
-    if (read === undefined && this.#covers(height) && (await this.#isCovered(height)))
-      throw corruptRecord('block record', height, 'it is missing');
-    return read;
-  }
-
-  #covers(height: number): boolean {
-    return contains(this.#coverage(), height);
-  }
-
-  async #lowestPointer(prefix: PointerPrefix, id: Identifier): Promise<ReadPlace | undefined> {
-    const [pointer] = await this.#pointers(prefix, id, 1, this.#coverage());
-    return pointer;
+  #places(prefix: PointerPrefix, id: Identifier, limit: number): Promise<readonly ReadPlace[]> {
+    return this.#source.pointers(prefix, id, limit, this.coverage());
   }
 
   /**
@@ -168,10 +177,7 @@ export class RecordReader implements StoredReads {
    * body.
    */
   async #follow({ height, collectionIndex, slice }: ReadPlace) {
-    const found = await this.#present(
-      height,
-      await damagedAt(height, readSlice(this.#values, height, slice)),
-    );
+    const found = await this.#present(height, () => readSlice(this.#source.values, height, slice));
     if (found === undefined) return undefined;
     const { block } = found.read;
     const collectionId = block.collectionIds[collectionIndex];
@@ -180,6 +186,21 @@ export class RecordReader implements StoredReads {
     }
     return { blockId: block.id, collectionId, encoded: Buffer.from(found.encoded) };
   }
+
+  /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */
+  async #present<T>(height: number, read: () => Promise<T | undefined>): Promise<T | undefined> {
+    if (!contains(this.coverage(), height)) return undefined;
+    const found = await damagedAt(height, read());
+    if (found !== undefined) return found;
+    // Checked again: a rewind may have intervened, here or in another process.
+    const { isCovered } = this.#source;
+    if (contains(this.coverage(), height) && (await isCovered?.(height)) !== false) throw missing(height);
+    return undefined;
+  }
+}
+
+function missing(height: number): StorageError {
+  return corruptRecord('block record', height, 'it is missing');
 }
 
 /** Names the height where the database itself reports damage. */

@@ -1,6 +1,6 @@
-import type { HeightRange, Session } from '../../../storage/index.js';
-import type { KillMode, WorkerState } from '../../ports.js';
-import type { ClaimKey } from '../Claim.js';
+import type { HeightRange, Session } from '../../storage/index.js';
+import type { KillMode, WorkerState } from '../ports.js';
+import type { ClaimKey } from './Claim.js';
 
 /** A worker whose last beat is older than this counts as dead. */
 const DEAD_AFTER_MS = 12_000;

@@ -1,10 +1,9 @@
-import type { Logger } from '../../../observability/index.js';
-import { Pause } from '../../../runtime/index.js';
-import type { Clock, Random } from '../../../runtime/index.js';
-import { DatabaseFault, StorageError } from '../../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeFacts, SharedRangeBook } from '../../../storage/index.js';
-import { backfillState } from '../../backfillState.js';
-import { bordersOf } from '../../plans.js';
+import type { Logger } from '../../observability/index.js';
+import { Pause } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
+import { DatabaseFault, StorageError } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeFacts, SharedRangeBook } from '../../storage/index.js';
+import { backfillState } from '../plans.js';
 import type {
   BackfillState,
   RangeJob,
@@ -12,26 +11,20 @@ import type {
   WantedPlan,
   WorkerState,
   WorkSource,
-} from '../../ports.js';
-import type { Boss } from '../Boss.js';
-import { JobTaker } from './JobTaker.js';
-import { PlanQueues } from '../queues/PlanQueues.js';
-import type { PlanQueuesOptions } from '../queues/PlanQueues.js';
-import { liveOf, SharedPlans } from '../queues/SharedPlans.js';
+} from '../ports.js';
+import type { Boss } from './Boss.js';
+import { liveOf, SharedPlans } from './SharedPlans.js';
+import type { SharedPlansOptions } from './SharedPlans.js';
 import { TakenJobs } from './TakenJobs.js';
-import { maintainQueues } from '../queues/maintainQueues.js';
-import type { WorkerRegistry } from '../workers/WorkerRegistry.js';
-import { readWorkers } from '../workers/workerRows.js';
+import type { WorkerRegistry } from './WorkerRegistry.js';
+import { readWorkers } from './workerRows.js';
 
 /** How often the database is polled, also for work while there is none. */
 const POLL_EVERY_MS = 1_000;
 /** How often to look for queues without a plan and plans without a queue. */
 const MAINTAIN_EVERY_MS = 10_000;
 
-/** `maxRangeHeights`: by default the maximum of the store. */
-export type BossWorkSourceOptions = PlanQueuesOptions;
-
-export interface BossWorkSourceDependencies {
+interface BossWorkSourceDependencies {
   readonly boss: Boss;
   /** This process among the workers; `undefined` for a command, which takes no work. */
   readonly registry: WorkerRegistry | undefined;
@@ -49,12 +42,10 @@ export interface BossWorkSourceDependencies {
  */
 export class BossWorkSource implements WorkSource {
   readonly #deps: BossWorkSourceDependencies;
-  readonly #queues: PlanQueues;
   readonly #plans: SharedPlans;
   readonly #workVersion: number;
-  readonly #taken: TakenJobs;
   /** `undefined` for a command. */
-  readonly #taker: JobTaker | undefined;
+  readonly #taken: TakenJobs | undefined;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
   /** The workers, for a command, which has no registry. */
@@ -66,16 +57,14 @@ export class BossWorkSource implements WorkSource {
   /** Of `next`, until there may be work. */
   readonly #pause: Pause;
 
-  constructor(options: BossWorkSourceOptions, dependencies: BossWorkSourceDependencies) {
-    const { boss, chain, registry } = dependencies;
+  constructor(options: SharedPlansOptions, dependencies: BossWorkSourceDependencies) {
+    const { boss, registry } = dependencies;
     this.#deps = dependencies;
     this.#pause = new Pause(dependencies);
     this.#workVersion = options.workVersion;
-    this.#queues = new PlanQueues(options, { boss, borders: () => bordersOf(chain) });
-    const parts = { ...dependencies, queues: this.#queues };
-    this.#plans = new SharedPlans(parts);
-    this.#taken = new TakenJobs({ ...parts, onOver: () => this.#pause.wake() });
-    this.#taker = registry && new JobTaker({ ...parts, registry });
+    this.#plans = new SharedPlans(options, dependencies);
+    const parts = { ...dependencies, plans: this.#plans, onOver: () => this.#pause.wake() };
+    this.#taken = registry && new TakenJobs({ ...parts, registry });
     this.#polling = boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
 
@@ -86,7 +75,7 @@ export class BossWorkSource implements WorkSource {
 
   async #read(): Promise<void> {
     const { boss, registry } = this.#deps;
-    const versions = await this.#queues.versions();
+    const versions = await this.#plans.versions();
     if (registry === undefined) this.#others = await readWorkers(boss.database);
     this.#facts = await this.#deps.book.read();
     this.#versions = versions;
@@ -130,7 +119,7 @@ export class BossWorkSource implements WorkSource {
   async pause(id?: number): Promise<void> {
     await this.#plans.setPaused(id, true);
     await this.refresh();
-    await this.#taken.giveBackUnwanted(this.#facts.plans);
+    await this.#taken?.giveBackUnwanted(this.#facts.plans);
   }
 
   async resume(id?: number): Promise<void> {
@@ -141,9 +130,10 @@ export class BossWorkSource implements WorkSource {
   async cancel(id?: number): Promise<void> {
     const gone = await this.#plans.remove(id);
     await this.refresh();
-    await this.#taken.giveBackUnwanted(this.#facts.plans);
+    await this.#taken?.giveBackUnwanted(this.#facts.plans);
     for (const plan of gone) {
-      for (const version of this.#versions.get(plan.id) ?? []) await this.#queues.remove(plan.id, version);
+      for (const version of this.#versions.get(plan.id) ?? [])
+        await this.#plans.removeQueue(plan.id, version);
       this.#deps.logger.info({ plan: plan.id }, 'backfill cancelled');
     }
   }
@@ -162,7 +152,8 @@ export class BossWorkSource implements WorkSource {
     );
     // Includes what this process has just written.
     const known = { plans: book.plans(), open: book.open(), coverage: this.#facts.coverage };
-    const isRunning = (range: HeightRange): boolean => this.#taken.isRunning(range) || busy.has(range.from);
+    const isRunning = (range: HeightRange): boolean =>
+      this.#taken?.isRunning(range) === true || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
     const plans = state.plans.map((plan) => {
       const untakenVersion = this.#untakenVersion(plan.id);
@@ -187,18 +178,13 @@ export class BossWorkSource implements WorkSource {
 
   async #takeNext(): Promise<RangeJob | undefined> {
     const { coverage, plans } = this.#facts;
-    if (this.#taker === undefined || liveOf(this.#facts) === undefined) return undefined;
+    if (this.#taken === undefined || liveOf(this.#facts) === undefined) return undefined;
     // Readers wait for damaged heights.
     const urgentFirst = [...plans].sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
     const ours = urgentFirst.filter(
       ({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(this.#workVersion) === true,
     );
-    for (;;) {
-      const taken = await this.#taker.take(ours, coverage);
-      if (taken === undefined) return undefined;
-      const begun = await this.#taken.begin(taken);
-      if (begun !== undefined) return begun;
-    }
+    return this.#taken.next(ours, coverage);
   }
 
   /** Resolves when there may be work, and when the signal aborts. */
@@ -207,20 +193,13 @@ export class BossWorkSource implements WorkSource {
   }
 
   async #poll(): Promise<undefined> {
-    const { boss, book, clock, logger, registry } = this.#deps;
+    const { clock, registry } = this.#deps;
     await this.#read();
     // Not awaited: polling must not stop while a line ends.
-    void this.#taken.giveBackUnwanted(this.#facts.plans);
+    void this.#taken?.giveBackUnwanted(this.#facts.plans);
     if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
     this.#maintainedAtMs = clock.monotonic();
-    await maintainQueues({
-      boss,
-      book,
-      registry,
-      logger,
-      queues: this.#queues,
-      workVersion: this.#workVersion,
-    });
+    await this.#plans.maintain(registry.workers());
   }
 }
 

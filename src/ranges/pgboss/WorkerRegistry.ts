@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Logger } from '../../../observability/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import { overlap, StorageError } from '../../../storage/index.js';
-import type { HeightRange, PostgresDatabase, Session } from '../../../storage/index.js';
-import type { KillMode, WorkerState } from '../../ports.js';
-import type { Boss } from '../Boss.js';
-import { giveBack } from '../Claim.js';
-import type { ClaimKey } from '../Claim.js';
-import { heightsOf, heldByLiving, heldOf, readRows, stateOf } from './workerRows.js';
+import type { Logger } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { overlap, StorageError } from '../../storage/index.js';
+import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
+import type { KillMode, Leader, Leadership, Term, WorkerState } from '../ports.js';
+import { within } from './Boss.js';
+import type { Boss, HeldJob } from './Boss.js';
+import { Claim, giveBack } from './Claim.js';
+import type { ClaimKey } from './Claim.js';
+import { heightsOf, heldByLiving, heldOf, LIVE_QUEUE, readRows, stateOf } from './workerRows.js';
 import type { Held } from './workerRows.js';
 
 const BEAT_EVERY_MS = 2_000;
@@ -19,13 +20,10 @@ const BLIND_AFTER_MS = 3 * BEAT_EVERY_MS;
 /** How long rows of workers that have stopped or died are kept. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
 
-export interface WorkerOptions {
-  readonly version: string;
-  readonly workVersion: number;
-  readonly roles: readonly string[];
-}
+/** How often to try to become the leader. */
+const LEAD_EVERY_MS = 1_000;
 
-export interface WorkerDependencies {
+interface WorkerDependencies {
   readonly boss: Boss;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -45,11 +43,12 @@ const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 /**
  * The row of this process in the table of workers: it shows that the process lives and what it holds, tells it when the
  * operator wants it to end, and lets the others give back its jobs when it is silent. That is sooner than pg-boss, whose
- * shortest heartbeat is ten seconds, and does not count as a failure.
+ * shortest heartbeat is ten seconds, and does not count as a failure. The process that holds the one job of an exclusive
+ * queue leads.
  */
-export class WorkerRegistry {
+export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
-  readonly #options: WorkerOptions;
+  readonly #options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>;
   readonly #deps: WorkerDependencies;
   /** By the id of the job; at most as many as this process runs at once. */
   readonly #held = new Map<string, Held>();
@@ -63,7 +62,10 @@ export class WorkerRegistry {
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
 
-  constructor(options: WorkerOptions, dependencies: WorkerDependencies) {
+  constructor(
+    options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>,
+    dependencies: WorkerDependencies,
+  ) {
     this.#options = options;
     this.#deps = dependencies;
   }
@@ -106,21 +108,37 @@ export class WorkerRegistry {
     return this.#deps.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
-  /** Records a job, as part of the transaction that takes it. */
-  async hold(session: Session, held: Held): Promise<void> {
-    this.#held.set(held.id, held);
+  /**
+   * Takes the job that `find` fetches, and records in the same transaction that it is held. `heightsOfJob`: those of a range.
+   * Expected errors: `StorageError`.
+   */
+  async take<D extends object>(
+    find: (session: Session) => Promise<HeldJob<D> | undefined>,
+    heightsOfJob: (data: D) => Partial<HeightRange> = () => ({}),
+  ): Promise<Claim<D> | undefined> {
+    const { boss, clock } = this.#deps;
+    let taken: string | undefined;
     try {
-      await this.#writeBusy(session);
+      const job = await boss.database.transaction(async (session) => {
+        const found = await find(session);
+        if (found === undefined) return undefined;
+        const { id, name, retryCount, data } = found;
+        taken = id;
+        this.#held.set(id, { queue: name, id, attempt: retryCount, ...heightsOfJob(data) });
+        await this.#writeBusy(session);
+        return found;
+      });
+      // Held at another attempt.
+      const onRenewed = (key: ClaimKey): Promise<void> => {
+        this.#held.set(key.id, { ...this.#held.get(key.id), ...key });
+        return this.#tell();
+      };
+      return job && new Claim(job, { boss, clock, onRenewed });
     } catch (error) {
-      this.#held.delete(held.id);
+      // The transaction that took it was undone.
+      if (taken !== undefined) this.#held.delete(taken);
       throw error;
     }
-  }
-
-  /** Records that a job is held at another attempt. */
-  renew(held: Held): Promise<void> {
-    this.#held.set(held.id, held);
-    return this.#tell();
   }
 
   /** Records that an attempt is over. This process may have taken the job again since: that attempt stays. */
@@ -138,11 +156,6 @@ export class WorkerRegistry {
     }
   }
 
-  /** Call it when the transaction that took the job was undone. */
-  forget(id: string): void {
-    this.#held.delete(id);
-  }
-
   /** True when another job, here or elsewhere, is at work on some of these heights. */
   async isBusyElsewhere(session: Session, range: HeightRange, id: string): Promise<boolean> {
     const held = await heldByLiving(session);
@@ -152,6 +165,17 @@ export class WorkerRegistry {
   /** The ranges that are being filled, here or elsewhere. */
   async running(session: Session): Promise<readonly HeightRange[]> {
     return (await heldByLiving(session)).flatMap(heightsOf);
+  }
+
+  /** The job of the leader goes to another process after seven seconds of silence; pg-boss gives it away after ten. */
+  lead(signal: AbortSignal): Promise<Term | undefined> {
+    return this.#database.watch(() => this.#takeLead(), LEAD_EVERY_MS, signal);
+  }
+
+  leader(): Leader | undefined {
+    if (this.isBlind()) return undefined;
+    const found = this.#workers.find(({ leads, isAlive }) => leads && isAlive);
+    return found && { worker: found.id, host: found.host, beatAgeMs: found.beatAgeMs };
   }
 
   /** Call it when this process takes no more work. */
@@ -177,6 +201,30 @@ export class WorkerRegistry {
 
   get #database(): PostgresDatabase {
     return this.#deps.boss.database;
+  }
+
+  async #takeLead(): Promise<Term | undefined> {
+    const { boss } = this.#deps;
+    // Has no effect if the job exists, queued or held.
+    await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
+    const claim = await this.take(async (session) => {
+      const options = { includeMetadata: true as const, ...within(session) };
+      const [job] = await boss.run((jobs) => jobs.fetch<object>(LIVE_QUEUE, options));
+      return job;
+    });
+    if (claim === undefined) return undefined;
+    let released: Promise<void> | undefined;
+    const release = async (): Promise<void> => {
+      await claim.end();
+      try {
+        await boss.database.transaction((session) => claim.giveBack(session));
+      } catch (error) {
+        // It is given back when this process is silent.
+        if (!(error instanceof StorageError)) throw error;
+      }
+      await this.release(claim.key);
+    };
+    return { lost: claim.lost, release: () => (released ??= release()) };
   }
 
   async #beat(): Promise<void> {

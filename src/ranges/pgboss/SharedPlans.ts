@@ -1,0 +1,301 @@
+import type { Logger } from '../../observability/index.js';
+import { overlap } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeFacts, Session, SharedRangeBook } from '../../storage/index.js';
+import { cutAll, lacking } from '../planner.js';
+import { bordersOf, choosePlans, isDisputed, newPlan } from '../plans.js';
+import type { FillOrder, ServedHeights, WantedPlan, WorkerState } from '../ports.js';
+import { JOBS_SCHEMA, within } from './Boss.js';
+import type { Boss, HeldJob } from './Boss.js';
+
+/** A younger queue may belong to a plan whose transaction is not over yet. */
+const OLD_QUEUE_MS = 10 * 60 * 1_000;
+
+/** Ranges of one part of a plan: limits the jobs that its check depends on, and the heights that the check reads. */
+const MAX_PART_RANGES = 1_000;
+/** The check of a part is taken before any range. */
+const PART_PRIORITY = 2_147_483_647;
+/** Priorities are heights, so that a worker can ask for heights that its nodes serve. */
+const HIGHEST = PART_PRIORITY - 1;
+
+/** `part`: a check after all ranges of the part, which plans missing heights again. */
+export interface PlanJob extends HeightRange {
+  readonly kind: 'range' | 'part';
+}
+
+export interface SharedPlansOptions {
+  /** The version of work that this process does. */
+  readonly workVersion: number;
+  /** Default: the maximum of the store. */
+  readonly maxRangeHeights?: number | undefined;
+  /** Ranges of one part of a plan. Default: `MAX_PART_RANGES`. */
+  readonly maxPartRanges?: number | undefined;
+}
+
+interface SharedPlansParts {
+  readonly boss: Boss;
+  readonly book: SharedRangeBook;
+  readonly chain: ServedHeights;
+  readonly logger: Logger;
+}
+
+/**
+ * The plans of a store that many machines fill: each change is one transaction, with the jobs that belong to it. Each plan and
+ * version of the work has a queue of its own. So a paused plan can be skipped, a cancelled plan loses its queue, and a worker
+ * finds only work that it can do. Expected errors of all: `StorageError`; OperatorError `usage`.
+ */
+export class SharedPlans {
+  readonly #options: SharedPlansOptions;
+  readonly #parts: SharedPlansParts;
+
+  constructor(options: SharedPlansOptions, parts: SharedPlansParts) {
+    this.#options = options;
+    this.#parts = parts;
+  }
+
+  /** Adds the plan, and jobs for its ranges. */
+  async add(wanted: WantedPlan): Promise<BackfillPlan> {
+    let tried: BackfillPlan | undefined;
+    return this.#parts.book.transact(async (transaction) => {
+      await transaction.lock();
+      const facts = await transaction.read();
+      // The previous attempt was committed, but its answer was lost.
+      const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
+      if (done !== undefined) return done;
+      const taken = [...facts.plans.map(({ id }) => id), ...(await this.versions()).keys()];
+      const planned = newPlan(wanted, Math.max(0, ...taken) + 1, { ...facts, live: liveOf(facts) });
+      tried = planned;
+      await this.#make(planned.id);
+      await this.fill(transaction.session, planned, planned, facts);
+      await transaction.write({ plans: [...facts.plans, planned] });
+      return planned;
+    });
+  }
+
+  /** Without `id`, every plan. */
+  async setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
+    await this.#parts.book.transact(async (transaction) => {
+      await transaction.lock();
+      const { plans } = await transaction.read();
+      const { chosen } = choosePlans(plans, id);
+      if (chosen.length === 0) return;
+      await transaction.write({
+        plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)),
+      });
+    });
+  }
+
+  /** Removes plans, and their open ranges that no other plan includes. Returns the removed plans; their queues stay. */
+  async remove(id: number | undefined): Promise<readonly BackfillPlan[]> {
+    let gone: readonly BackfillPlan[] = [];
+    await this.#parts.book.transact(async (transaction) => {
+      await transaction.lock();
+      const { open, plans } = await transaction.read();
+      const { chosen, kept } = choosePlans(plans, id);
+      const dropped = open.filter(
+        (range) => chosen.some((plan) => overlap(plan, range)) && !kept.some((plan) => overlap(plan, range)),
+      );
+      gone = chosen;
+      if (chosen.length > 0) await transaction.write({ plans: kept, dropped });
+    });
+    return gone;
+  }
+
+  /** Lets disputed ranges run again. Returns how many. */
+  redrive(): Promise<number> {
+    return this.#parts.book.transact(async (transaction) => {
+      await transaction.lock();
+      const { open, plans } = await transaction.read();
+      const disputed = open.filter(isDisputed);
+      await transaction.write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
+      await this.#resumeAll(transaction.session, plans);
+      return disputed.length;
+    });
+  }
+
+  #nameOf(plan: number, version = this.#options.workVersion): string {
+    return `plan-${plan}.v${version}`;
+  }
+
+  /** See `planVersions`. */
+  versions(): ReturnType<typeof planVersions> {
+    return planVersions(this.#parts.boss);
+  }
+
+  async #make(plan: number): Promise<void> {
+    await this.#parts.boss.makeQueue(this.#nameOf(plan), 'standard');
+  }
+
+  async removeQueue(plan: number, version: number): Promise<void> {
+    await this.#parts.boss.run((jobs) => jobs.deleteQueue(this.#nameOf(plan, version)));
+  }
+
+  /**
+   * Removes queues whose plan is filled, adds jobs to plans that have lost theirs, and takes over plans of an older version of
+   * the work when no live worker does that version.
+   */
+  async maintain(workers: readonly WorkerState[]): Promise<void> {
+    const { boss, book } = this.#parts;
+    const { workVersion } = this.#options;
+    const { plans } = await book.read();
+    const byPlan = await this.versions();
+    const alive = workers.filter(({ isAlive }) => isAlive);
+    for (const plan of plans) {
+      const versions = byPlan.get(plan.id) ?? [];
+      if (versions.some((version) => version > workVersion)) continue;
+      const others = versions.filter((version) => version !== workVersion);
+      if (others.some((version) => alive.some((worker) => worker.workVersion === version))) continue;
+      await this.#planAgain(plan);
+      for (const version of others) await this.removeQueue(plan.id, version);
+    }
+    const existing = await boss.run((jobs) => jobs.getQueues());
+    const known = new Set(plans.map(({ id }) => id));
+    for (const [id, versions] of byPlan) {
+      if (known.has(id)) continue;
+      for (const version of versions) {
+        const queue = existing.find(({ name }) => name === this.#nameOf(id, version));
+        if (queue !== undefined && Date.now() - queue.createdOn.getTime() > OLD_QUEUE_MS)
+          await this.removeQueue(id, version);
+      }
+    }
+  }
+
+  async #planAgain({ id }: BackfillPlan): Promise<void> {
+    const { book, logger } = this.#parts;
+    const made = await book.transact(async (transaction) => {
+      if (await this.#hasJobs(transaction.session, id)) return 0;
+      await transaction.lock();
+      const facts = await transaction.read();
+      const plan = facts.plans.find((each) => each.id === id);
+      // Another process was faster, or the plan is filled.
+      if (plan === undefined || (await this.#hasJobs(transaction.session, id))) return 0;
+      await this.#make(id);
+      return this.fill(transaction.session, plan, plan, facts);
+    });
+    if (made > 0) logger.warn({ plan: id, ranges: made }, 'a plan had no jobs and is planned again');
+  }
+
+  /** Adds jobs for the missing heights of `interval`, as part of a transaction. Returns the number of ranges. */
+  async fill(
+    session: Session,
+    plan: Pick<BackfillPlan, 'id' | 'order'>,
+    interval: HeightRange,
+    { coverage, open }: RangeFacts,
+  ): Promise<number> {
+    const begun = open.filter((range) => overlap(range, interval));
+    const cut = cutAll(lacking([interval], [...coverage, ...begun]), {
+      order: plan.order,
+      borders: bordersOf(this.#parts.chain),
+      maxHeights: this.#options.maxRangeHeights,
+    });
+    // Open ranges continue with their own bounds.
+    const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut];
+    const { maxPartRanges = MAX_PART_RANGES } = this.#options;
+    for (let at = 0; at < ranges.length; at += maxPartRanges) {
+      await this.#addPart(session, plan, ranges.slice(at, at + maxPartRanges));
+    }
+    return ranges.length;
+  }
+
+  /** True while jobs of the plan are waiting, set aside or held. */
+  async #hasJobs(session: Session, plan: number): Promise<boolean> {
+    const { rows } = await session.query({
+      text: `SELECT FROM ${JOBS_SCHEMA}.job WHERE name = $1 AND state IN ('created', 'retry', 'active', 'cancelled')
+        LIMIT 1`,
+      values: [this.#nameOf(plan)],
+    });
+    return rows.length > 0;
+  }
+
+  /** Lets jobs that were set aside be taken again, as part of a transaction. */
+  async #resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
+    const { rows } = await session.query<{ name: string; id: string }>({
+      text: `SELECT name, id FROM ${JOBS_SCHEMA}.job WHERE name = ANY ($1) AND state = 'cancelled'`,
+      values: [plans.map(({ id }) => this.#nameOf(id))],
+    });
+    for (const { name, id } of rows) {
+      await this.#parts.boss.run((jobs) => jobs.resume(name, id, within(session)));
+    }
+  }
+
+  /** Takes the check of a part of a plan, if one is due, as part of a transaction. */
+  takePart(session: Session, { id }: Pick<BackfillPlan, 'id'>): Promise<HeldJob<PlanJob> | undefined> {
+    return this.#take(session, id, PART_BAND);
+  }
+
+  /** Takes the next range of a plan that begins at one of `heights`, which ascend, as part of a transaction. */
+  async takeRange(
+    session: Session,
+    { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
+    heights: readonly HeightRange[],
+  ): Promise<HeldJob<PlanJob> | undefined> {
+    for (const range of order === 'newest' ? [...heights].reverse() : heights) {
+      const job = await this.#take(session, id, bandOf(range, order));
+      if (job !== undefined) return job;
+    }
+    return undefined;
+  }
+
+  async #take(session: Session, plan: number, band: Band): Promise<HeldJob<PlanJob> | undefined> {
+    const [job] = await this.#parts.boss.run((jobs) =>
+      jobs.fetch<PlanJob>(this.#nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
+    );
+    return job;
+  }
+
+  async #addPart(
+    session: Session,
+    { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
+    ranges: readonly HeightRange[],
+  ): Promise<void> {
+    const name = this.#nameOf(id);
+    const jobs = ranges.map(({ from, to }) => ({
+      ref: `${from}`,
+      name,
+      data: { kind: 'range', from, to } satisfies PlanJob,
+      options: { priority: priorityOf(from, order) },
+    }));
+    const part: PlanJob = {
+      kind: 'part',
+      from: Math.min(...ranges.map(({ from }) => from)),
+      to: Math.max(...ranges.map(({ to }) => to)),
+    };
+    const check = { ref: 'part', name, data: part, options: { priority: PART_PRIORITY } };
+    await this.#parts.boss.run((boss) =>
+      boss.flow([...jobs, { ...check, dependsOn: jobs.map(({ ref }) => ref) }], within(session)),
+    );
+  }
+}
+
+/** The versions of the work that each plan was cut for, by plan; includes plans that are gone. */
+export async function planVersions(boss: Boss): Promise<ReadonlyMap<number, readonly number[]>> {
+  const byPlan = new Map<number, number[]>();
+  for (const { name } of await boss.run((jobs) => jobs.getQueues())) {
+    const [, plan, version] = /^plan-(\d+)\.v(\d+)$/.exec(name) ?? [];
+    if (plan === undefined || version === undefined) continue;
+    byPlan.set(Number(plan), [...(byPlan.get(Number(plan)) ?? []), Number(version)]);
+  }
+  return byPlan;
+}
+
+interface Band {
+  readonly minPriority: number;
+  readonly maxPriority: number;
+}
+
+const PART_BAND: Band = { minPriority: PART_PRIORITY, maxPriority: PART_PRIORITY };
+
+function priorityOf(height: number, order: FillOrder): number {
+  const bounded = Math.min(height, HIGHEST);
+  return order === 'newest' ? bounded : HIGHEST - bounded;
+}
+
+function bandOf({ from, to }: HeightRange, order: FillOrder): Band {
+  const ends = [priorityOf(from, order), priorityOf(to, order)];
+  return { minPriority: Math.min(...ends), maxPriority: Math.max(...ends) };
+}
+
+/** The range that follows the head; `undefined` while it has no block. */
+export function liveOf({ coverage }: RangeFacts): HeightRange | undefined {
+  const live = coverage.at(-1);
+  return live === undefined || live.to < live.from ? undefined : live;
+}

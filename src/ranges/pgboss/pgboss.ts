@@ -1,2 +1,0 @@
-// Loaded by `loadQueue`, so that a store in a directory does not load pg-boss.
-export { SharedQueue } from './SharedQueue.js';

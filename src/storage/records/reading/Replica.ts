@@ -1,0 +1,70 @@
+import { ok as assert } from 'node:assert/strict';
+import type { AccountCoverage, AccountPage, AccountQuery, AccountReader } from '../../port/AccountIndex.js';
+import type { IndexReader, ShownIndex } from '../../port/IndexStore.js';
+import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
+import { RecordReader } from './RecordReader.js';
+import type { RecordSource } from './RecordReader.js';
+
+const NOTHING: ShownIndex = {
+  meta: undefined,
+  latestIndexedHeight: 0,
+  coverage: [],
+  latestBlock: undefined,
+  rewinds: 0,
+  accounts: undefined,
+};
+
+export interface ReplicaSource extends RecordSource {
+  readonly accountPage: (
+    query: AccountQuery,
+    covered: { readonly coverage: AccountCoverage; readonly firstHeight: number },
+  ) => Promise<AccountPage>;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * The read side of a store that another thread or process writes to. It knows nothing of progress by itself: what may be
+ * read is what it is told to `show`, and only once that is durable.
+ */
+export class Replica extends RecordReader implements IndexReader {
+  readonly accounts: AccountReader;
+  readonly close: () => Promise<void>;
+  #shown = NOTHING;
+
+  constructor(source: ReplicaSource) {
+    super(source);
+    this.close = source.close;
+    this.accounts = {
+      coverage: () => this.#shown.accounts,
+      page: (query) => {
+        const { accounts: coverage, meta } = this.#shown;
+        assert(coverage !== undefined, 'the account index is off');
+        return this.tell(source.accountPage(query, { coverage, firstHeight: meta?.firstHeight ?? 0 }));
+      },
+    };
+  }
+
+  show(shown: ShownIndex): void {
+    this.#shown = shown;
+  }
+
+  meta(): StoreMeta | undefined {
+    return this.#shown.meta;
+  }
+
+  coverage(): readonly HeightRange[] {
+    return this.#shown.coverage;
+  }
+
+  latestIndexedHeight(): number {
+    return this.#shown.latestIndexedHeight;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.#shown.latestBlock;
+  }
+
+  rewinds(): number {
+    return this.#shown.rewinds;
+  }
+}
