@@ -5,9 +5,9 @@ import type { DevnetHandle } from '../../src/devnet/index.js';
 import { tableBlocks } from '../support/levelFiles.js';
 import { atEnd, withCleanup } from '../support/cleanup.js';
 import { asAdmin, startPostgres } from '../support/postgresServer.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
+import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
 import { storePath } from '../support/storeDump.js';
 
 const LAST = 40;
@@ -15,7 +15,7 @@ const LAST = 40;
 const SCRUB = ['--scrub-bytes-per-second', '60000'];
 
 /** Asks for all blocks and collections: each is right, or healing. Gives the heights that are. */
-async function healingHeights(daemon: DaemonHere, { chain }: DevnetHandle): Promise<ReadonlySet<number>> {
+async function healingHeights(daemon: RunningDaemon, { chain }: DevnetHandle): Promise<ReadonlySet<number>> {
   const healing = new Set<number>();
   for (let height = 0; height <= LAST; height += 1) {
     const { id, collections } = chain.block(height);
@@ -50,8 +50,8 @@ async function expectHealed(
     sealedLag: 0,
   });
   const flags = [...args(devnet), '--start-height', '0'];
-  expect(await runDaemonHere([...flags, '--stop-height', String(LAST)])).toMatchObject({ code: 0 });
-  const daemon = await startDaemonHere([...flags, ...SCRUB]);
+  expect(await runProgram([...flags, '--stop-height', String(LAST)])).toMatchObject({ code: 0 });
+  const daemon = await startDaemon([...flags, ...SCRUB]);
   await daemon.reaches(LAST);
   await damage();
   const seen = await healingHeights(daemon, devnet);
@@ -75,7 +75,7 @@ async function expectHealed(
   expect(named.length).toBe(healed.value('damaged_heights_total'));
   // Once more, with whatever has been left behind.
   expect(await daemon.program.stop()).toBe(0);
-  const again = await startDaemonHere(flags);
+  const again = await startDaemon(flags);
   await again.reaches(LAST);
   expect(await healingHeights(again, devnet)).toEqual(new Set());
   expect(await again.program.stop()).toBe(0);
