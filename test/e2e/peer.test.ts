@@ -235,11 +235,6 @@ describe('a peer that lies', () => {
       }),
     ],
     [
-      'about the height',
-      'malformed',
-      giving((block) => message(isLie(block) ? { ...block, height: block.height + 7 } : block)),
-    ],
-    [
       'with a message that is too large',
       'too_large',
       giving((block) => (isLie(block) ? Buffer.alloc(5 * 1024 * 1024) : message(block))),
