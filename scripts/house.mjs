@@ -163,7 +163,7 @@ export const maxLines = {
   'src/runtime': 1_186,
   'src/storage': 13_394,
   'src/main.ts': 258,
-  test: 89_455,
+  test: 89_360,
 };
 
 const packageHomes = {
