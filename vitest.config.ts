@@ -1,16 +1,16 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
-/** A machine that is shared may starve a process: a test that fails is played once more, and the report says so. */
-const ofWholeProcesses = { testTimeout: 180_000, hookTimeout: 60_000, retry: 1 };
+/** A machine that is shared may starve a process. */
+const ofWholeProcesses = { testTimeout: 180_000, hookTimeout: 60_000 };
 
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
   test: {
-    // Files beside each other, two more than there are processors, as most end-to-end tests wait now and then: no test
+    // Files beside each other, one more than there are processors, as most end-to-end tests wait now and then: no test
     // asserts a speed, or takes a port that another one may be given (test/support/lastingPort.ts). With more, each only
-    // waits for the others.
-    maxWorkers: availableParallelism() + 2,
+    // waits for the others, and what starts processes of its own drowns the machine.
+    maxWorkers: availableParallelism() + 1,
     projects: [
       {
         test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false },

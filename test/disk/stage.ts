@@ -2,10 +2,17 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, RunningDaemon, startArguments, startDaemon } from '../support/runningDaemon.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  RunningDaemon,
+  startArguments,
+  startDaemon,
+} from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
 /** Up to here in a first table, which holds the meta record. */
@@ -40,9 +47,9 @@ export class Stage {
     const killed = scratchDirectory();
     // Reading everything makes LevelDB merge the two tables.
     const args = startArguments(devnet, killed, '--start-height', '0', '--scrub-bytes-per-second', '0');
-    expect(await runProgram([...args, '--stop-height', String(OLDEST)])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...args, '--stop-height', String(OLDEST)])).toMatchObject({ code: 0 });
     devnet.node.head.set(SETTLED);
-    expect(await runProgram([...args, '--stop-height', String(SETTLED)])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...args, '--stop-height', String(SETTLED)])).toMatchObject({ code: 0 });
     const daemon = await startDaemon(args);
     for (let height = SETTLED + 1; height <= KILLED; height += 1) {
       devnet.node.head.set(height);
@@ -55,7 +62,7 @@ export class Stage {
     devnet.node.head.set(FINAL);
     const faultless = scratchDirectory();
     const whole = startArguments(devnet, faultless, '--start-height', '0', '--stop-height', String(FINAL));
-    expect(await runProgram(whole)).toMatchObject({ code: 0 });
+    expect(await runDaemonHere(whole)).toMatchObject({ code: 0 });
     return new Stage(devnet, killed, await dumpStore(faultless));
   }
 
@@ -124,7 +131,7 @@ export class Stage {
     expect(await program.exited, program.stderr).toBe(0);
     const opened = program.logs().find(({ msg }) => msg === 'store opened');
     if (isHealed) {
-      const verified = await runProgram(['verify', ...storeFlags(dataDir)]);
+      const verified = await runCommand(['verify', ...storeFlags(dataDir)]);
       // It leaves out damaged blocks, and with them the sound pointers of such a block.
       expect(verified.stdout).not.toMatch(/at height \d+ \((?!pointer)/);
       if (verified.code !== 0)

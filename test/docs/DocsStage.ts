@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 
 /** A height that the pages name. */
 const NAMED_HEIGHT = 158_000_000;
@@ -15,7 +15,7 @@ const FIRST = ROOT + 20;
 /** What the commands of the pages are run against: a simulated node, a daemon that has indexed its chain, and a store at rest. */
 export class DocsStage {
   readonly node: DevnetHandle;
-  readonly daemon: RunningDaemon;
+  readonly daemon: DaemonHere;
   /** Of the daemon. */
   readonly dataDir: string;
   /** What stands for the placeholders of the pages, and for heights that other chains have. */
@@ -23,7 +23,7 @@ export class DocsStage {
 
   private constructor(
     node: DevnetHandle,
-    daemon: RunningDaemon,
+    daemon: DaemonHere,
     dataDir: string,
     values: Readonly<Record<string, string>>,
   ) {
@@ -40,7 +40,7 @@ export class DocsStage {
     });
     const dataDir = scratchDirectory();
     const flags = ['--start-height', String(FIRST), '--index-accounts'];
-    const daemon = await startDaemon(startArguments(node, dataDir, ...flags));
+    const daemon = await startDaemonHere(startArguments(node, dataDir, ...flags));
     await daemon.reaches(LAST);
     const block = blocksOf(node.chain, NAMED_HEIGHT, LAST).find(({ collections }) =>
       collections.some(({ transactions }) => transactions.length > 0),

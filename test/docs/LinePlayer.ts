@@ -2,7 +2,8 @@ import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { exitCodeOf } from '../../src/app/index.js';
-import { programPath, scratchDirectory, startProgram } from '../support/program.js';
+import { programPath, scratchDirectory } from '../support/program.js';
+import { startHere } from '../support/runningDaemon.js';
 import { runInProcess } from '../support/terminal.js';
 import { notRunHere, PROGRAM } from './commandCheck.js';
 import type { DocsStage } from './DocsStage.js';
@@ -145,7 +146,7 @@ export class LinePlayer {
     const key = own.join(' ');
     if (this.#started.has(key)) return ran;
     this.#started.add(key);
-    const program = startProgram([
+    const program = startHere([
       ...['start', ...this.#startFlags(), '--log-format', 'json'],
       ...own.map((word) => this.#own(word)),
     ]);

@@ -9,9 +9,15 @@ import { blocksOf } from '../support/chainReference.js';
 import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
 const ROOT = 300;
@@ -44,7 +50,7 @@ interface Page {
   readonly next_cursor: string | null;
 }
 
-async function listedBy(daemon: RunningDaemon, address: string, query: string): Promise<unknown[]> {
+async function listedBy(daemon: DaemonHere, address: string, query: string): Promise<unknown[]> {
   const all: unknown[] = [];
   for (let cursor = ''; ;) {
     const { status, body } = await daemon.api(`/accounts/${address}/transactions?${query}${cursor}`);
@@ -57,7 +63,7 @@ async function listedBy(daemon: RunningDaemon, address: string, query: string): 
   }
 }
 
-const whenComplete = (daemon: RunningDaemon): Promise<true> =>
+const whenComplete = (daemon: DaemonHere): Promise<true> =>
   eventually(async () => {
     const { accountIndex } = await daemon.status();
     return accountIndex.state === 'complete' ? true : undefined;
@@ -74,13 +80,13 @@ describe('the account index of a daemon', () => {
       const store = ['--network', 'devnet', '--data-dir', dataDir];
       const start = (...flags: string[]): string[] =>
         startArguments(devnet, dataDir, '--start-height', String(ROOT), ...flags);
-      expect((await runProgram(start('--stop-height', String(MIDDLE)))).code).toBe(0);
+      expect((await runDaemonHere(start('--stop-height', String(MIDDLE)))).code).toBe(0);
       const off = await runCommand(['get', 'account', addresses[0]!, ...store]);
       expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
       const first = await startDaemon(start('--index-accounts'));
       await first.program.stop('SIGKILL');
-      const daemon = await startDaemon(start('--index-accounts'));
+      const daemon = await startDaemonHere(start('--index-accounts'));
       await daemon.reaches(HEAD);
       await whenComplete(daemon);
       expect((await daemon.scrape()).value('account_index_missing_heights')).toBe(0);
@@ -136,7 +142,7 @@ describe('the account index of a daemon', () => {
       // The same store, byte for byte, as one that had the index from the beginning.
       const along = scratchDirectory();
       const args = ['--start-height', String(ROOT), '--stop-height', String(HEAD), '--index-accounts'];
-      expect((await runProgram(startArguments(devnet, along, ...args))).code).toBe(0);
+      expect((await runDaemonHere(startArguments(devnet, along, ...args))).code).toBe(0);
       expect(firstDifference(await dumpStore(dataDir), await dumpStore(along))).toBeUndefined();
       await expectNoDamage(dataDir);
     },
@@ -144,7 +150,7 @@ describe('the account index of a daemon', () => {
 
   it('is refused over gRPC, with what to do, where it is off', async () => {
     const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true });
-    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
+    const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory()));
     const grpc = new GrpcProbe(daemon.grpcAddress);
     atEnd(() => grpc.close());
     const service = 'flow_collection_indexer.v1.IndexAPI';

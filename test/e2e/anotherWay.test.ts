@@ -4,20 +4,20 @@ import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { RestNode } from '../support/restNode.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 
 const HEAD = 60;
 const chain = { seed: 31, startHead: HEAD, paused: true } satisfies DevnetOptions;
 
 /** A daemon from the root on, on one node with these faults, for good. */
-async function daemonOn(...faults: readonly FaultRule[]): Promise<RunningDaemon> {
+async function daemonOn(...faults: readonly FaultRule[]): Promise<DaemonHere> {
   const devnet = await devnetForTest({ ...chain, faults });
-  return startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  return startDaemonHere(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
 }
 
-function warnings(daemon: RunningDaemon, message: string): readonly Record<string, unknown>[] {
+function warnings(daemon: DaemonHere, message: string): readonly Record<string, unknown>[] {
   return daemon.program.logs().filter(({ msg, level }) => msg === message && level === 'warn');
 }
 
@@ -37,11 +37,11 @@ describe('an access node whose chain began anew', () => {
   it('ends the start with a sentence, also where its head is below what is stored', async () => {
     const first = await devnetForTest(chain);
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(first, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemonHere(startArguments(first, dataDir, '--start-height', 'root'));
     await daemon.reaches(HEAD);
     await daemon.program.stop();
     const anew = await devnetForTest({ ...chain, seed: 32, startHead: 20 });
-    const { code, stderr, stdout } = await runProgram(startArguments(anew, dataDir));
+    const { code, stderr, stdout } = await runDaemonHere(startArguments(anew, dataDir));
     expect(code).toBe(76);
     expect(stdout + stderr).toContain('--data-dir');
   });
@@ -51,7 +51,7 @@ describe('an access node whose chain began anew', () => {
     const devnet = await devnetForTest({ ...chain, port });
     const rest = await RestNode.start();
     const flags = ['--start-height', 'root', '--api-forward', '--api-forward-rest', rest.url];
-    const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
+    const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
     await daemon.reaches(HEAD);
     const probe = new GrpcProbe(daemon.grpcAddress);
     atEnd(() => probe.close());

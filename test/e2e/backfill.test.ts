@@ -1,20 +1,26 @@
 import { describe, expect, it } from 'vitest';
 import type { BackfillStatus, StatusDocument } from '../../src/api/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
+import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
 const HISTORY = 1_200;
 const SEALED_LAG = 2;
 
-async function statusOf(daemon: RunningDaemon): Promise<StatusDocument> {
+async function statusOf(daemon: DaemonHere | RunningDaemon): Promise<StatusDocument> {
   return await daemon.status();
 }
 
 function until(
-  daemon: RunningDaemon,
+  daemon: DaemonHere | RunningDaemon,
   condition: (status: StatusDocument) => boolean,
 ): Promise<StatusDocument> {
   return eventually(async () => {
@@ -49,7 +55,7 @@ describe('history', () => {
     await until(first, ({ backfill }) => backfill.ranges.some(({ next, from }) => next > from));
     await first.program.stop('SIGKILL');
 
-    const second = await startDaemon(start());
+    const second = await startDaemonHere(start());
     // Followed all the while.
     const there = await until(second, ({ backfill }) => backfill.plans.length === 0);
     expect(there.coverage).toEqual([{ from: 0, to: there.latestIndexed }]);
@@ -64,7 +70,7 @@ describe('history', () => {
     expect(verified).toMatchObject({ code: 0 });
     const straight = scratchDirectory();
     const stop = String(moved.latestIndexed);
-    const run = await runProgram(
+    const run = await runDaemonHere(
       startArguments(devnet, straight, '--start-height', '0', '--stop-height', stop),
     );
     expect(run).toMatchObject({ code: 0 });
@@ -79,7 +85,7 @@ describe('history', () => {
     const dataDir = scratchDirectory();
     const backfill = async (...words: string[]) => runCommand(['backfill', ...words, ...storeFlags(dataDir)]);
     const flags = ['--start-height', '250', '--stop-height', '260'];
-    expect((await runProgram(startArguments(devnet, dataDir, ...flags))).code).toBe(0);
+    expect((await runDaemonHere(startArguments(devnet, dataDir, ...flags))).code).toBe(0);
 
     expect(await backfill()).toMatchObject({ code: 0, stdout: 'Nothing is planned.\n' });
     expect(await backfill('plan', '--from', '270')).toMatchObject({ code: 64 });
@@ -101,7 +107,7 @@ describe('history', () => {
     );
 
     // The stop height is reached already: the daemon fills what is planned, and ends.
-    expect((await runProgram(startArguments(devnet, dataDir, ...flags))).code).toBe(0);
+    expect((await runDaemonHere(startArguments(devnet, dataDir, ...flags))).code).toBe(0);
     const hole = await runCommand(['get', 'block', '60', ...storeFlags(dataDir)]);
     expect(hole).toMatchObject({ code: 66 });
     expect(hole.stderr).toContain('height 60 is not indexed: it is in a hole, heights 41..249');
@@ -109,7 +115,7 @@ describe('history', () => {
     expect(await backfill('cancel')).toMatchObject({ code: 0 });
     expect(await runCommand(['verify', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
 
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--backfill', '5..9'));
+    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--backfill', '5..9'));
     const there = await until(
       daemon,
       ({ backfill: { plans }, coverage }) =>

@@ -6,8 +6,8 @@ import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import type { Message, StreamReader } from '../support/grpcProbe.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 
 const ROOT = 500;
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
@@ -25,7 +25,7 @@ abstract class Follower {
   readonly rewinds: Seen[] = [];
 
   /** Follows a daemon until it has gone, or `leave` is called. */
-  abstract follow(daemon: RunningDaemon): Promise<void>;
+  abstract follow(daemon: RunningDaemon | DaemonHere): Promise<void>;
   abstract leave(): void;
 
   get last(): Seen | undefined {
@@ -48,7 +48,7 @@ abstract class GrpcFollower extends Follower {
   protected abstract call(): Parameters<GrpcProbe['follow']>;
   protected abstract take(message: Message): void;
 
-  async follow(daemon: RunningDaemon): Promise<void> {
+  async follow(daemon: RunningDaemon | DaemonHere): Promise<void> {
     const probe = new GrpcProbe(daemon.grpcAddress);
     const stream = probe.follow(...this.call());
     this.#stream = stream;
@@ -99,7 +99,7 @@ class EventFollower extends Follower {
   #reader: EventReader | undefined;
   #lastId: string | undefined;
 
-  async follow(daemon: RunningDaemon): Promise<void> {
+  async follow(daemon: RunningDaemon | DaemonHere): Promise<void> {
     const headers = this.#lastId === undefined ? {} : { 'last-event-id': this.#lastId };
     const reader = await EventReader.open(`${daemon.apiUrl}/events?from=${ROOT}`, headers);
     this.#reader = reader;
@@ -173,7 +173,7 @@ it('a rewind is announced to those who tell what they have seen', async () => {
   const everyoneHas = (height: number) =>
     eventually(() => (followers.every(({ last }) => last?.height === height) ? true : undefined));
 
-  const before = await startDaemon(args);
+  const before = await startDaemonHere(args);
   await before.reaches(ROOT);
   const seeing = followers.map((follower) => follower.follow(before));
   await everyoneHas(top);
@@ -184,7 +184,7 @@ it('a rewind is announced to those who tell what they have seen', async () => {
   expect(await runCommand(rewind)).toMatchObject({ code: 0 });
   // What was forgotten does not come back before everybody was told.
   devnet.node.head.set(target);
-  const after = await startDaemon(args);
+  const after = await startDaemonHere(args);
   await after.reaches(target);
   const probe = new GrpcProbe(after.grpcAddress);
   atEnd(() => probe.close());

@@ -12,7 +12,13 @@ import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 import { sealed, withRawDatabase } from '../support/storeDirectory.js';
 
@@ -76,9 +82,9 @@ async function expectSound(dataDir: string): Promise<void> {
   });
 }
 
-/** Runs `start` to its end. */
+/** Runs `start` to its end, without a process. */
 function runStart(node: { readonly address: string }, dataDir: string, ...flags: string[]): Promise<Outcome> {
-  return runProgram(startArguments(node, dataDir, ...flags));
+  return runDaemonHere(startArguments(node, dataDir, ...flags));
 }
 
 /** A node that nobody may have to ask: no port is open there. */
@@ -89,7 +95,8 @@ describe('start', () => {
     const devnet = await nodeWith();
     const dataDir = join(scratchDirectory(), 'made', 'by', 'the', 'daemon');
     const bounds = ['--start-height', '130', '--stop-height', '150'];
-    expect(await runStart(devnet, dataDir, ...bounds)).toMatchObject({ code: 0, stderr: '' });
+    const args = startArguments(devnet, dataDir, ...bounds);
+    expect(await runProgram(args)).toMatchObject({ code: 0, stderr: '' });
     expect(await storedHeights(dataDir)).toEqual({ first: 130, last: 150, count: 21 });
     const { requests } = devnet.node;
     expect(requests.highestHeightAsked()).toBeLessThanOrEqual(150);
@@ -297,7 +304,7 @@ describe('the program', () => {
       code: 0,
       stdout: expect.stringContaining('devnet (flow-localnet)') as string,
     });
-    const pretty = await runProgram([...startArguments(devnet, dataDir), '--log-format', 'pretty']);
+    const pretty = await runDaemonHere([...startArguments(devnet, dataDir), '--log-format', 'pretty']);
     expectRefusal(pretty, 74, /in use by process/);
     expect(pretty.stdout).not.toMatch(/in use by process/);
     await daemon.stop();
@@ -392,7 +399,7 @@ describe('get', () => {
     }
     expectRefusal(await get('block', 'sealed'), 66, /a daemon that follows the chain knows it/);
 
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--stop-height', '1000'));
+    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--stop-height', '1000'));
     await daemon.reaches(HEAD);
     for (const [index, [kind, key]] of questions.entries()) {
       const answer = await get(kind, key);
@@ -411,7 +418,7 @@ describe('get', () => {
     );
     expectRefusal(await get('block', '12x'), 64, /expected a height or a block ID/);
     const { port } = new URL(daemon.apiUrl);
-    const byAddress = await runProgram(['get', 'block', rich.id, '--api-port', port]);
+    const byAddress = await runCommand(['get', 'block', rich.id, '--api-port', port]);
     expect(JSON.parse(byAddress.stdout)).toEqual(fromStore[0]);
     expect(await daemon.program.stop()).toBe(0);
   });
@@ -438,10 +445,10 @@ describe('status', () => {
     const dataDir = scratchDirectory();
     expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /no daemon is recorded/);
 
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root'));
     await daemon.reaches(HEAD);
     const document = (await daemon.api('/status')).body as Record<string, unknown>;
-    const json = await runProgram(['status', '--json', ...storeFlags(dataDir)]);
+    const json = await runCommand(['status', '--json', ...storeFlags(dataDir)]);
     expect(json).toMatchObject({ code: 0, stderr: '' });
     expect(json.stdout.trimEnd().split('\n')).toHaveLength(1);
     const stable = [
@@ -484,7 +491,7 @@ describe('status', () => {
     expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
 
     const otherDir = scratchDirectory();
-    const other = await startDaemon(startArguments(devnet, otherDir, '--api-port', port));
+    const other = await startDaemonHere(startArguments(devnet, otherDir, '--api-port', port));
     await other.reaches(HEAD);
     expect(await runCommand(['status', ...storeFlags(otherDir)])).toMatchObject({ code: 0 });
     expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
@@ -537,7 +544,7 @@ describe('config', () => {
     expect(stdout).toMatch(/^workersPerHeight +5 +\(flag\)$/m);
 
     const check = ['config', 'check', '--config', file];
-    expectRefusal(await runProgram(check, { FCI_WINDOWS: '1' }), 78, /FCI_WINDOWS.*Did you mean FCI_WINDOW/);
+    expectRefusal(await runCommand(check, { FCI_WINDOWS: '1' }), 78, /FCI_WINDOWS.*Did you mean FCI_WINDOW/);
     expectRefusal(await runCommand(check, { FCI_WINDOW: 'x' }), 78, /FCI_WINDOW.*whole number/);
     write({ windows: 1 });
     expectRefusal(await runCommand(check), 78, /Unknown key windows.*Did you mean window/);

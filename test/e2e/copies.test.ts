@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { create } from 'tar';
 import { afterEach, describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
 const HEIGHTS = 700;
@@ -39,7 +39,7 @@ function archive(directory: string, isGzipped: boolean): Promise<Buffer> {
 async function copiedUnderLoad(times: number) {
   const devnet = await devnetForTest({ seed: 11, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
   const dataDir = scratchDirectory();
-  const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '0'));
+  const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', '0'));
   const copies: string[] = [];
   for (let index = 0; index < times; index += 1) {
     const to = join(scratchDirectory(), 'copy');
@@ -75,7 +75,7 @@ describe('copies of a store', () => {
 
     const [first = ''] = copies;
     const stop = ['--start-height', '0', '--stop-height', String(HEIGHTS - 1)];
-    expect(await runProgram(startArguments(devnet, first, ...stop))).toMatchObject({ code: 0 });
+    expect(await runDaemonHere(startArguments(devnet, first, ...stop))).toMatchObject({ code: 0 });
     expect(firstDifference(await dumpStore(first), await dumpStore(dataDir))).toBeUndefined();
   });
 
@@ -97,11 +97,11 @@ describe('copies of a store', () => {
       const url = await serveBytes(await archive(last, true));
       const seeded = scratchDirectory();
       const stop = ['--stop-height', String(HEIGHTS - 1), '--from-snapshot', url];
-      expect(await runProgram(startArguments(devnet, seeded, ...stop))).toMatchObject({ code: 0 });
+      expect(await runDaemonHere(startArguments(devnet, seeded, ...stop))).toMatchObject({ code: 0 });
       expect(firstDifference(await dumpStore(seeded), await dumpStore(dataDir))).toBeUndefined();
       // The second time there is a store, and the address may be gone.
       for (const close of closing.splice(0)) close();
-      expect(await runProgram(startArguments(devnet, seeded, ...stop))).toMatchObject({ code: 0 });
+      expect(await runDaemonHere(startArguments(devnet, seeded, ...stop))).toMatchObject({ code: 0 });
     }
   });
 

@@ -4,9 +4,16 @@ import { atEnd } from '../support/cleanup.js';
 import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../support/poolers.js';
 import { passwordRole } from '../support/passwordRole.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, listening, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
+import {
+  devnetForTest,
+  listening,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
+import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 
@@ -42,23 +49,23 @@ describe('a database that says something else than what is asked', { timeout: 18
     return { devnet, faults, start, url };
   };
 
-  const reasonsOf = async (daemon: RunningDaemon): Promise<string> =>
+  const reasonsOf = async (daemon: DaemonHere | RunningDaemon): Promise<string> =>
     JSON.stringify((await daemon.health('/readyz')).body);
 
-  const names = (daemon: RunningDaemon, ...words: readonly string[]) =>
+  const names = (daemon: DaemonHere | RunningDaemon, ...words: readonly string[]) =>
     eventually(async () => {
       const reasons = await reasonsOf(daemon);
       return [...words, 'database_unreachable'].every((each) => reasons.includes(each)) ? true : undefined;
     });
 
-  const isReady = (daemon: RunningDaemon) =>
+  const isReady = (daemon: DaemonHere | RunningDaemon) =>
     eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined));
 
   it('ends neither the process that leads nor one that follows, and readers are told to come again', async () => {
     const { devnet, faults, start } = await begin();
     const daemons = [
-      await startDaemon(start('--store', faults.url)),
-      await startDaemon(start('--store', faults.url)),
+      await startDaemonHere(start('--store', faults.url)),
+      await startDaemonHere(start('--store', faults.url)),
     ];
     for (const daemon of daemons) await daemon.reaches(HEAD);
     let head = HEAD;
@@ -116,7 +123,7 @@ describe('a database that says something else than what is asked', { timeout: 18
 
   it('is quoted by every command, which ends with 74', async () => {
     const { faults, start, url } = await begin();
-    expect((await runProgram([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
+    expect((await runDaemonHere([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
     const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', faults.url];
     const migrate = ['migrate', '--network', 'devnet', '--from', faults.url, '--to', scratchDirectory()];
     const commands = [...COMMANDS.map((command) => [...command, ...where]), migrate];
@@ -140,7 +147,7 @@ describe('a database that says something else than what is asked', { timeout: 18
 
   it('is not the same as a bug or a fence: what a commit expects keeps its meaning', async () => {
     const { devnet, faults, start, url } = await begin();
-    const daemon = await startDaemon(start('--store', faults.url));
+    const daemon = await startDaemonHere(start('--store', faults.url));
     await daemon.reaches(HEAD);
     await asAdmin(
       url,
@@ -154,7 +161,7 @@ describe('a database that says something else than what is asked', { timeout: 18
 
   it('as silence, on connections that nobody has closed, is noticed within 15 s, and named as such', async () => {
     const { devnet, faults, start } = await begin();
-    const daemon = await startDaemon(start('--store', faults.url));
+    const daemon = await startDaemonHere(start('--store', faults.url));
     await daemon.reaches(HEAD);
     await isReady(daemon);
     faults.silence();
@@ -216,7 +223,8 @@ describe('a database that says something else than what is asked', { timeout: 18
         ['get', 'block', '5', ...where],
         ['workers', ...where],
       ]) {
-        const { code, stderr, stdout } = await runProgram(command);
+        const ran = await (command[0] === 'start' ? runDaemonHere(command) : runCommand(command));
+        const { code, stderr, stdout } = ran;
         expect([code, stdout + stderr], command[0]).toEqual([
           78,
           expect.stringMatching(/There is a pooler .*pool_mode = session/),
@@ -228,7 +236,7 @@ describe('a database that says something else than what is asked', { timeout: 18
       const { devnet, start, url } = await begin();
       const pooler = await startPgBouncer(url);
       atEnd(() => pooler.close());
-      const daemon = await startDaemon(start('--store', pooler.url));
+      const daemon = await startDaemonHere(start('--store', pooler.url));
       await daemon.reaches(HEAD);
       devnet.node.head.advance(3);
       await daemon.reaches(HEAD + 3);

@@ -1,9 +1,9 @@
 import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
 
 const LOW = 30;
 const HEAD = 90;
@@ -37,7 +37,7 @@ describe('a disk that is nearly full', () => {
       '--stop-height',
       String(LOW),
     );
-    expect(await runProgram(first)).toMatchObject({ code: 0 });
+    expect(await runDaemonHere(first)).toMatchObject({ code: 0 });
 
     const file = configFile(moreThanFree());
     devnet.node.head.set(HEAD);
@@ -90,7 +90,7 @@ describe('a disk that is nearly full', () => {
       (metrics) => metrics.value('indexing_paused') === 1 && metrics.value('in_flight_heights') > 0,
     );
     expect(await daemon.program.stop('SIGTERM')).toBe(0);
-    expect(await runProgram([...args, '--stop-height', String(LOW)])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...args, '--stop-height', String(LOW)])).toMatchObject({ code: 0 });
     await proveStore(dataDir, { firstHeight: 0, latestHeight: LOW, chainAt: () => devnet.chain });
   });
 });

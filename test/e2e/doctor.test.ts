@@ -8,9 +8,15 @@ import { loadConfig } from '../../src/config/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { encrypted } from '../support/encryptedNode.js';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 import { usePostgres } from '../support/storeKinds.js';
@@ -94,13 +100,13 @@ describe('doctor', () => {
     expect(await toCome()).toBe('0');
     expect(fingerprint(storePath(dataDir))).toBe(before);
     // After a clean stop, too.
-    expect(await runProgram([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
     expect(await toCome()).toBe('0');
     // What is damaged is not counted on; `start` refuses it.
     const table = readdirSync(storePath(dataDir)).find((name) => /\.(?:ldb|log)$/.test(name)) ?? '';
     truncateSync(join(storePath(dataDir), table), 100);
     expect(await toCome()).toBe(String(HEAD + 1));
-    expect(await runProgram(start)).toMatchObject({ code: 74 });
+    expect(await runDaemonHere(start)).toMatchObject({ code: 74 });
   });
 
   it('names nodes that do not answer, are of another chain, or speak another protocol', async () => {
@@ -153,7 +159,7 @@ describe('doctor', () => {
         (method) => ({ method, fault: 'latency', delayMs: 60_000 }) as const,
       ),
     );
-    const planned = await runProgram([
+    const planned = await runCommand([
       'backfill',
       'plan',
       '--from',
@@ -173,11 +179,11 @@ describe('doctor', () => {
   it('tells which peers give blocks, and what keeps others from it', async () => {
     const devnet = await node();
     const indexing = ['--start-height', 'root', '--no-edi'];
-    const source = await startDaemon(startArguments(devnet, scratchDirectory(), ...indexing));
+    const source = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...indexing));
     await source.reaches(HEAD);
     const secrets = new TestSecrets('a-token-of-this-test-0123\n');
     const tokens = ['--api-tokens-file', secrets.tokensFile];
-    const guarded = await startDaemon(startArguments(devnet, scratchDirectory(), ...indexing, ...tokens));
+    const guarded = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...indexing, ...tokens));
     await guarded.reaches(HEAD);
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
     const peers = [source.grpcAddress, guarded.grpcAddress, devnet.address, emulator.address, '127.0.0.1:1'];
@@ -298,7 +304,7 @@ describe('doctor, where a database holds the index', () => {
     const before = await examined(start);
     expect(before.code).toBe(0);
     expect(before.saying('store', 'ok')).toMatch(/PostgreSQL \d+.*, in the clear, as .*; no index yet\./);
-    expect(await runProgram([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
     const after = await examined(start);
     expect(after.saying('store', 'ok')).toMatch(new RegExp(`heights 0 to ${HEAD}, .* pg-boss schema \\d+`));
     const other = await examined([...start, '--network', 'emulator']);

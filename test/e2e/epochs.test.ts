@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 
 /** Epochs begin at heights 12, 24, 36 and 48; the block at 50 skips a view. */
@@ -27,21 +27,21 @@ const withholding: FaultRule = {
   ...{ fromHeight: BORDER - 2, toHeight: BORDER - 1 },
 };
 
-const proofOf = async (daemon: RunningDaemon) => (await daemon.status()).proof;
-const proven = (daemon: RunningDaemon, height: number) =>
+const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
+const proven = (daemon: DaemonHere, height: number) =>
   daemon.scrapeUntil((metrics) => metrics.value('proven_height') === height);
-const reasonOf = (daemon: RunningDaemon, part: string) =>
+const reasonOf = (daemon: DaemonHere, part: string) =>
   eventually(async () => {
     const { reason } = await proofOf(daemon);
     return reason?.includes(part) === true ? reason : undefined;
   });
 
 const start = (node: DevnetHandle, dataDir: string, ...flags: readonly string[]) =>
-  startDaemon(startArguments(node, dataDir, '--start-height', 'root', ...flags));
+  startDaemonHere(startArguments(node, dataDir, '--start-height', 'root', ...flags));
 
 describe('a daemon on a chain of epochs that shows what is proven', () => {
   const flags = ['--proof-finality', 'proven'];
-  const readable = async (daemon: RunningDaemon): Promise<unknown> => {
+  const readable = async (daemon: DaemonHere): Promise<unknown> => {
     const { body } = await daemon.api('/v1/blocks?height=final');
     return Number((body as { header: { height: string } }[])[0]?.header.height);
   };

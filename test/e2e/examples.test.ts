@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import createClient from 'openapi-fetch';
 import type { paths } from '../../docs/examples/api-types.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const HEAD = 60;
 const FROM = 40;
@@ -66,7 +66,7 @@ async function shownBy(browser: string): Promise<string> {
 describe('docs/examples', () => {
   it('follow the index in each language that the machine has', async () => {
     const devnet = await devnetForTest({ seed: 21, startHead: HEAD, paused: true, sealedLag: 0 });
-    const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', '0'));
+    const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--start-height', '0'));
     apiUrl = daemon.apiUrl;
     await eventually(async () => {
       const { data } = await createClient<paths>({ baseUrl: apiUrl }).GET('/status');

@@ -7,8 +7,14 @@ import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 const ROOT = 100;
@@ -33,7 +39,7 @@ describe('export', () => {
   it('that was killed is continued to what one in one go is; a daemon and its store give the same', async () => {
     const devnet = await nodeWith();
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root'));
     await daemon.reaches(HEAD);
     const path = join(scratchDirectory(), 'killed.ndjson');
     const follower = startProgram(['export', ...storeFlags(dataDir), '--follow', '--output', path]);
@@ -62,8 +68,8 @@ describe('export', () => {
   it('follows the chain through a daemon that is killed and started again, and is closed by a signal', async () => {
     const devnet = await nodeWith();
     const dataDir = scratchDirectory();
-    const start = () => startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
-    const killed = await start();
+    const args = startArguments(devnet, dataDir, '--start-height', 'root');
+    const killed = await startDaemon(args);
     const path = join(scratchDirectory(), 'followed.ndjson');
     await killed.reaches(ROOT);
     const follower = startProgram(['export', ...storeFlags(dataDir), '--follow', '--output', path]);
@@ -72,7 +78,7 @@ describe('export', () => {
     await follower.sees(/The daemon does not answer; waiting for it\./);
     devnet.node.head.set(HEAD + 3);
     // Another port: it is found by its record.
-    await start();
+    await startDaemonHere(args);
     await follower.sees(/The daemon answers again\./);
     await eventually(() => (readTo(path) >= HEAD + 3 ? true : undefined));
     expect(await follower.stop('SIGINT')).toBe(0);
@@ -85,7 +91,7 @@ describe('export', () => {
     const devnet = await nodeWith();
     const dataDir = scratchDirectory();
     expect(
-      await runProgram(
+      await runDaemonHere(
         startArguments(devnet, dataDir, '--start-height', 'root', '--stop-height', String(HEAD)),
       ),
     ).toMatchObject({ code: 0 });
@@ -124,7 +130,9 @@ describe('explain', () => {
       })),
     });
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root', '--no-edi'));
+    const daemon = await startDaemonHere(
+      startArguments(devnet, dataDir, '--start-height', 'root', '--no-edi'),
+    );
     const explain = async (key: string): Promise<Record<string, unknown>> => {
       const { stdout, code } = await runCommand(['explain', '--json', key, ...storeFlags(dataDir)]);
       expect(code).toBe(0);
@@ -176,14 +184,14 @@ describe('status --watch', () => {
   it('says when the daemon goes and comes back, and goes on', async () => {
     const devnet = await nodeWith();
     const dataDir = scratchDirectory();
-    const start = () => startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
-    const first = await start();
+    const args = startArguments(devnet, dataDir, '--start-height', 'root');
+    const first = await startDaemon(args);
     await first.reaches(HEAD);
     const watch = startProgram(['status', '--watch', ...storeFlags(dataDir)]);
     await watch.sees(/indexed through 160; head 160, 0 behind/);
     expect(await first.program.stop('SIGKILL')).toBe('SIGKILL');
     await watch.sees(/The daemon does not answer any more; still asking\.\n/);
-    await start();
+    await startDaemonHere(args);
     await watch.sees(/The daemon answers again\.\nindexed through 160;/);
     expect(await watch.stop('SIGINT')).toBe(0);
   });

@@ -11,7 +11,7 @@ import { shellLines } from '../docs/shell.js';
 import { runCommand } from '../support/commandLine.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { eventually, programPath, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 const KILLS = 2;
@@ -63,7 +63,7 @@ it.runIf(hasPython)(
     const dataDir = scratchDirectory();
     const database = join(scratchDirectory(), 'flow.db');
     const start = startArguments(devnet, dataDir, '--start-height', 'root');
-    let daemon = await startDaemon(start);
+    let daemon = await startDaemonHere(start);
     await daemon.reaches(head);
     const over = new AbortController();
     let said = '';
@@ -105,7 +105,7 @@ it.runIf(hasPython)(
       { code: 0 },
     );
     devnet.node.head.set(kept);
-    daemon = await startDaemon(start);
+    daemon = await startDaemonHere(start);
     await daemon.reaches(kept);
     head += STEP;
     devnet.node.head.set(head);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
@@ -16,7 +16,7 @@ describe('the data directory', () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
     const parent = join(scratchDirectory(), 'made');
     const dataDir = join(parent, 'here');
-    const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemonHere(startArguments(node, dataDir, '--start-height', 'root'));
     await daemon.reaches(3);
     expect([parent, dataDir, join(dataDir, 'index')].map(modeOf)).toEqual(['700', '700', '700']);
     expect(modeOf(join(dataDir, 'daemon.json'))).toBe('600');
@@ -28,7 +28,7 @@ describe('the data directory', () => {
     const dataDir = join(scratchDirectory(), 'wide');
     mkdirSync(dataDir);
     chmodSync(dataDir, 0o755);
-    const daemon = await startDaemon(startArguments(node, dataDir));
+    const daemon = await startDaemonHere(startArguments(node, dataDir));
     expect(daemon.program.logs().filter(({ msg }) => msg === OPEN)).toEqual([
       expect.objectContaining({ level: 'warn', path: dataDir, mode: '755', advice: `chmod 700 ${dataDir}` }),
     ]);
@@ -39,14 +39,14 @@ describe('the data directory', () => {
 describe('the servers', () => {
   it('listen on this machine alone unless told otherwise, and then they warn', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    const local = await startDaemon(startArguments(node, scratchDirectory()));
+    const local = await startDaemonHere(startArguments(node, scratchDirectory()));
     const [listening] = local.program.logs().filter(({ msg }) => msg === 'listening');
     const loopback = { host: '127.0.0.1' };
     expect(listening).toMatchObject({ api: loopback, grpc: loopback, metrics: loopback });
     expect(local.program.logs().map(({ msg }) => msg)).not.toContain(BEYOND);
 
     const wide = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0'];
-    const beyond = await startDaemon(startArguments(node, scratchDirectory(), ...wide));
+    const beyond = await startDaemonHere(startArguments(node, scratchDirectory(), ...wide));
     const warnings = beyond.program.logs().filter(({ msg }) => msg === BEYOND);
     expect(warnings.map(({ level, server }) => [level, server])).toEqual([
       ['warn', 'metrics'],
@@ -57,7 +57,7 @@ describe('the servers', () => {
 
   it('let nobody write to standard error what the gRPC library thinks of his headers', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--log-level', 'debug'));
+    const daemon = await startDaemonHere(startArguments(node, scratchDirectory(), '--log-level', 'debug'));
     const session = connect(`http://${daemon.grpcAddress}`);
     const call = session.request({
       ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/Ping', te: 'trailers' },
@@ -75,7 +75,7 @@ describe('the servers', () => {
 
   it('answer an address no more often than they are told to; the metrics are not held back', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    const daemon = await startDaemon(
+    const daemon = await startDaemonHere(
       startArguments(node, scratchDirectory(), '--api-rate-per-second-per-address', '2'),
     );
     const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.api('/status')));

@@ -3,24 +3,24 @@ import { describe, expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { eventually, Program, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { streamTopics } from '../support/streamedTopics.js';
 
 const TOP = 1_010;
 const TRANSACTION = 'ef'.repeat(32);
 const programPath = join(import.meta.dirname, '../support/fclProgram.mjs');
 
-async function daemonWith(...flags: string[]): Promise<RunningDaemon> {
+async function daemonWith(...flags: string[]): Promise<DaemonHere> {
   const devnet = await devnetForTest({ seed: 3, rootHeight: 1_000, startHead: TOP, paused: true });
   const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root', ...flags);
-  const daemon = await startDaemon(args);
+  const daemon = await startDaemonHere(args);
   await daemon.reaches(TOP);
   return daemon;
 }
 
 /** A process of its own: what nobody catches ends it. */
-function fclProgram(daemon: RunningDaemon, mode: 'once' | 'watch'): Program {
+function fclProgram(daemon: DaemonHere, mode: 'once' | 'watch'): Program {
   const program = new Program([daemon.apiUrl, mode, TRANSACTION], {}, [], [programPath]);
   atEnd(async () => {
     await program.stop('SIGKILL');

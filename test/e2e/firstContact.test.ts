@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments } from '../support/runningDaemon.js';
+import { scratchDirectory } from '../support/program.js';
+import { devnetForTest, runDaemonHere, startArguments } from '../support/runningDaemon.js';
 
 const LAST = 20;
 
@@ -16,22 +16,24 @@ describe('what start says it is about to do', () => {
       /^network {2}devnet \(flow-localnet\)$/m,
       new RegExp(`^nodes {4}${devnet.address}; `, 'm'),
     ];
-    const fresh = await runProgram(start(10));
+    const fresh = await runDaemonHere(start(10));
     for (const line of [...lines, /^heights {2}a new index, from 0 on, through 10$/m])
       expect(fresh.stdout).toMatch(line);
     expect(fresh.stdout).toMatch(new RegExp(`^data {5}${dataDir}, [\\d.]+ [GTM]iB free$`, 'm'));
     expect(fresh.stdout).toMatch(
       /^ports {4}API http:\/\/127\.0\.0\.1:\d+\/, gRPC 127\.0\.0\.1:\d+, metrics http:\/\/127\.0\.0\.1:\d+\/metrics$/m,
     );
-    const again = await runProgram(start(LAST));
+    const again = await runDaemonHere(start(LAST));
     expect(again.stdout).toMatch(/^heights {2}has 0 to 10, continues at 11, through 20$/m);
-    expect((await runProgram([...start(10), '--log-level', 'warn'])).stdout).not.toContain('network  devnet');
+    expect((await runDaemonHere([...start(10), '--log-level', 'warn'])).stdout).not.toContain(
+      'network  devnet',
+    );
   });
 
   it('is one line of the JSON log, and nothing that is no JSON', async () => {
     const devnet = await devnetForTest({ seed: 4, startHead: LAST, paused: true, sealedLag: 0 });
     const dataDir = scratchDirectory();
-    const { stdout } = await runProgram(
+    const { stdout } = await runDaemonHere(
       startArguments(devnet, dataDir, '--start-height', 'root', '--stop-height', '10', '--no-edi'),
     );
     const lines = stdout

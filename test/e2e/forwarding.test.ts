@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { loadProtocol } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const ROOT = 1_000;
 const TOP = 1_020;
@@ -75,7 +75,7 @@ class Counts {
 it('answers what the index does not have as the node itself, byte for byte', async () => {
   const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
   const flags = ['--start-height', 'root', '--api-forward'];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
   await daemon.reaches(TOP);
   const clients = [daemon.grpcAddress, devnet.address].map((address) => {
     const client = new Client(address, credentials.createInsecure(), {

@@ -8,7 +8,7 @@ import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import type { Message } from '../support/grpcProbe.js';
 import { PlainClient } from '../support/plainClient.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const { version } = packageJson;
 const ROOT = 1_000;
@@ -87,7 +87,7 @@ it('answers blocks, collections and transactions as the node itself, field by fi
     paused: true,
     sealedLag: SEALED_LAG,
   });
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(TOP);
   await eventually(async () => {
     const { sealed } = await daemon.status();
@@ -211,7 +211,7 @@ it('answers blocks, collections and transactions as the node itself, field by fi
 
 it('leaves the port alone where it is told to', async () => {
   const devnet = await devnetForTest({ startHead: 3, paused: true });
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--api-grpc-port', 'off'));
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--api-grpc-port', 'off'));
   const [listening] = daemon.program.logs().filter(({ msg }) => msg === 'listening');
   expect(listening).toHaveProperty('api');
   expect(listening).not.toHaveProperty('grpc');

@@ -8,7 +8,7 @@ import { decodeTransaction } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8');
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
@@ -150,7 +150,7 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
     sealedLag: 2,
     paused: true,
   });
-  const daemon = await startDaemon(
+  const daemon = await startDaemonHere(
     startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--index-accounts'),
   );
   await daemon.reaches(ROOT + 20);

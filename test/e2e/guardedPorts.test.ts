@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { atEnd } from '../support/cleanup.js';
+import { runCommand } from '../support/commandLine.js';
 import { PlainClient } from '../support/plainClient.js';
-import { eventually, Program, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, Program, scratchDirectory } from '../support/program.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import {
   certificateOf,
   clientCaFile,
@@ -27,7 +28,7 @@ const LAST = 20;
 const UNAUTHENTICATED = { code: 'UNAUTHENTICATED' };
 
 interface World {
-  readonly daemon: RunningDaemon;
+  readonly daemon: DaemonHere;
   readonly dataDir: string;
   readonly secrets: TestSecrets;
   readonly port: number;
@@ -38,7 +39,9 @@ interface World {
 async function guarded(flags: (secrets: TestSecrets) => readonly string[]): Promise<World> {
   const node = await devnetForTest({ seed: 5, profile: 'mixed', startHead: LAST, paused: true });
   const [dataDir, secrets] = [scratchDirectory(), new TestSecrets(`${TOKEN} tests # the tests\n`)];
-  const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', '0', ...flags(secrets)));
+  const daemon = await startDaemonHere(
+    startArguments(node, dataDir, '--start-height', '0', ...flags(secrets)),
+  );
   await daemon.reaches(LAST);
   const portOf = (address: string): number => Number(new URL(address).port);
   const [port, grpcPort] = [portOf(daemon.apiUrl), portOf(`http://${daemon.grpcAddress}`)];
@@ -94,7 +97,7 @@ describe('an API with a certificate and tokens', () => {
       code: 'UNAVAILABLE',
     });
     // Commands of this machine are let in by the record in the data directory, whatever the certificate is for.
-    const answer = await runProgram(['status', '--network', 'devnet', '--data-dir', dataDir, '--json']);
+    const answer = await runCommand(['status', '--network', 'devnet', '--data-dir', dataDir, '--json']);
     expect(answer).toMatchObject({ code: 0, stderr: '' });
     expect(answer.stdout + daemon.program.stdout + daemon.program.stderr).not.toContain(TOKEN);
     expect(await daemon.program.stop()).toBe(0);
@@ -121,7 +124,7 @@ describe('an API with a certificate and tokens', () => {
     secrets.use('renewed');
     secrets.writeTokens(`${OTHER}\n`);
     // There is no configuration file; what is read from files is read all the same.
-    daemon.program.child.kill('SIGHUP');
+    daemon.program.reload();
     for (const each of [port, grpcPort])
       await eventually(async () =>
         (await fingerprintShown(each)) === fingerprint('renewed') ? true : undefined,
@@ -145,7 +148,7 @@ describe('an API with a certificate and tokens', () => {
     const { daemon, port, secrets } = await guarded((files) => files.flags());
     writeFileSync(secrets.keyFile, readFileSync(secrets.certificateFile));
     secrets.writeTokens('short\n');
-    daemon.program.child.kill('SIGHUP');
+    daemon.program.reload();
     const REFUSED = 'a secret cannot be used: the one before stays in use';
     const told = await eventually(() => {
       const lines = daemon.program.logs().filter(({ msg }) => msg === REFUSED);
@@ -218,7 +221,9 @@ describe('a start with files that cannot be used', () => {
     ] as const;
     const node = await devnetForTest({ startHead: 3, paused: true });
     for (const [flags, why] of cases) {
-      const { code, stdout, stderr } = await runProgram(startArguments(node, scratchDirectory(), ...flags));
+      const { code, stdout, stderr } = await runDaemonHere(
+        startArguments(node, scratchDirectory(), ...flags),
+      );
       expect([code, stderr]).toEqual([78, expect.stringMatching(why)]);
       expect(stdout + stderr).not.toContain(TOKEN);
     }

@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { runCommand } from '../support/commandLine.js';
+import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { storeFlags } from '../support/storeDump.js';
 
 it('takes back a false block that was complete above a gap before it was found out', async () => {
   // The first height that has collections keeps the watermark down for a while. The head is exchanged, once, for a block
@@ -39,14 +41,6 @@ it('takes back a false block that was complete above a gap before it was found o
   await daemon.program.sees(/indexing restarts from the watermark/);
   devnet.node.setFaults([]);
   await stopAndProve(daemon, dataDir, { firstHeight: 1, latestHeight: 200, chainAt: () => devnet.chain });
-  const stored = await runProgram([
-    'get',
-    'block',
-    String(lie),
-    '--network',
-    'devnet',
-    '--data-dir',
-    dataDir,
-  ]);
+  const stored = await runCommand(['get', 'block', String(lie), ...storeFlags(dataDir)]);
   expect(JSON.parse(stored.stdout)).toMatchObject({ id: devnet.chain.blockId(lie) });
 });

@@ -8,8 +8,8 @@ import { decodeTransaction, toIdentifier } from '../../src/flow/index.js';
 import type { Readiness } from '../../src/observability/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 
 const ROOT = 100;
@@ -43,23 +43,23 @@ function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
 }
 
 /** A daemon that starts at the root, retries soon, and lets calls take as long as they like. */
-function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<RunningDaemon> {
+function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<DaemonHere> {
   const patient = ['--requester-timeout-ms', '600000', '--requester-backoff-min-ms', '20'];
   const soon = ['--requester-backoff-max-ms', '100', '--start-height', 'root'];
-  return startDaemon(startArguments(devnet, scratchDirectory(), ...patient, ...soon, ...flags));
+  return startDaemonHere(startArguments(devnet, scratchDirectory(), ...patient, ...soon, ...flags));
 }
 
-async function status(daemon: RunningDaemon): Promise<StatusDocument> {
+async function status(daemon: DaemonHere): Promise<StatusDocument> {
   return await daemon.status();
 }
 
-async function readiness(daemon: RunningDaemon): Promise<{ status: number; body: Readiness }> {
+async function readiness(daemon: DaemonHere): Promise<{ status: number; body: Readiness }> {
   const { status: code, body } = await daemon.health('/readyz');
   return { status: code, body: body as Readiness };
 }
 
 /** Waits until nothing is in flight and the height is reached. */
-function settled(daemon: RunningDaemon, height = HEAD): Promise<ScrapedMetrics> {
+function settled(daemon: DaemonHere, height = HEAD): Promise<ScrapedMetrics> {
   return daemon.scrapeUntil(
     (metrics) =>
       metrics.value('latest_indexed_height') === height && metrics.value('in_flight_heights') === 0,
@@ -86,7 +86,7 @@ function seriesOf(metrics: ScrapedMetrics, name: string): Record<string, number>
  * Calls go on while one looks, so one looks until both sides agree.
  */
 async function expectCallsCounted(
-  daemon: RunningDaemon,
+  daemon: DaemonHere,
   devnet: DevnetHandle,
   failures: Readonly<Record<string, number | 'some'>> = {},
 ): Promise<void> {
@@ -622,7 +622,7 @@ describe('a height that does not come', () => {
 describe('readiness', () => {
   it('says that no node answers yet, while the process lives', async () => {
     const nowhere = { address: '127.0.0.1:1' };
-    const daemon = await startDaemon(startArguments(nowhere, scratchDirectory()));
+    const daemon = await startDaemonHere(startArguments(nowhere, scratchDirectory()));
     expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
     expect(await readiness(daemon)).toMatchObject({ status: 503, body: { reasons: [{ code: 'starting' }] } });
     expect(await status(daemon)).toMatchObject({

@@ -3,9 +3,10 @@ import { statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { runCommand } from '../support/commandLine.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 import { usePostgres } from '../support/storeKinds.js';
 
@@ -15,7 +16,7 @@ const HEIGHTS = 900;
 async function exportDigest(...flags: string[]): Promise<string> {
   const output = join(scratchDirectory(), 'export.ndjson');
   const where = ['--network', 'devnet', ...flags];
-  expect(await runProgram(['export', '--output', output, '--quiet', ...where])).toMatchObject({ code: 0 });
+  expect(await runCommand(['export', '--output', output, '--quiet', ...where])).toMatchObject({ code: 0 });
   const lines = (await readFile(output, 'utf8')).trimEnd().split('\n');
   return createHash('sha256').update(lines.slice(0, -1).join('\n')).digest('hex');
 }
@@ -31,13 +32,13 @@ describe('migrate', () => {
     const dataDir = scratchDirectory();
     const { url } = await postgres.home();
     const stop = ['--stop-height', String(HEIGHTS - 1)];
-    const indexed = await runProgram(startArguments(devnet, dataDir, '--start-height', '400', ...stop));
+    const indexed = await runDaemonHere(startArguments(devnet, dataDir, '--start-height', '400', ...stop));
     expect(indexed).toMatchObject({ code: 0 });
     const plan = ['backfill', 'plan', '--from', '100', '--to', '199', ...storeFlags(dataDir)];
-    expect(await runProgram(plan)).toMatchObject({ code: 0 });
-    expect(await runProgram(startArguments(devnet, dataDir, ...stop))).toMatchObject({ code: 0 });
+    expect(await runCommand(plan)).toMatchObject({ code: 0 });
+    expect(await runDaemonHere(startArguments(devnet, dataDir, ...stop))).toMatchObject({ code: 0 });
     const later = ['backfill', 'plan', '--from', '250', '--to', '260', ...storeFlags(dataDir)];
-    expect(await runProgram(later)).toMatchObject({ code: 0 });
+    expect(await runCommand(later)).toMatchObject({ code: 0 });
 
     const first = startProgram(migrate(dataDir, url));
     await eventually(async () => {
@@ -48,21 +49,21 @@ describe('migrate', () => {
       return ((rows[0] as { readonly height: number } | undefined)?.height ?? 0) > 450 ? true : undefined;
     });
     await first.stop('SIGKILL');
-    const second = await runProgram(migrate(dataDir, url));
+    const second = await runCommand(migrate(dataDir, url));
     expect(second).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(
         /^Copied \d+ heights, 1 plan; \d+ heights were there already\. The target holds heights 100 to 199 and 400 to 899\.\n$/,
       ) as string,
     });
-    expect(await runProgram(migrate(dataDir, url))).toMatchObject({
+    expect(await runCommand(migrate(dataDir, url))).toMatchObject({
       ...{
         code: 0,
         stdout: expect.stringContaining('Copied 0 heights; 600 heights were there already') as string,
       },
     });
     const database = ['--data-dir', scratchDirectory(), '--store', url];
-    expect(await runProgram(['verify', '--network', 'devnet', ...database])).toMatchObject({ code: 0 });
+    expect(await runCommand(['verify', '--network', 'devnet', ...database])).toMatchObject({ code: 0 });
     const live = ['--from', '400'];
     expect(await exportDigest(...database, ...live)).toBe(await exportDigest('--data-dir', dataDir, ...live));
 
@@ -73,16 +74,16 @@ describe('migrate', () => {
       return Promise.resolve(log === undefined ? undefined : true);
     });
     await third.stop('SIGKILL');
-    expect(await runProgram(migrate(url, back))).toMatchObject({ code: 0 });
+    expect(await runCommand(migrate(url, back))).toMatchObject({ code: 0 });
     expect(firstDifference(await dumpStore(back), await dumpStore(dataDir))).toBeUndefined();
 
     // The daemon goes on with the copy: what is planned there is filled in.
-    const daemon = await startDaemon(startArguments(devnet, back));
+    const daemon = await startDaemonHere(startArguments(devnet, back));
     await eventually(async () => {
       const { coverage } = await daemon.status();
       return coverage.length === 3 ? true : undefined;
     });
-    const refused = await runProgram(migrate(url, back));
+    const refused = await runCommand(migrate(url, back));
     expect(refused).toMatchObject({ code: 74, stderr: expect.stringContaining('in use') as string });
     await daemon.program.stop();
   });
@@ -92,7 +93,7 @@ describe('migrate', () => {
     const dataDir = scratchDirectory();
     const { url } = await postgres.home();
     const start = startArguments(devnet, dataDir, '--store', url, '--start-height', '0');
-    expect(await runProgram([...start, '--stop-height', '99'])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...start, '--stop-height', '99'])).toMatchObject({ code: 0 });
     const { rows } = await asAdmin(
       url,
       'SELECT height::integer FROM flow_store.body WHERE height > 60 ORDER BY height LIMIT 1',
@@ -101,20 +102,20 @@ describe('migrate', () => {
     const flip = 'set_byte(value, 20, 255 - get_byte(value, 20))';
     await asAdmin(url, `UPDATE flow_store.body SET value = ${flip} WHERE height = ${height}`);
     const target = scratchDirectory();
-    const damaged = await runProgram(migrate(url, target));
+    const damaged = await runCommand(migrate(url, target));
     expect(damaged).toMatchObject({
       ...{ code: 65, stderr: expect.stringContaining(`Height ${height} of the source is damaged`) as string },
     });
     await asAdmin(url, `UPDATE flow_store.body SET value = ${flip} WHERE height = ${height}`);
-    expect(await runProgram(migrate(url, target))).toMatchObject({ code: 0 });
+    expect(await runCommand(migrate(url, target))).toMatchObject({ code: 0 });
 
-    expect(await runProgram(migrate(url, url))).toMatchObject({ code: 64 });
-    expect(await runProgram(['migrate', '--from', dataDir])).toMatchObject({ code: 64 });
-    expect(await runProgram(migrate(scratchDirectory(), url))).toMatchObject({ code: 74 });
+    expect(await runCommand(migrate(url, url))).toMatchObject({ code: 64 });
+    expect(await runCommand(['migrate', '--from', dataDir])).toMatchObject({ code: 64 });
+    expect(await runCommand(migrate(scratchDirectory(), url))).toMatchObject({ code: 74 });
     const foreign = ['migrate', '--network', 'testnet', '--from', target, '--to', scratchDirectory()];
-    expect(await runProgram(foreign)).toMatchObject({ code: 76 });
-    const daemon = await startDaemon(start);
-    const busy = await runProgram(migrate(target, url));
+    expect(await runCommand(foreign)).toMatchObject({ code: 76 });
+    const daemon = await startDaemonHere(start);
+    const busy = await runCommand(migrate(target, url));
     expect(busy).toMatchObject({ code: 74, stderr: expect.stringContaining('is being indexed') as string });
     await daemon.program.stop();
   });

@@ -7,8 +7,8 @@ import { lastingPort } from '../support/lastingPort.js';
 import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
@@ -17,8 +17,8 @@ const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as co
 const FROM_ROOT = ['--start-height', 'root'];
 const NOBODY = { address: 'none' };
 
-function mirrorOf(peer: string, dataDir: string, ...flags: string[]): Promise<RunningDaemon> {
-  return startDaemon(startArguments(NOBODY, dataDir, '--peer', peer, ...FROM_ROOT, ...flags));
+function mirrorOf(peer: string, dataDir: string, ...flags: string[]): Promise<DaemonHere> {
+  return startDaemonHere(startArguments(NOBODY, dataDir, '--peer', peer, ...FROM_ROOT, ...flags));
 }
 
 /** Two sporks; of the first, blocks above its end may have been discarded. */
@@ -28,7 +28,7 @@ function sporksEndingAt(lastHeight: number, discarded = 0): [DevnetOptions, Devn
   return consecutiveSporks(options) as [DevnetOptions, DevnetOptions];
 }
 
-async function stopAll(...daemons: RunningDaemon[]): Promise<void> {
+async function stopAll(...daemons: DaemonHere[]): Promise<void> {
   for (const { program } of daemons) expect(await program.stop(), program.stderr).toBe(0);
 }
 
@@ -41,37 +41,41 @@ async function expectSameStores(first: string, ...others: string[]): Promise<voi
 }
 
 describe('a mirror', () => {
+  /** To sign a block takes as long as all else with it. */
+  const TOP = 60;
+  const certified = { ...chain, startHead: TOP, certificatesEvery: 1 };
+
   it('has the store of its source and proves the same final, as does a mirror of the mirror', async () => {
-    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+    const node = await devnetForTest(certified);
     const [first, second, third] = [scratchDirectory(), scratchDirectory(), scratchDirectory()];
-    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
-    await source.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
+    const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
+    await source.scrapeUntil((metrics) => metrics.value('proven_height') === TOP - 2);
     // Above the block of which the source keeps who signs.
     const { id } = node.chain.block(7);
     const strict = ['--proof-mode', 'required', '--proof-checkpoint', `7:${id}`];
     const mirror = await mirrorOf(source.grpcAddress, second, ...strict);
-    await mirror.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
+    await mirror.scrapeUntil((metrics) => metrics.value('proven_height') === TOP - 2);
     const far = await mirrorOf(mirror.grpcAddress, third, ...strict, '--proof-finality', 'proven');
-    const proven = await far.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
+    const proven = await far.scrapeUntil((metrics) => metrics.value('proven_height') === TOP - 2);
     expect(proven.value('unproven_heights')).toBe(0);
     const { endpoints, proof, sources } = await far.status();
-    expect(proof).toMatchObject({ anchor: { kind: 'checkpoint', height: 7, id }, provenHeight: HEAD - 2 });
+    expect(proof).toMatchObject({ anchor: { kind: 'checkpoint', height: 7, id }, provenHeight: TOP - 2 });
     expect(endpoints).toMatchObject([{ name: mirror.grpcAddress, state: 'healthy' }]);
     expect(sources).toMatchObject({ edi: { state: 'off' }, peer: { endpoint: mirror.grpcAddress } });
 
     expect(proven.sum('upstream_requests_total', { method: 'GetFullCollectionByID' })).toBe(0);
 
-    node.node.head.set(HEAD + 40);
-    await far.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD + 38);
+    node.node.head.set(TOP + 20);
+    await far.scrapeUntil((metrics) => metrics.value('proven_height') === TOP + 18);
     await stopAll(far, mirror, source);
     await expectSameStores(first, second, third);
   });
 
   it('says what its source would have to do where that keeps nothing of who signs above the first block, and proves no block final', async () => {
-    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
-    const source = await startDaemon(startArguments(node, scratchDirectory(), ...FROM_ROOT));
+    const node = await devnetForTest(certified);
+    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
     const mirror = await mirrorOf(source.grpcAddress, scratchDirectory(), '--start-height', '7');
-    await mirror.reaches(HEAD);
+    await mirror.reaches(TOP);
     const { proof } = await eventually(async () => {
       const status = await mirror.status();
       return status.proof.reason?.includes('forward such calls (api.forward)') === true ? status : undefined;
@@ -81,7 +85,7 @@ describe('a mirror', () => {
 
   it('ends with 76 where the checkpoint is another block', async () => {
     const node = await devnetForTest(chain);
-    const source = await startDaemon(startArguments(node, scratchDirectory(), ...FROM_ROOT));
+    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
     await source.reaches(HEAD);
     const checkpoint = ['--proof-checkpoint', `7:${node.chain.block(8).id}`];
     const peer = ['--peer', source.grpcAddress];
@@ -103,7 +107,7 @@ describe('a mirror', () => {
     });
     expect(JSON.stringify(body)).not.toContain('access node');
     const grpc = ['--start-height', '50', '--api-grpc-port', String(port)];
-    const source = await startDaemon(startArguments(node, scratchDirectory(), ...grpc));
+    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...grpc));
     await early.reaches(HEAD);
     expect((await early.status()).firstIndexed).toBe(50);
     await stopAll(early, source);
@@ -115,7 +119,7 @@ describe('a mirror', () => {
     const port = await lastingPort();
     const [first, second, third] = [scratchDirectory(), scratchDirectory(), scratchDirectory()];
     const next = ['--access-node', `127.0.0.1:${port}`, '--access-spork-root', '100'];
-    const source = await startDaemon(startArguments(old, first, ...FROM_ROOT, ...next));
+    const source = await startDaemonHere(startArguments(old, first, ...FROM_ROOT, ...next));
     const follower = await mirrorOf(source.grpcAddress, second);
     await follower.reaches(99);
     const { node } = await devnetForTest({ ...after, port, startHead: HEAD });
@@ -144,14 +148,14 @@ describe('a mirror', () => {
     ];
     const [first, second] = [scratchDirectory(), scratchDirectory()];
     const grpc = ['--api-grpc-port', String(await lastingPort())];
-    let source = await startDaemon(startArguments(old, first, ...FROM_ROOT, ...grpc));
+    let source = await startDaemonHere(startArguments(old, first, ...FROM_ROOT, ...grpc));
     await source.reaches(HEAD);
     const mirror = await mirrorOf(source.grpcAddress, second);
     await mirror.reaches(HEAD);
     await stopAll(source);
     expect((await runCommand(['rewind', ...storeFlags(first), '--to', '99', '--yes'])).code).toBe(0);
     const both = startArguments(other, first, '--access-node', old.address, '--access-spork-root', '100');
-    source = await startDaemon([...both, ...FROM_ROOT, ...grpc]);
+    source = await startDaemonHere([...both, ...FROM_ROOT, ...grpc]);
     await source.reaches(HEAD + 20);
     const text = await eventually(async () => {
       const said = JSON.stringify((await mirror.health('/readyz')).body);
@@ -172,18 +176,18 @@ describe('a mirror', () => {
     const port = await lastingPort();
     // The last one of a flag counts.
     const args = startArguments(node, first, ...FROM_ROOT, '--api-grpc-port', String(port));
-    let source = await startDaemon(args);
-    const mirror = await mirrorOf(source.grpcAddress, second);
+    const killed = await startDaemon(args);
+    const mirror = await mirrorOf(killed.grpcAddress, second);
     await mirror.reaches(HEAD);
-    await source.program.stop('SIGKILL');
+    await killed.program.stop('SIGKILL');
     node.node.head.set(HEAD + 40);
-    source = await startDaemon(args);
+    let source = await startDaemonHere(args);
     await mirror.reaches(HEAD + 40);
 
     await stopAll(source);
     const rewind = ['rewind', ...storeFlags(first), '--to', '30', '--yes'];
     expect((await runCommand(rewind)).code).toBe(0);
-    source = await startDaemon(args);
+    source = await startDaemonHere(args);
     node.node.head.set(HEAD + 80);
     await mirror.reaches(HEAD + 80);
     await stopAll(mirror, source);
@@ -195,7 +199,7 @@ describe('a copy from anywhere', () => {
   it('is restored with every block proven, unless a block is not the one that the checkpoint names', async () => {
     const node = await devnetForTest(chain);
     const [first, second] = [scratchDirectory(), scratchDirectory()];
-    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
+    const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
     await source.reaches(HEAD);
     await stopAll(source);
     const restore = (id: string) =>
@@ -258,7 +262,7 @@ describe('a peer that changes what it mirrors', () => {
   ])('in its %s is refused and counted, and alone it gives nothing', async (_, methods, counter, change) => {
     const node = await devnetForTest(chain);
     const [first, second] = [scratchDirectory(), scratchDirectory()];
-    const source = await startDaemon(startArguments(node, first, ...FROM_ROOT));
+    const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
     await source.reaches(HEAD);
     const liar = await relayedPeer(source.grpcAddress, (method, answer) => {
       if (methods.includes(method)) change(answer);

@@ -8,8 +8,14 @@ import { runCommand } from '../support/commandLine.js';
 import { HostedNode } from '../support/hostedNode.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
+import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 import { certificateOf } from '../support/secretFiles.js';
 import { WsClient } from '../support/wsClient.js';
 
@@ -42,7 +48,7 @@ const asItIs = (bytes: Buffer): Buffer => bytes;
 
 /** A call of the read API that only a node can answer. */
 function forwardedCall(
-  daemon: RunningDaemon,
+  daemon: RunningDaemon | DaemonHere,
   metadata: Readonly<Record<string, string>>,
 ): Promise<ServiceError | Buffer | undefined> {
   const client = new Client(daemon.grpcAddress, credentials.createInsecure());
@@ -204,12 +210,12 @@ describe('a REST address that wants headers', () => {
     const file = metadataFile(`${rest.url} x-token: ${FIRST}\n${devnet.address} x-token: ${SECOND}\n`);
     const base = ['--api-forward-rest', `${rest.url}/base-${SECOND}`, '--access-metadata-file', file];
     const args = startArguments(devnet, scratchDirectory(), ...base, '--start-height', 'root');
-    const refused = await runProgram(args);
+    const refused = await runDaemonHere(args);
     expect(refused.code).toBe(78);
     expect(refused.stderr).toContain(`line 1 is for ${name}, which is not called over TLS`);
     expect(refused.stderr).not.toContain(FIRST);
 
-    const daemon = await startDaemon([...args, '--access-metadata-without-tls']);
+    const daemon = await startDaemonHere([...args, '--access-metadata-without-tls']);
     await daemon.reaches(TOP);
     rest.reply = (_request, response, { headers }) => {
       response.writeHead(200, { 'x-echo': String(headers['x-token']) });
@@ -295,7 +301,7 @@ describe('a file of metadata that cannot be used', () => {
     const file = metadataFile('127.0.0.1:1 a: b\n');
     const args = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--access-metadata-file', file];
     chmodSync(file, 0o666);
-    const { code, stderr } = await runProgram(['start', ...args]);
+    const { code, stderr } = await runDaemonHere(['start', ...args]);
     expect([code, stderr]).toEqual([78, expect.stringContaining('every user of this machine may change it')]);
     chmodSync(file, 0o644);
     expect((await runCommand(['doctor', ...args])).stdout).toContain(

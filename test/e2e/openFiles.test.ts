@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
+import { runCommand } from '../support/commandLine.js';
 import { Crowd } from '../support/crowd.js';
 import type { Manner } from '../support/crowd.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
@@ -73,7 +74,7 @@ async function isWell({ daemon, limit }: { readonly daemon: RunningDaemon; reado
 /** It stops in good order, and leaves a store without damage. */
 async function isSound(daemon: RunningDaemon, dataDir: string): Promise<void> {
   expect(await daemon.program.stop(), daemon.program.stderr).toBe(0);
-  const verified = await runProgram(['verify', '--network', 'devnet', '--data-dir', dataDir]);
+  const verified = await runCommand(['verify', '--network', 'devnet', '--data-dir', dataDir]);
   expect(verified.code, verified.stderr).toBe(0);
 }
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 import { atEnd } from '../support/cleanup.js';
@@ -26,7 +26,7 @@ describe('a daemon on PostgreSQL', () => {
   it('indexes, answers, and is served by every command', async () => {
     const { devnet, dataDir, store, url } = await begin();
     const start = startArguments(devnet, dataDir, ...store, '--start-height', '0', '--index-accounts');
-    const daemon = await startDaemon(start);
+    const daemon = await startDaemonHere(start);
     await daemon.reaches(HEIGHTS - 1);
     const block = await daemon.api('/v1/blocks?height=30&expand=payload');
     expect(block.status).toBe(200);
@@ -57,7 +57,7 @@ describe('a daemon on PostgreSQL', () => {
       64,
       expect.stringContaining('the index is in a database'),
     ]);
-    const again = await startDaemon(start);
+    const again = await startDaemonHere(start);
     await again.reaches(HEIGHTS - 1);
     await again.program.stop();
   });
@@ -65,7 +65,7 @@ describe('a daemon on PostgreSQL', () => {
   it('is repaired: damaged heights become holes, which it fills in again, and nothing above is lost', async () => {
     const { devnet, dataDir, store, url } = await begin();
     const start = startArguments(devnet, dataDir, ...store, '--start-height', '0');
-    const daemon = await startDaemon(start);
+    const daemon = await startDaemonHere(start);
     await daemon.reaches(HEIGHTS - 1);
     const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
     const run = async (...args: string[]) => runCommand([...args, ...where]);
@@ -103,7 +103,7 @@ describe('a daemon on PostgreSQL', () => {
     ]);
     expect((await run('verify')).code).toBe(0);
     expect((await run('get', 'block', '40')).code).toBe(0);
-    const again = await startDaemon(start);
+    const again = await startDaemonHere(start);
     await eventually(async () => {
       const { rows } = await asAdmin(url, 'SELECT from_height, to_height FROM flow.coverage');
       return rows.length === 1 ? true : undefined;
@@ -118,7 +118,7 @@ describe('a daemon on PostgreSQL', () => {
     const faults = await TcpFaults.before(url);
     atEnd(() => faults.close());
     const flags = ['--store', faults.url, '--start-height', '0'];
-    const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags));
+    const daemon = await startDaemonHere(startArguments(devnet, dataDir, ...flags));
     await daemon.reaches(50);
     await faults.down();
     const unready = await eventually(async () => {
@@ -189,7 +189,7 @@ describe('a daemon on PostgreSQL', () => {
     named.password = 'hush-hush';
     const environment = { FCI_STORE: named.href, FCI_API_STORE: named.href };
     const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
-    const daemon = await startDaemon(args, environment);
+    const daemon = await startDaemonHere(args, environment);
     await daemon.reaches(4);
     const metrics = await fetch(`${daemon.metricsUrl}/metrics`);
     const told = [

@@ -10,8 +10,8 @@ import { eventually, scratchDirectory } from '../support/program.js';
 import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 const HEAD = 120;
@@ -21,13 +21,13 @@ const whole = (node: DevnetHandle) => ({
   chainAt: () => node.chain,
 });
 
-const proofOf = async (daemon: RunningDaemon) => (await daemon.status()).proof;
+const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
 
 describe('a daemon on a chain whose blocks can be proven', () => {
   it('proves every block, and says so', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(
+    const daemon = await startDaemonHere(
       startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', 'required'),
     );
     const metrics = await daemon.reaches(HEAD);
@@ -42,7 +42,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
   it('counts what it takes on the word of a node whose ids are made up, and warns once', async () => {
     const node = await devnetForTest({ ...chain, hashedIds: false });
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemonHere(startArguments(node, dataDir, '--start-height', 'root'));
     const metrics = await daemon.reaches(HEAD);
     expect(metrics.value('unproven_heights')).toBe(HEAD + 1);
     expect(await proofOf(daemon)).toMatchObject({
@@ -57,17 +57,17 @@ describe('a daemon on a chain whose blocks can be proven', () => {
   it('proves afterwards what it stored on the word of the nodes, even when it is killed meanwhile', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
-    const start = (mode: string) =>
-      startDaemon(startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', mode));
-    const believing = await start('off');
+    const args = (mode: string) =>
+      startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', mode);
+    const believing = await startDaemonHere(args('off'));
     expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
     await stopAndProve(believing, dataDir, whole(node));
     expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: 0 });
 
-    const killed = await start('auto');
+    const killed = await startDaemon(args('auto'));
     await killed.scrapeUntil((metrics) => metrics.value('unproven_heights') <= HEAD);
     await killed.program.stop('SIGKILL');
-    const proving = await start('auto');
+    const proving = await startDaemonHere(args('auto'));
     await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
     expect(await proofOf(proving)).toMatchObject({ unprovenHeights: 0 });
     const anchored = proving.program.logs().find(({ msg }) => String(msg).startsWith('anchored at a block'));
@@ -79,7 +79,7 @@ describe('a daemon on a chain whose blocks can be proven', () => {
   it('gives documents from which another program proves a transaction, with and without a daemon', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(node, dataDir, '--start-height', 'root'));
+    const daemon = await startDaemonHere(startArguments(node, dataDir, '--start-height', 'root'));
     await daemon.reaches(HEAD);
     const filled = Array.from({ length: HEAD }, (_, height) => node.chain.block(height)).find(
       ({ collections }) => collections.some(({ transactions }) => transactions.length > 1),
@@ -130,12 +130,15 @@ describe('a daemon whose readers see only what is proven final', () => {
   const MINORITY_FROM = 111;
   /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
+  /** To sign a block takes as long as all else with it. */
+  const TOP = 60;
+  const certified = { ...chain, startHead: TOP, certificatesEvery: 1 };
   const flags = ['--start-height', 'root', '--proof-finality', 'proven'];
-  const heightOf = async (daemon: RunningDaemon, query: string) => {
+  const heightOf = async (daemon: DaemonHere, query: string) => {
     const { body, status } = await daemon.api(`/v1/blocks?${query}`);
     return status === 200 ? Number((body as { header: { height: string } }[])[0]?.header.height) : status;
   };
-  const proven = (daemon: RunningDaemon, height: number) =>
+  const proven = (daemon: DaemonHere, height: number) =>
     daemon.scrapeUntil((metrics) => metrics.value('proven_height') === height);
 
   it('indexes on where a minority signs, says so, and shows nothing above the proven height, also after a restart', async () => {
@@ -144,7 +147,7 @@ describe('a daemon whose readers see only what is proven final', () => {
       ...{ startHead: MINORITY_FROM - 1, certificatesEvery: 1, minorityFrom: MINORITY_FROM },
     });
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(
+    const daemon = await startDaemonHere(
       startArguments(node, dataDir, ...flags, '--ready-max-lag', '5', '--index-accounts'),
     );
     await proven(daemon, PROVEN);
@@ -197,7 +200,7 @@ describe('a daemon whose readers see only what is proven final', () => {
 
     // The store keeps who signs: without a node it is proven again from that.
     await node.close();
-    const alone = await startDaemon(startArguments(node, dataDir, ...flags));
+    const alone = await startDaemonHere(startArguments(node, dataDir, ...flags));
     await proven(alone, PROVEN);
     expect((await alone.api('/status')).body).toMatchObject({
       latestIndexed: PROVEN,
@@ -208,11 +211,11 @@ describe('a daemon whose readers see only what is proven final', () => {
   });
 
   it('prove themselves final from the anchor on, after a restart without a snapshot', async () => {
-    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+    const node = await devnetForTest(certified);
     const dataDir = scratchDirectory();
-    const start = () => startDaemon(startArguments(node, dataDir, ...flags));
-    const snapshots = async (daemon: RunningDaemon) => {
-      const metrics = await proven(daemon, HEAD - 2);
+    const start = () => startDaemonHere(startArguments(node, dataDir, ...flags));
+    const snapshots = async (daemon: DaemonHere) => {
+      const metrics = await proven(daemon, TOP - 2);
       return metrics.sum('upstream_requests_total', { method: 'GetProtocolStateSnapshotByHeight' });
     };
     const first = await start();
@@ -226,7 +229,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     const served = await daemon.api('/proof/block/40');
     expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
     // Certificates prove only what has two blocks above.
-    expect((await daemon.api(`/proof/block/${HEAD - 2}`)).body).not.toHaveProperty('way');
+    expect((await daemon.api(`/proof/block/${TOP - 2}`)).body).not.toHaveProperty('way');
     expect((await daemon.api('/proof/block/0')).body).not.toHaveProperty('way');
     expect(await daemon.program.stop()).toBe(0);
     const { code, stdout } = await runCommand(['prove', '40', ...storeFlags(dataDir)]);
@@ -261,29 +264,29 @@ describe('a daemon whose readers see only what is proven final', () => {
   });
 
   it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
-    const node = await devnetForTest({ ...chain, certificatesEvery: 1 });
+    const node = await devnetForTest(certified);
     const url = await postgres.server().database();
     const start = (roles: string) =>
-      startDaemon(startArguments(node, scratchDirectory(), ...flags, '--store', url, '--roles', roles));
+      startDaemonHere(startArguments(node, scratchDirectory(), ...flags, '--store', url, '--roles', roles));
     const serving = await start('api');
     expect(await heightOf(serving, 'height=final')).toBe(404);
     const leading = await start('live,backfill');
-    await proven(leading, HEAD - 2);
-    await proven(serving, HEAD - 2);
-    await eventually(async () => ((await heightOf(serving, 'height=final')) === HEAD - 2 ? true : undefined));
-    expect(await heightOf(serving, `height=${HEAD - 1}`)).toBe(404);
-    expect((await serving.api(`/v1/blocks?height=${HEAD - 2}`)).body).toMatchObject([{ proven: true }]);
-    expect((await serving.api(`/explain/${HEAD}`)).body).toMatchObject({ stage: 'awaiting_proof' });
-    expect(await proofOf(serving)).toMatchObject({ finality: 'proven', provenHeight: HEAD - 2 });
-    node.node.head.set(HEAD + 5);
-    await proven(serving, HEAD + 3);
+    await proven(leading, TOP - 2);
+    await proven(serving, TOP - 2);
+    await eventually(async () => ((await heightOf(serving, 'height=final')) === TOP - 2 ? true : undefined));
+    expect(await heightOf(serving, `height=${TOP - 1}`)).toBe(404);
+    expect((await serving.api(`/v1/blocks?height=${TOP - 2}`)).body).toMatchObject([{ proven: true }]);
+    expect((await serving.api(`/explain/${TOP}`)).body).toMatchObject({ stage: 'awaiting_proof' });
+    expect(await proofOf(serving)).toMatchObject({ finality: 'proven', provenHeight: TOP - 2 });
+    node.node.head.set(TOP + 5);
+    await proven(serving, TOP + 3);
     expect(await leading.program.stop()).toBe(0);
     expect(await serving.program.stop()).toBe(0);
 
     // Nobody proves anything now, and what was proven before can be read at once.
     const alone = await start('api');
-    await proven(alone, HEAD + 3);
-    expect(await heightOf(alone, 'height=final')).toBe(HEAD + 3);
+    await proven(alone, TOP + 3);
+    expect(await heightOf(alone, 'height=final')).toBe(TOP + 3);
     expect(await alone.program.stop()).toBe(0);
   });
 });

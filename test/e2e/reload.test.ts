@@ -5,14 +5,14 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 
 const RELOADED = 'configuration reloaded';
 
 interface World {
-  readonly daemon: RunningDaemon;
+  readonly daemon: DaemonHere;
   readonly devnet: DevnetHandle;
   readonly write: (content: unknown) => void;
   /** Has it reload, and gives the log lines from there on until one has this message. */
@@ -26,13 +26,13 @@ async function world(content: unknown, ...flags: readonly string[]): Promise<Wor
     writeFileSync(file, typeof next === 'string' ? next : JSON.stringify(next));
   write(content);
   const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--config', file, ...flags);
-  const daemon = await startDaemon(args);
+  const daemon = await startDaemonHere(args);
   await daemon.reaches(20);
   return {
     ...{ daemon, devnet, write },
     reload: (message) => {
       const before = daemon.program.logs().length;
-      daemon.program.child.kill('SIGHUP');
+      daemon.program.reload();
       return eventually(() => {
         const lines = daemon.program.logs().slice(before);
         return lines.some(({ msg }) => msg === message) ? lines : undefined;
@@ -42,7 +42,7 @@ async function world(content: unknown, ...flags: readonly string[]): Promise<Wor
 }
 
 /** What so many requests at once get. */
-async function statuses(daemon: RunningDaemon, count: number): Promise<readonly number[]> {
+async function statuses(daemon: DaemonHere, count: number): Promise<readonly number[]> {
   const answers = Array.from({ length: count }, () => daemon.api('/v1/blocks?height=5'));
   return (await Promise.all(answers)).map(({ status }) => status);
 }
@@ -60,7 +60,7 @@ function served(port: number, hello: string): Promise<Socket | undefined> {
   });
 }
 
-async function allowedOrigin(daemon: RunningDaemon): Promise<string | null> {
+async function allowedOrigin(daemon: DaemonHere): Promise<string | null> {
   const response = await fetch(`${daemon.apiUrl}/v1/blocks?height=5`, {
     headers: { origin: 'https://a.example' },
   });

@@ -4,7 +4,7 @@ import { atEnd } from '../support/cleanup.js';
 import { replicaMaker, startReplica } from '../support/postgresReplica.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 
@@ -19,7 +19,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
     const { url } = await postgres.home();
     const start = (...flags: string[]) =>
-      startDaemon(
+      startDaemonHere(
         startArguments(devnet, scratchDirectory(), '--store', url, '--start-height', '0', ...flags),
       );
     return { devnet, url, start };
@@ -39,7 +39,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     );
     const daemon = await start('--api-store', replica.href);
     atEnd(async () => {
-      await daemon.program.stop('SIGKILL');
+      await daemon.program.stop();
       await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);
     });
     devnet.node.head.advance(5);

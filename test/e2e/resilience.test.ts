@@ -4,8 +4,8 @@ import { startDevnet } from '../../src/devnet/index.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import type { StatusDocument } from '../../src/api/index.js';
 
 /** One chain for all: nodes of one test serve the same blocks. Execution data reaches the head. */
@@ -39,13 +39,13 @@ async function knowing(starting: Promise<DevnetHandle>): Promise<DevnetHandle> {
 async function daemonOn(
   devnets: readonly { readonly address: string }[],
   ...flags: string[]
-): Promise<{ readonly daemon: RunningDaemon; readonly dataDir: string }> {
+): Promise<{ readonly daemon: DaemonHere; readonly dataDir: string }> {
   const dataDir = scratchDirectory();
   const [first, ...others] = devnets;
   if (first === undefined) throw new Error('a daemon needs a node');
   const named = others.flatMap(({ address }) => ['--access-node', address]);
   const args = startArguments(first, dataDir, '--start-height', '0', ...quick, ...named, ...flags);
-  return { daemon: await startDaemon(args), dataDir };
+  return { daemon: await startDaemonHere(args), dataDir };
 }
 
 /** Retries soon, so that no scenario waits longer than it must. */
@@ -55,12 +55,12 @@ function whole(devnet: DevnetHandle, latestHeight: number = HEAD) {
   return { firstHeight: 0, latestHeight, chainAt: () => devnet.chain };
 }
 
-async function status(daemon: RunningDaemon): Promise<StatusDocument> {
+async function status(daemon: DaemonHere): Promise<StatusDocument> {
   return await daemon.status();
 }
 
 function statusOnce(
-  daemon: RunningDaemon,
+  daemon: DaemonHere,
   condition: (document: StatusDocument) => boolean,
 ): Promise<StatusDocument> {
   return eventually(async () => {
@@ -74,7 +74,7 @@ function endpointState(document: StatusDocument, devnet: { readonly address: str
 }
 
 /** The nodes that the daemon set aside for a lie, as it said in its log. */
-function liars(daemon: RunningDaemon): Set<unknown> {
+function liars(daemon: DaemonHere): Set<unknown> {
   return new Set(
     daemon.program
       .logs()
@@ -91,7 +91,7 @@ type Told = ReadonlyMap<string, string>;
  * answer at once from then on.
  */
 async function onceFoundOut(
-  daemon: RunningDaemon,
+  daemon: DaemonHere,
   others: readonly DevnetHandle[],
   honest: DevnetHandle,
 ): Promise<Told> {
@@ -314,17 +314,6 @@ describe('answers that are not yet there', () => {
 
 describe('execution data in hybrid mode', () => {
   const method = 'SubscribeExecutionData*';
-  it.each<readonly [string, DevnetOptions]>([
-    ['stalls', { faults: [{ method, fault: 'stall', fromHeight: 20 }] }],
-    ['is cut again and again', { faults: [{ method, fault: 'cut', how: 'reset', every: 8 }] }],
-  ])('that %s is no obstacle', async (_, options) => {
-    const [node] = (await nodes(options)) as [DevnetHandle];
-    const { daemon, dataDir } = await daemonOn([node]);
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
-    await stopAndProve(daemon, dataDir, whole(node));
-  });
-
   it('that starts late is taken up when it comes', async () => {
     const [node] = (await nodes({
       startHead: 100,
@@ -370,16 +359,6 @@ describe('streams', () => {
     );
     await stopAndProve(daemon, dataDir, whole(node));
   });
-
-  it('that are cut with their connection, with all other calls, lose nothing', async () => {
-    const [node] = (await nodes({ faults: [{ method: '*', fault: 'cut', how: 'reset', every: 97 }] })) as [
-      DevnetHandle,
-    ];
-    const { daemon, dataDir } = await daemonOn([node]);
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.sum('upstream_errors_total', { kind: 'unavailable' })).toBeGreaterThan(0);
-    await stopAndProve(daemon, dataDir, whole(node));
-  });
 });
 
 describe('without execution data in ediOnly', () => {
@@ -421,32 +400,6 @@ describe('outages', () => {
 
     await devnetForTest({ ...chain, port: late.port });
     await stopAndProve(daemon, dataDir, whole(late));
-  });
-});
-
-describe('a head that goes backwards behind a load balancer', () => {
-  it('never lowers what is known', async () => {
-    const [node] = (await nodes({
-      startHead: 100,
-      streams: false,
-      executionData: false,
-      faults: [{ method: 'GetLatestBlockHeader', fault: 'head_backwards', blocks: 90, every: 2 }],
-    })) as [DevnetHandle];
-    const { daemon, dataDir } = await daemonOn([node]);
-    await daemon.reaches(96);
-    const heads: number[] = [];
-    const asked = node.node.requests.count('GetLatestBlockHeader');
-    await statusOnce(daemon, ({ head }) => {
-      heads.push(head ?? -1);
-      return node.node.requests.count('GetLatestBlockHeader') >= asked + 6;
-    });
-    node.node.head.advance(HEAD - 100);
-    await statusOnce(daemon, ({ head }) => {
-      heads.push(head ?? -1);
-      return head === HEAD;
-    });
-    expect(heads).toEqual([...heads].sort((a, b) => a - b));
-    await stopAndProve(daemon, dataDir, whole(node));
   });
 });
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const ROOT = 1_000;
 const TOP = 1_010;
@@ -36,7 +36,7 @@ it('stands in for the REST address of a node, and goes on with what is indexed w
   const rest = await RestNode.start();
   const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
   const flags = ['--start-height', 'root', '--api-forward-rest', `${rest.url}/some/base/`];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
   await daemon.reaches(TOP);
   const at = (path: string): string => daemon.apiUrl + path;
 
@@ -117,7 +117,7 @@ it('stands in for the REST address of a node, and goes on with what is indexed w
 
 it('refuses what only a node answers, and says how to have it forwarded, without the setting', async () => {
   const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(TOP);
   const account = await ask(daemon.apiUrl + ACCOUNT);
   expect([account.status, errorOf(account).reason]).toEqual([404, 'not_served']);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
 /** A leader that is lost is followed by another within so long; one that stops hands over in less. */
@@ -17,8 +17,8 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
   const begin = async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
     const { url } = await postgres.home();
-    const start = (...flags: string[]): Promise<RunningDaemon> =>
-      startDaemon(
+    const start = (...flags: string[]): Promise<DaemonHere> =>
+      startDaemonHere(
         startArguments(devnet, scratchDirectory(), '--store', url, '--start-height', '0', ...flags),
       );
     /** Two of them, of which the first leads. */
@@ -90,9 +90,9 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     const dataDir = scratchDirectory();
     const where = ['--network', 'devnet', '--data-dir', dataDir, '--store', url];
     const args = startArguments(devnet, dataDir, '--store', url, '--start-height', '0');
-    const daemon = await startDaemon(args);
+    const daemon = await startDaemonHere(args);
     await daemon.reaches(40);
-    const second = await runProgram(args);
+    const second = await runDaemonHere(args);
     expect([second.code, second.stderr]).toEqual([74, expect.stringContaining('in use by another daemon')]);
     const refused = await runCommand(['rewind', '--to', '20', '--yes', ...where]);
     expect([refused.code, refused.stderr]).toEqual([74, expect.stringContaining('leads')]);

@@ -6,10 +6,10 @@ import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../..
 import type { Identifier } from '../../src/flow/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { scratchDirectory, startProgram } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
@@ -42,11 +42,11 @@ async function indexAll(
   flags: readonly string[],
 ): Promise<ScrapedMetrics> {
   const args = startArguments(devnet, dataDir, '--start-height', 'root', ...flags);
-  return settles(await startDaemon(args));
+  return settles(await startDaemonHere(args));
 }
 
 /** Waits until the whole chain is indexed and stops the daemon in good order; answers with its last metrics. */
-async function settles(daemon: RunningDaemon): Promise<ScrapedMetrics> {
+async function settles(daemon: DaemonHere): Promise<ScrapedMetrics> {
   await daemon.reaches(TOP);
   const metrics = await daemon.scrapeUntil((scraped) => scraped.value('in_flight_heights') === 0);
   expect(await daemon.program.stop()).toBe(0);
@@ -226,7 +226,7 @@ it('execution data alone follows a simulated node that was told to leave the sys
   await node.sees(/at grpc:\/\/\S+:\d+:/);
   const address = /at grpc:\/\/(\S+:\d+):/.exec(node.stdout)?.[1] ?? '';
   const flags = ['--start-height', 'root', '--edi-only', '--stop-height', '150'];
-  const daemon = await runProgram(startArguments({ address }, scratchDirectory(), ...flags));
+  const daemon = await runDaemonHere(startArguments({ address }, scratchDirectory(), ...flags));
   expect(daemon).toMatchObject({ code: 0, stderr: '' });
 });
 
@@ -267,7 +267,7 @@ describe('both together', () => {
     const devnet = await nodeWith({ startHead: raceBegins, faults: [noExecutionData] });
     const dataDir = scratchDirectory();
     const flags = ['--window', '200', '--requester-timeout-ms', '600000'];
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root', ...flags));
+    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root', ...flags));
     const alone = await daemon.reaches(raceBegins);
     expect(alone.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
 
@@ -292,42 +292,4 @@ describe('both together', () => {
     expect(metrics.value('collection_requests_cancelled_total')).toBeGreaterThan(0);
     await expectTheStore(dataDir);
   });
-
-  it('killed at random moments, and started again each time', async () => {
-    const devnet = await nodeWith({
-      faults: [
-        { method: 'SubscribeExecutionData*', fault: 'latency', delayMs: 6 },
-        { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 20, probability: 0.5 },
-      ],
-    });
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', 'root', '--window', '48');
-    let durable = new Set<number>();
-    for (const share of [0, 1 / 3, 2 / 3]) {
-      const daemon = await startDaemon(args);
-      await daemon.reaches(ROOT + Math.floor((share + Math.random() / 3) * (TOP - ROOT)));
-      await daemon.program.stop('SIGKILL');
-      expectNothingAskedAgain(fullCollectionsAsked(devnet.node), durable);
-      durable = await durableHeights(dataDir);
-      devnet.node.requests.reset();
-    }
-    await indexAll(devnet, dataDir, ['--window', '48']);
-    expectNothingAskedAgain(fullCollectionsAsked(devnet.node), durable);
-    await expectTheStore(dataDir);
-  });
 });
-
-/** Heights whose block record is on disk, at the watermark or above a gap. */
-async function durableHeights(dataDir: string): Promise<Set<number>> {
-  const blockRecord = 0x10;
-  const records = (await dumpStore(dataDir)).filter(([key]) => key[0] === blockRecord);
-  return new Set(records.map(([key]) => Number(key.readBigUInt64BE(1))));
-}
-
-/** No id is asked for that stands at durable heights only. */
-function expectNothingAskedAgain(asked: readonly Identifier[], durable: ReadonlySet<number>): void {
-  const wanted = new Set(
-    [...idsByHeight].filter(([height]) => !durable.has(height)).flatMap(([, ids]) => ids),
-  );
-  expect(asked.filter((id) => !wanted.has(id))).toEqual([]);
-}

@@ -3,11 +3,11 @@ import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { proveStore, stopAndProve } from '../support/provenStore.js';
 import type { ExpectedStore } from '../support/provenStore.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const LAST = 99;
 const ROOT = LAST + 1;
@@ -59,7 +59,7 @@ describe('a store that grows through a spork', () => {
     const [before, after] = sporks();
     const nodes = [await devnetForTest(after), await devnetForTest(before)];
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', '0', ...CONFIRMED));
+    const daemon = await startDaemonHere(argumentsFor(nodes, dataDir, '--start-height', '0', ...CONFIRMED));
     const metrics = await daemon.reaches(HEAD);
     expect(metrics.sum('invalid_blocks_total')).toBe(0);
     expect(metrics.sum('foreign_nodes_total')).toBe(0);
@@ -71,7 +71,7 @@ describe('a store that grows through a spork', () => {
     const [before, after] = sporks();
     const old = await startDevnet({ ...before, port: await lastingPort() });
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor([old], dataDir, '--start-height', '0'));
+    const daemon = await startDaemonHere(argumentsFor([old], dataDir, '--start-height', '0'));
     await daemon.reaches(LAST);
     await old.close();
 
@@ -92,7 +92,7 @@ describe('history across the border of a spork', () => {
     const nodes = [await devnetForTest(after), await devnetForTest(before)];
     const dataDir = scratchDirectory();
     const flags = ['--start-height', '150', '--backfill', '0..149', '--backfill-window', '8'];
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, ...flags));
+    const daemon = await startDaemonHere(argumentsFor(nodes, dataDir, ...flags));
     await eventually(async () => {
       const { backfill, coverage, firstIndexed } = await daemon.status();
       for (const { from, to } of backfill.ranges) {
@@ -112,7 +112,7 @@ describe('a start below the root of the live spork', () => {
   it('is a configuration error that names the lowest height when none is', async () => {
     const [, after] = sporks();
     const node = await devnetForTest(after);
-    const { code, stderr } = await runProgram(
+    const { code, stderr } = await runDaemonHere(
       argumentsFor([node], scratchDirectory(), '--start-height', '80'),
     );
     expect(code).toBe(78);
@@ -123,7 +123,9 @@ describe('a start below the root of the live spork', () => {
     const [before, after] = sporks();
     const nodes = [await devnetForTest(after), await devnetForTest(before)];
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(argumentsFor(nodes, dataDir, '--start-height', 'root', ...CONFIRMED));
+    const daemon = await startDaemonHere(
+      argumentsFor(nodes, dataDir, '--start-height', 'root', ...CONFIRMED),
+    );
     await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: ROOT });
   });
 });
@@ -132,7 +134,7 @@ describe('finalized blocks that a spork discarded', () => {
   const DISCARDED = 5;
 
   /** Waits for the mismatch and gives back the arguments of the command that it names. */
-  async function namedCommand(daemon: RunningDaemon): Promise<string[]> {
+  async function namedCommand(daemon: DaemonHere): Promise<string[]> {
     await daemon.program.sees(/no access node confirms the latest stored block/);
     const { status, body } = await daemon.health('/readyz');
     expect(status).toBe(503);
@@ -159,18 +161,18 @@ describe('finalized blocks that a spork discarded', () => {
     const [before, after] = sporks(DISCARDED);
     const old: DevnetHandle = await startDevnet({ ...before, port: await lastingPort() });
     const dataDir = scratchDirectory();
-    const first = await startDaemon(argumentsFor([old], dataDir, '--start-height', '0'));
+    const first = await startDaemonHere(argumentsFor([old], dataDir, '--start-height', '0'));
     await first.reaches(LAST + DISCARDED);
     expect(await first.program.stop()).toBe(0);
     await old.close();
 
     const node = await devnetForTest({ ...after, port: old.port });
-    const daemon = await startDaemon(argumentsFor([node], dataDir));
+    const daemon = await startDaemonHere(argumentsFor([node], dataDir));
     const command = await namedCommand(daemon);
     expect(command).toEqual(['rewind', '--to', String(LAST), '--yes']);
     expect(await daemon.program.stop()).toBe(0);
     await mends(command, dataDir);
-    const again = await startDaemon(argumentsFor([node], dataDir));
+    const again = await startDaemonHere(argumentsFor([node], dataDir));
     await stopAndProve(again, dataDir, chainsOf(before, after));
   });
 });
@@ -181,18 +183,18 @@ describe('a node of a foreign spork', () => {
     const good = await devnetForTest(before);
     const foreign = await devnetForTest({ ...before, seed: 99 });
     const dataDir = scratchDirectory();
-    const first = await startDaemon(
+    const first = await startDaemonHere(
       argumentsFor([good], dataDir, '--start-height', '0', '--stop-height', '40'),
     );
     expect(await first.program.exited).toBe(0);
 
-    const refused = await runProgram(argumentsFor([foreign], dataDir));
+    const refused = await runDaemonHere(argumentsFor([foreign], dataDir));
     expect(refused.code).toBe(76);
     expect(refused.stderr).toMatch(
       /gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/,
     );
 
-    const daemon = await startDaemon(argumentsFor([foreign, good], dataDir));
+    const daemon = await startDaemonHere(argumentsFor([foreign, good], dataDir));
     const metrics = await daemon.reaches(LAST);
     expect(metrics.value('foreign_nodes_total', { reason: 'spork' })).toBe(1);
     expect(metrics.value('endpoint_state', { endpoint: foreign.address, state: 'foreign' })).toBe(1);
@@ -208,7 +210,7 @@ it('a question about a height of an earlier spork dials nobody', async () => {
     ...{ rootHeight: 200_000_000, startHead: 200_000_010 },
   });
   const mainnet = ['--network', 'mainnet', '--start-height', 'root'];
-  const daemon = await startDaemon(argumentsFor([node], scratchDirectory(), ...mainnet));
+  const daemon = await startDaemonHere(argumentsFor([node], scratchDirectory(), ...mainnet));
   await daemon.reaches(200_000_010);
   const endpoints = async (): Promise<string[]> => {
     const { endpoints: known } = await daemon.status();

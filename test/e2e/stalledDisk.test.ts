@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
 
 /** More than the write buffer of the store holds: LevelDB is at its next log long before. */
 const HEAD = 8_000;
@@ -56,7 +56,7 @@ describe('a disk that hangs', () => {
 
     for (const path of traps) rmSync(path, { force: true });
     const latestHeight = stillAt + FURTHER_HEIGHTS;
-    expect(await runProgram([...args, '--stop-height', String(latestHeight)])).toMatchObject({ code: 0 });
+    expect(await runDaemonHere([...args, '--stop-height', String(latestHeight)])).toMatchObject({ code: 0 });
     await proveStore(dataDir, { firstHeight: 0, latestHeight, chainAt: () => devnet.chain });
   });
 });

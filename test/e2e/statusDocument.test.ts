@@ -3,8 +3,8 @@ import { MAX_WINDOW_CELLS } from '../../src/api/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { violations } from '../support/schemaCheck.js';
 import type { JsonSchema } from '../support/schemaCheck.js';
 
@@ -13,17 +13,14 @@ const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 const HEAD = 1_500;
 const STUCK = 40;
 
-async function until(
-  daemon: RunningDaemon,
-  isSo: (status: StatusDocument) => boolean,
-): Promise<StatusDocument> {
+async function until(daemon: DaemonHere, isSo: (status: StatusDocument) => boolean): Promise<StatusDocument> {
   return eventually(async () => {
     const status = await daemon.status();
     return isSo(status) ? status : undefined;
   });
 }
 
-async function schemaFaults(daemon: RunningDaemon, status: StatusDocument): Promise<string[]> {
+async function schemaFaults(daemon: DaemonHere, status: StatusDocument): Promise<string[]> {
   const { components } = (await daemon.api('/openapi.json')).body as {
     readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
   };
@@ -41,7 +38,7 @@ describe('the status of a running daemon', () => {
       toHeight: STUCK,
     }));
     const devnet = await devnetForTest({ seed: 5, profile: 'dense', startHead: HEAD, paused: true, faults });
-    const daemon = await startDaemon(
+    const daemon = await startDaemonHere(
       startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi', '--window', '64'),
     );
     const status = await until(
@@ -83,7 +80,7 @@ describe('the status of a running daemon', () => {
     const devnet = await devnetForTest({
       ...{ seed: 5, profile: 'dense', startHead: HEAD, blockIntervalMs: 200, ratePerSecond: 20 },
     });
-    const daemon = await startDaemon(
+    const daemon = await startDaemonHere(
       startArguments(devnet, scratchDirectory(), '--start-height', String(HEAD), '--window', '4096'),
     );
     const status = await until(daemon, ({ endpoints, lastHour, throughput }) => {
@@ -108,7 +105,7 @@ describe('the status of a running daemon', () => {
   it('bounds the cells of a large window', async () => {
     const stall = bodies.map((method): FaultRule => ({ method, fault: 'stall' }));
     const devnet = await devnetForTest({ seed: 5, startHead: 9_000, paused: true, faults: stall });
-    const daemon = await startDaemon(
+    const daemon = await startDaemonHere(
       startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi', '--window', '4096'),
     );
     const { window } = await until(daemon, ({ window: { inFlight } }) => inFlight > 1_000);

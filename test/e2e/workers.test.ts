@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { runCommand } from '../support/commandLine.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
@@ -19,7 +20,7 @@ interface Listed {
   readonly busyWith: readonly { readonly from: number; readonly to: number }[];
 }
 
-describe('several workers on one plan', { timeout: 180_000 }, () => {
+describe('several workers on one plan', { timeout: 300_000 }, () => {
   const postgres = usePostgres();
 
   it('fill it once, though one is killed; and end when they are told to', async () => {
@@ -29,7 +30,7 @@ describe('several workers on one plan', { timeout: 180_000 }, () => {
     const start = (): Promise<RunningDaemon> =>
       startDaemon(startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '4'));
     const command = (...words: string[]) =>
-      runProgram([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
+      runCommand([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
     const workers = async (): Promise<readonly Listed[]> =>
       JSON.parse((await command('workers', '--json')).stdout) as Listed[];
 

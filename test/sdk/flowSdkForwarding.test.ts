@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
 import type { RestReply } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const ROOT = 1_000;
 const TOP = 1_010;
@@ -65,7 +65,7 @@ it('a program with @onflow/sdk runs scripts and sends transactions through the d
   node.reply = nodeReply;
   const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
   const flags = ['--start-height', 'root', '--api-forward-rest', node.url];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
   await daemon.reaches(TOP);
   // The SDK refers to the newest sealed block.
   await eventually(async () => {

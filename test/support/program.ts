@@ -11,56 +11,14 @@ const root = join(import.meta.dirname, '../..');
 /** The built program: `npm test` builds before it runs. */
 export const programPath = join(root, 'dist', 'main.js');
 
-/** A process of the program, with all that it printed. */
-export class Program {
-  readonly child: ChildProcess;
-  /** The exit code, or the signal that ended it. */
-  readonly exited: Promise<number | string>;
+/** What a run of the program has printed so far. */
+export class Printed {
   stdout = '';
   stderr = '';
   readonly #watchers = new Set<() => void>();
   #ended = false;
 
-  /**
-   * `wrapper`: a command that is given the program's own command line, and runs it. `script`: another program of this
-   * repository, with what Node.js needs to run it. `stdin`: whether anything may be typed. `outputs`: other places for
-   * standard output and standard error.
-   */
-  constructor(
-    args: readonly string[],
-    environment: Readonly<Record<string, string>> = {},
-    wrapper: readonly string[] = [],
-    script: readonly string[] = [programPath],
-    stdin: 'ignore' | 'pipe' = 'ignore',
-    outputs: readonly ['pipe' | number | Socket, 'pipe' | number | Socket] = ['pipe', 'pipe'],
-  ) {
-    const inherited = Object.fromEntries(
-      Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
-    );
-    const [command = process.execPath, ...rest] = [...wrapper, process.execPath, ...script, ...args];
-    this.child = spawn(command, rest, {
-      cwd: root,
-      env: { ...inherited, ...environment },
-      stdio: [stdin, ...outputs],
-    });
-    this.child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.stdout += chunk;
-      this.#wake();
-    });
-    this.child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.stderr += chunk;
-      this.#wake();
-    });
-    this.exited = new Promise((resolve) => {
-      this.child.once('close', (code, signal) => {
-        this.#ended = true;
-        resolve(code ?? signal ?? 'unknown');
-        this.#wake();
-      });
-    });
-  }
-
-  /** Resolves with the match once it stands in either output; rejects when the process ends without it. */
+  /** Resolves with the match once it stands in either output; rejects when the run ends without it. */
   async sees(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const match = pattern.exec(this.stdout) ?? pattern.exec(this.stderr);
@@ -78,18 +36,73 @@ export class Program {
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   }
 
-  type(keys: string): void {
-    this.child.stdin?.write(keys);
+  protected get hasEnded(): boolean {
+    return this.#ended;
   }
 
-  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string> {
-    if (!this.#ended) this.child.kill(signal);
-    return this.exited;
+  protected print(output: 'stdout' | 'stderr', text: string): void {
+    this[output] += text;
+    this.#wake();
+  }
+
+  protected end(): void {
+    this.#ended = true;
+    this.#wake();
   }
 
   #wake(): void {
     for (const resolve of this.#watchers) resolve();
     this.#watchers.clear();
+  }
+}
+
+/** A process of the program, with all that it printed. */
+export class Program extends Printed {
+  readonly child: ChildProcess;
+  /** The exit code, or the signal that ended it. */
+  readonly exited: Promise<number | string>;
+
+  /**
+   * `wrapper`: a command that is given the program's own command line, and runs it. `script`: another program of this
+   * repository, with what Node.js needs to run it. `stdin`: whether anything may be typed. `outputs`: other places for
+   * standard output and standard error.
+   */
+  constructor(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+    wrapper: readonly string[] = [],
+    script: readonly string[] = [programPath],
+    stdin: 'ignore' | 'pipe' = 'ignore',
+    outputs: readonly ['pipe' | number | Socket, 'pipe' | number | Socket] = ['pipe', 'pipe'],
+  ) {
+    super();
+    const inherited = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !name.startsWith('FCI_')),
+    );
+    const [command = process.execPath, ...rest] = [...wrapper, process.execPath, ...script, ...args];
+    this.child = spawn(command, rest, {
+      cwd: root,
+      env: { ...inherited, ...environment },
+      stdio: [stdin, ...outputs],
+    });
+    for (const output of ['stdout', 'stderr'] as const) {
+      this.child[output]?.setEncoding('utf8').on('data', (chunk: string) => this.print(output, chunk));
+    }
+    this.exited = new Promise((resolve) => {
+      this.child.once('close', (code, signal) => {
+        this.end();
+        resolve(code ?? signal ?? 'unknown');
+      });
+    });
+  }
+
+  type(keys: string): void {
+    this.child.stdin?.write(keys);
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string> {
+    if (!this.hasEnded) this.child.kill(signal);
+    return this.exited;
   }
 }
 

@@ -3,7 +3,7 @@ import type { ChainGenerator } from '../../src/devnet/index.js';
 import type { SporkRecord, VerifyReport } from '../../src/storage/index.js';
 import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
-import type { RunningDaemon } from './runningDaemon.js';
+import type { DaemonHere, RunningDaemon } from './runningDaemon.js';
 import { storePath } from './storeDump.js';
 import { systemClock } from '../../src/runtime/index.js';
 
@@ -16,7 +16,7 @@ export interface ExpectedStore {
 
 /** Waits for the height, stops the daemon gracefully and proves the store. */
 export async function stopAndProve(
-  daemon: RunningDaemon,
+  daemon: RunningDaemon | DaemonHere,
   dataDir: string,
   expected: ExpectedStore,
 ): Promise<readonly SporkRecord[]> {

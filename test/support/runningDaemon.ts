@@ -2,10 +2,11 @@ import type { StatusDocument } from '../../src/api/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { atEnd } from './cleanup.js';
+import { HousedProgram } from './HousedProgram.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
 import { eventually, startProgram } from './program.js';
-import type { Program } from './program.js';
+import type { Printed, Program } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';
 
 /** A simulated access node in this process; it is gone at the end of the test, which fails if the node has a bug. */
@@ -31,15 +32,15 @@ export function startArguments(
 }
 
 /** A daemon that listens, and what it says of itself. */
-export class RunningDaemon {
-  readonly program: Program;
+export class RunningDaemon<P extends Printed = Program> {
+  readonly program: P;
   readonly apiUrl: string;
   readonly metricsUrl: string;
   /** `host:port`, while gRPC is on. */
   readonly grpcAddress: string;
 
   constructor(
-    program: Program,
+    program: P,
     ports: { readonly api: number; readonly grpc?: number | undefined; readonly metrics: number },
   ) {
     this.program = program;
@@ -96,8 +97,43 @@ export async function startDaemon(
   return listening(startProgram(args, environment, wrapper));
 }
 
+/** A daemon in the process of the test. */
+export type DaemonHere = RunningDaemon<HousedProgram>;
+
+/** A daemon in this process, which is stopped at the end of the test. */
+export function startHere(
+  args: readonly string[],
+  environment?: Readonly<Record<`FCI_${string}`, string>>,
+): HousedProgram {
+  const program = new HousedProgram(args, environment);
+  atEnd(async () => {
+    await program.stop();
+  });
+  return program;
+}
+
+/**
+ * As `startDaemon`, in this process: for what a daemon says and does over its ports. What the system does with a process,
+ * and a process with the system, wants a process.
+ */
+export function startDaemonHere(
+  args: readonly string[],
+  environment?: Readonly<Record<`FCI_${string}`, string>>,
+): Promise<DaemonHere> {
+  return listening(startHere(args, environment));
+}
+
+/** As `startDaemonHere`, to its end: at its stop height, or with a refusal. */
+export async function runDaemonHere(
+  args: readonly string[],
+): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
+  const program = startHere(args);
+  const code = await program.exited;
+  return { code, stdout: program.stdout, stderr: program.stderr };
+}
+
 /** A daemon that was started, once it listens. */
-export async function listening(program: Program): Promise<RunningDaemon> {
+export async function listening<P extends Printed>(program: P): Promise<RunningDaemon<P>> {
   await program.sees(/"msg":"listening".*\n/);
   const { api, grpc, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
     readonly api?: { readonly port: number };

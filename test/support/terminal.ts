@@ -13,7 +13,8 @@ export interface Ran {
   readonly message: string;
 }
 
-function remembering(keep: (text: string) => void): Output {
+/** An output that keeps what is printed, and always takes it. */
+export function remembering(keep: (text: string) => void): Output {
   const write: Sink['write'] = (buffers, done) => {
     const bytes = Buffer.concat(buffers);
     keep(bytes.toString('utf8'));

@@ -134,12 +134,6 @@ describe('asking', () => {
     expect(a.calls).toHaveLength(5);
   });
 
-  it('bounds the calls of each node by itself', () => {
-    const requests = requester({ concurrency: 3 }, { nodes: new FakeNodes(a, b) });
-    requests.request(1, idsOf(many(8)));
-    expect([a.pending.length, b.pending.length]).toEqual([3, 3]);
-  });
-
   it('keeps a slot for the lowest height while calls of higher ones hang', async () => {
     const requests = requester({ concurrency: 3 });
     requests.request(1, [one.id]);
@@ -150,18 +144,6 @@ describe('asking', () => {
     expect(a.pending).toHaveLength(2);
     await clock.advance(250);
     expect(a.pending.at(-1)!.id).toBe(one.id);
-  });
-
-  it('never has the same id under way twice, however many heights want it', async () => {
-    const requests = requester();
-    requests.request(3, [one.id, one.id]);
-    requests.request(3, [one.id]);
-    requests.request(1, [one.id]);
-    expect(a.calls).toHaveLength(1);
-    a.pending[0]!.answer(one.transactions);
-    await clock.settle();
-    expect(sink.ids).toEqual([one.id]);
-    expect(a.calls).toHaveLength(1);
   });
 
   it('asks for an id at its lowest height', () => {
@@ -437,19 +419,6 @@ describe('cancelling', () => {
     expect(sink.ids).toEqual([one.id]);
   });
 
-  it('lets an id that is wanted again wait until its cancelled call is out of the way', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    requests.cancel(1);
-    requests.request(2, [one.id]);
-    expect(a.calls).toHaveLength(1);
-    await clock.settle();
-    expect(a.calls).toHaveLength(2);
-    a.pending[0]!.answer(one.transactions);
-    await clock.settle();
-    expect(sink.ids).toEqual([one.id]);
-  });
-
   it('frees the slot for the next height', async () => {
     const requests = requester({ concurrency: 1 });
     requests.request(1, [one.id]);
@@ -655,46 +624,6 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(requests.inFlight()).toBe(0);
     expect(await counted(metrics.requestsCancelled)).toBe(1);
     expect(fatal).toEqual([]);
-  });
-});
-
-describe('the window', () => {
-  it('keeps calls back that it does not admit, and lets them go when it changes', async () => {
-    window.admitting = (height) => height <= 1;
-    const requests = requester();
-    requests.request(1, [one.id]);
-    requests.request(2, [two.id]);
-    expect(a.calls.map((call) => call.id)).toEqual([one.id]);
-    await clock.advance(60_000);
-    expect(a.calls).toHaveLength(1);
-    window.change(() => (window.admitting = () => true));
-    await clock.settle();
-    expect(a.calls.map((call) => call.id)).toEqual([one.id, two.id]);
-    await requests.stop();
-    expect(window.waiters).toBe(0);
-  });
-
-  it('is asked with the bytes that the calls under way will bring', async () => {
-    const asked: number[] = [];
-    window.admitting = (_, bytes) => {
-      asked.push(bytes);
-      return true;
-    };
-    requester().request(1, idsOf(many(3)));
-    expect(asked[0]).toBeGreaterThan(0);
-    expect(asked).toEqual([1, 2, 3].map((calls) => calls * asked[0]!));
-  });
-
-  it('always admits the lowest height, which is served however full it is', async () => {
-    const made = many(4);
-    let lowest = 1;
-    window.admitting = (height) => height <= lowest;
-    a.onCall = honest(...made);
-    const requests = requester();
-    sink.onReceived = () => window.change(() => (lowest += 1));
-    for (const [place, { id }] of made.entries()) requests.request(1 + place, [id]);
-    await clock.settle();
-    expect(sink.ids).toEqual(idsOf(made));
   });
 });
 

@@ -193,21 +193,6 @@ describe('following the stream', () => {
 });
 
 describe('back-pressure', () => {
-  it('takes no message above the window, and holds one at most', async () => {
-    window.windowHeights = 3;
-    handOut(100, 102);
-    for (let height = 103; height <= 120; height += 1) window.blocks.set(height, blockAt(height).block);
-    a.onStream = serves(120);
-    start();
-    await clock.advance(5_000);
-    expect(deliveredHeights()).toEqual([100, 101, 102]);
-    expect(a.stream.pulls).toBe(3);
-    expect(a.stream.unread).toBe(18);
-    window.change(() => (window.indexed = 100));
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
-  });
-
   it('waits until the block of a height was handed out', async () => {
     handOut(100, 100);
     a.onStream = serves(110);
@@ -219,23 +204,6 @@ describe('back-pressure', () => {
     handOut(101, 101);
     await clock.settle();
     expect(deliveredHeights()).toEqual([100, 101]);
-  });
-
-  it('takes nothing that the byte budget does not admit', async () => {
-    handOut(100, 103);
-    let used = 0;
-    window.admitting = (_, bytes) => {
-      expect(bytes).toBeGreaterThan(0);
-      return used < 2;
-    };
-    sink.onBlock = () => (used += 1);
-    a.onStream = serves(103);
-    start();
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 101]);
-    window.change(() => (used = 1));
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 101, 102]);
   });
 
   it('passes over durable heights unread, even when their data is nonsense', async () => {

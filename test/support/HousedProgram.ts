@@ -1,0 +1,87 @@
+import { exitCodeOf, runDaemon } from '../../src/app/index.js';
+import { checkEndpoints, configAgain, configOf } from '../../src/cli/arguments/settings.js';
+import { parse } from '../../src/cli/arguments/parse.js';
+import { commands } from '../../src/cli/commands.js';
+import type { Terminal } from '../../src/cli/index.js';
+import {
+  AbortError,
+  messageOf,
+  OperatorError,
+  programVersion,
+  withoutCredentials,
+} from '../../src/runtime/index.js';
+import { Printed } from './program.js';
+import { readersHere } from './readers.js';
+import { recordingTerminal, remembering } from './terminal.js';
+
+/**
+ * `start` as a process runs it, in the process of the test and with its readers on the same thread. For tests that ask the
+ * daemon over its ports: a process takes a second of a processor to load what it needs, this takes none.
+ */
+export class HousedProgram extends Printed {
+  /** The exit code. */
+  readonly exited: Promise<number>;
+  readonly #stop = new AbortController();
+  readonly #reloading: (() => void)[] = [];
+
+  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+    super();
+    // Libraries look at the process.
+    const foreign = Object.keys(environment).find((name) => !name.startsWith('FCI_'));
+    if (foreign !== undefined) throw new Error(`${foreign} wants a process of its own`);
+    const { terminal } = recordingTerminal({
+      outputs: [
+        remembering((text) => this.print('stdout', text)),
+        remembering((text) => this.print('stderr', text)),
+      ],
+      err: (text) => this.print('stderr', text),
+      environment,
+      onReload: (listener) => void this.#reloading.push(listener),
+      signal: this.#stop.signal,
+    });
+    this.exited = run(args, terminal)
+      .catch((error: unknown) => {
+        const known = error instanceof OperatorError;
+        const text = known ? error.message : error instanceof Error ? error.stack : messageOf(error);
+        this.print('stderr', `${withoutCredentials(text ?? '')}\n`);
+        return exitCodeOf(known ? error.exit : 'bug');
+      })
+      .finally(() => this.end());
+  }
+
+  /** As the signal does that asks a process to stop. */
+  stop(signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): Promise<number> {
+    this.#stop.abort(new AbortError(signal));
+    return this.exited;
+  }
+
+  /** As SIGHUP asks a process to. */
+  reload(): void {
+    for (const reload of this.#reloading) reload();
+  }
+}
+
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const parsed = parse(commands, args, { terminal, version: programVersion() });
+  if (typeof parsed === 'string') return exitCodeOf(parsed);
+  const { invocation } = parsed;
+  const loaded = await configOf(invocation, terminal);
+  checkEndpoints(loaded);
+  const host = {
+    outputs: terminal.outputs,
+    stdout: terminal.outputs[0],
+    isLive: false,
+    signal: terminal.signal,
+    reloading: {
+      loaded,
+      hasFile: invocation.configFile !== undefined,
+      load: () => {
+        const again = configAgain(invocation, terminal);
+        checkEndpoints(again);
+        return again;
+      },
+      onWanted: (listener: () => void) => terminal.onReload(listener),
+    },
+  };
+  return exitCodeOf(await runDaemon(loaded.config, host, { startReader: readersHere }));
+}
