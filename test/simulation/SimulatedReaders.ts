@@ -6,8 +6,7 @@ import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';
 import type { Clock, Timer } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
-import type { Replica } from '../../src/storage/records/reading/Replica.js';
-import type { Database, LevelIndexStore, ShownIndex } from '../../src/storage/index.js';
+import type { Database, IndexReader, LevelIndexStore, ShownIndex } from '../../src/storage/index.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */
@@ -185,7 +184,7 @@ export class SimulatedReaders {
   }
 
   /** What is shown is on the disk, whole, and never less than before; nothing above it is. */
-  #check(replica: Replica, { meta, latestIndexedHeight: latest, latestBlock }: ShownIndex): void {
+  #check(replica: IndexReader, { meta, latestIndexedHeight: latest, latestBlock }: ShownIndex): void {
     if (meta === undefined) return;
     if (latest > (this.#durable() ?? -1)) this.#fail(`readers are shown ${latest}, which is not durable`);
     if (latest < this.#highest) this.#fail(`readers are shown ${latest} after ${this.#highest}`);

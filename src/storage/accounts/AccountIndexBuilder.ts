@@ -20,7 +20,7 @@ export interface AccountIndexProgress {
   readonly coverage: AccountCoverage | undefined;
 }
 
-export interface AccountIndexBuilderDependencies {
+interface AccountIndexBuilderDependencies {
   readonly accounts: AccountIndex;
   readonly clock: Clock;
   readonly logger: Logger;

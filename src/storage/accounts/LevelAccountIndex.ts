@@ -1,32 +1,43 @@
 import { ok as assert } from 'node:assert/strict';
 import { WireError } from '../../flow/index.js';
-import { corruptRecord } from '../StorageError.js';
+import { corruptRecord, unlessDamaged } from '../StorageError.js';
 import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
-import type { HeightRange } from '../port/stored.js';
+import type { HeightRange, StoreMeta } from '../port/stored.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
+import type { RecordReader } from '../records/reading/RecordReader.js';
 import type { Database } from '../records/Database.js';
 import { entered, extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
-import type { Coverage, CoveredRange } from '../records/accountCoverage.js';
+import type { Coverage } from '../records/accountCoverage.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
-import { openBlockRecord } from '../records/blocks/readBlocks.js';
+import { openBlockRecord, readBody } from '../records/blocks/readBlocks.js';
 import type { ReadBlock } from '../records/blocks/readBlocks.js';
-import { readBody } from '../records/blocks/readBodies.js';
-import { sealCoverage } from '../records/book/bookRecords.js';
+import { readCoverage, sealCoverage } from '../records/book/bookRecords.js';
 import { without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { Prefix, heightRange, parseBlockKey } from '../records/schema.js';
+import {
+  agreesOnAccounts,
+  COVERAGE_KEY,
+  heightRange,
+  META_KEY,
+  parseBlockKey,
+  Prefix,
+  prefixRange,
+  RANGES_SCHEMA_VERSION,
+  SCHEMA_VERSION,
+} from '../records/schema.js';
 import { locate, putAccounts } from './accountEntries.js';
 import type { LocatedCollection } from './accountEntries.js';
 import { readAccountPage } from './accountPages.js';
+import { encodeMeta } from '../records/coding/jsonRecords.js';
+import { seal } from '../records/coding/seal.js';
 
-/** What the account index needs from its store. */
-export interface AccountIndexDependencies {
+/** What the account index uses of its store. */
+interface AccountIndexStore {
   readonly database: Database;
   /** `undefined` before the store begins. */
-  readonly range: () => { readonly firstHeight: number; readonly latestIndexedHeight: number } | undefined;
-  /** Tells of damage that a read meets. */
-  readonly tell: <T>(reading: Promise<T>) => Promise<T>;
+  book(): StoreBook | undefined;
   /** Runs a write that may run beside a commit. */
-  readonly writeBeside: (action: () => Promise<void>) => Promise<void>;
+  beside(action: () => Promise<void>): Promise<void>;
 }
 
 /** A range that the next write adds to the index, or takes out of it. */
@@ -41,7 +52,8 @@ const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
 
 /** The account index of an open store (docs/architecture.md, "The account index"). */
 export class LevelAccountIndex implements AccountIndex {
-  readonly #deps: AccountIndexDependencies;
+  readonly #store: AccountIndexStore;
+  readonly #tell: RecordReader['tell'];
   readonly #isWanted: boolean;
   #coverage: Coverage | undefined;
   /** The coverage with the ranges that the next write adds. */
@@ -50,14 +62,17 @@ export class LevelAccountIndex implements AccountIndex {
   /** How many hold it: a rewind and a range that enters may at once. */
   #holds = 0;
 
-  /** `isWanted`: a store without blocks gets the index with its first one. */
+  /** `isWanted`: a store without blocks gets the index with its first one. `tell`: see `RecordReader`. */
   constructor(
-    options: { readonly coverage: Coverage | undefined; readonly isWanted: boolean },
-    dependencies: AccountIndexDependencies,
+    coverage: Coverage | undefined,
+    isWanted: boolean,
+    store: AccountIndexStore,
+    tell: RecordReader['tell'],
   ) {
-    this.#coverage = options.coverage;
-    this.#isWanted = options.isWanted;
-    this.#deps = dependencies;
+    this.#coverage = coverage;
+    this.#isWanted = isWanted;
+    this.#store = store;
+    this.#tell = tell;
   }
 
   /** True: every commit also writes the account entries of its blocks. */
@@ -71,30 +86,26 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   coverage(): AccountCoverage | undefined {
-    const range = this.#deps.range();
-    if (range === undefined) return this.#isWanted ? NOTHING : undefined;
+    const book = this.#store.book();
+    if (book === undefined) return this.#isWanted ? NOTHING : undefined;
     const live = this.#coverage?.at(-1);
     if (this.#coverage === undefined || live === undefined || !this.isLive()) return undefined;
-    const { firstHeight, latestIndexedHeight: to } = range;
-    return {
-      from: Math.min(live.from, to + 1),
-      to,
-      missingHeights: missingHeights(this.#coverage, firstHeight),
-    };
+    const { meta, latestIndexedHeight: to } = book.live;
+    const from = Math.min(live.from, to + 1);
+    return { from, to, missingHeights: missingHeights(this.#coverage, meta.firstHeight) };
   }
 
   async page(query: AccountQuery): Promise<AccountPage> {
     const coverage = this.coverage();
     assert(coverage !== undefined, 'the account index is off');
-    const { database, range } = this.#deps;
-    const firstHeight = range()?.firstHeight ?? 0;
-    return readAccountPage(database, query, { coverage, firstHeight });
+    const firstHeight = this.#store.book()?.live.meta.firstHeight ?? 0;
+    return readAccountPage(this.#store.database, query, { coverage, firstHeight });
   }
 
   async extend(): Promise<void> {
     assert(this.#step === undefined, 'a step of the account index is already under way');
     if (this.#holds > 0 || !this.isLive()) return;
-    this.#step = this.#deps.tell(this.#extend());
+    this.#step = this.#tell(this.#extend());
     try {
       await this.#step;
     } finally {
@@ -146,17 +157,18 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   async #extend(): Promise<void> {
-    const { database, range, writeBeside } = this.#deps;
-    const { firstHeight = 0, latestIndexedHeight = -1 } = range() ?? {};
+    const store = this.#store;
+    const { database } = store;
+    const live = store.book()?.live;
     const coverage = this.#coverage ?? [];
-    const hole = nextHole(coverage, firstHeight);
+    const hole = nextHole(coverage, live?.meta.firstHeight ?? 0);
     if (hole === undefined) return;
     using batch = database.batch();
     const put = (key: Buffer, value: Buffer): void => batch.put(key, value);
-    const from = await putStep(database, hole, { watermark: latestIndexedHeight, put });
+    const from = await putStep(database, hole, { watermark: live?.latestIndexedHeight ?? -1, put });
     const next = extended(coverage, from);
     batch.put(...sealCoverage(next));
-    await writeBeside(() => batch.write());
+    await store.beside(() => batch.write());
     this.#coverage = next;
   }
 }
@@ -171,7 +183,7 @@ const MAX_STEP_BYTES = 512 * 1024;
  */
 export async function putStep(
   database: Database,
-  hole: CoveredRange,
+  hole: HeightRange,
   { watermark, put }: { readonly watermark: number; readonly put: Put },
 ): Promise<number> {
   const lowest = Math.max(hole.from, hole.to - MAX_STEP_HEIGHTS + 1);
@@ -208,4 +220,46 @@ async function collectionsOf(database: Database, read: ReadBlock): Promise<Locat
       throw corruptRecord(`collection ${index}`, read.block.height, error.message, { cause: error });
     }
   });
+}
+
+/** The result of forgetting the account index. */
+export interface ForgottenAccounts {
+  readonly meta: StoreMeta;
+  /** Number of entries removed. */
+  readonly entries: number;
+}
+
+/**
+ * Removes the account index: first the coverage, durably, then the entries, a page at a time, and last the coverage
+ * record. A process that ends in between leaves an index that claims nothing, and the next run continues. Expected
+ * errors: `StorageError`.
+ */
+export async function forgetAccounts(database: Database, meta: StoreMeta): Promise<ForgottenAccounts> {
+  using first = database.batch();
+  first.put(...sealCoverage([]));
+  await first.write();
+  let entries = 0;
+  for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
+    using batch = database.batch();
+    for (const key of keys) batch.del(key);
+    await batch.write();
+    entries += keys.length;
+  }
+  const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
+  const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };
+  using last = database.batch();
+  last.del(COVERAGE_KEY);
+  last.put(META_KEY, seal(META_KEY, encodeMeta(without)));
+  await last.write();
+  return { meta: without, entries };
+}
+
+/**
+ * The meta record of a store whose account index has a readable coverage. Where it has none, the whole index is removed
+ * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
+ */
+export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
+  const coverage = await unlessDamaged(async () => ({ is: await readCoverage(database) }));
+  if (coverage !== undefined && agreesOnAccounts(meta, coverage.is !== undefined)) return meta;
+  return (await forgetAccounts(database, meta)).meta;
 }

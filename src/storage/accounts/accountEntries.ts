@@ -3,7 +3,7 @@ import type { BlockEntry } from '../port/RangeStore.js';
 import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
-import { encodeAccountValue } from '../records/coding/slices.js';
+import { encodeAccountValue } from '../records/coding/blockRecord.js';
 import type { Entry } from '../records/Database.js';
 import { accountKey } from '../records/schema.js';
 

@@ -70,7 +70,7 @@ export async function copyFiles(
         for (const [name, { isLink }] of tables) if (!isLink) tables.delete(name);
         continue;
       }
-      for (const [name, bytes] of description) await writeSynced(join(copy, name), bytes, 'wx');
+      for (const [name, bytes] of description) await writeSynced(join(copy, name), bytes);
       await syncDirectory(copy);
       let [linkedBytes, copiedBytes] = [0, logs.bytes];
       for (const bytes of description.values()) copiedBytes += bytes.length;
@@ -128,7 +128,7 @@ async function copyLogs(
     const content = await readIfThere(join(path, name));
     // One that is deleted meanwhile is in the tables of the manifest, which is read later.
     if (content === undefined) continue;
-    await writeSynced(join(copy, name), content, 'wx');
+    await writeSynced(join(copy, name), content);
     bytes += content.length;
   }
   return { lowest: numberOf(LOG_FILE, names[0] ?? ''), bytes };

@@ -22,9 +22,9 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Writes a file that only its owner may read, and syncs it. `wx` fails where the file exists. */
-export async function writeSynced(path: string, content: Buffer, flags: 'w' | 'wx'): Promise<void> {
-  const file = await open(path, flags, 0o600);
+/** Writes a file that only its owner may read, and syncs it. Fails where the file exists. */
+export async function writeSynced(path: string, content: Buffer): Promise<void> {
+  const file = await open(path, 'wx', 0o600);
   try {
     await file.writeFile(content);
     await file.sync();

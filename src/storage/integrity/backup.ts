@@ -10,21 +10,13 @@ import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
-export interface BackupOptions {
-  /** The store, which may be in use. */
-  readonly path: string;
-  /** Where the copy goes; missing parent directories are created. */
-  readonly to: string;
-  readonly chainId: string;
-}
-
 export interface BackupReport extends CopiedFiles {
   /** The heights that the copy holds. */
   readonly coverage: HeightRanges;
 }
 
 /**
- * Copies a store that may be in use. To the same file system this takes seconds, whatever the size. The copy gets its
+ * Copies a store that may be in use to where its parent directories need not exist yet. To the same file system this takes seconds, whatever the size. The copy gets its
  * name once it could be opened.
  * An interrupted backup leaves a directory that the next backup to the same place replaces.
  *
@@ -32,7 +24,7 @@ export interface BackupReport extends CopiedFiles {
  * `OperatorError` (`foreign`, `configuration`).
  */
 export async function backupStore(
-  { path, to, chainId }: BackupOptions,
+  { path, to, chainId }: { readonly path: string; readonly to: string; readonly chainId: string },
   dependencies: { readonly logger: Logger; readonly clock: Clock },
 ): Promise<BackupReport> {
   const partial = `${to}.partial`;

@@ -1,5 +1,5 @@
 import { putAccounts } from '../accounts/accountEntries.js';
-import { withSoundAccounts } from '../accounts/forgetAccounts.js';
+import { withSoundAccounts } from '../accounts/LevelAccountIndex.js';
 import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { defaultTuning } from '../leveldb/directory/openLevel.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';

@@ -1,6 +1,5 @@
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Logger } from '../../observability/index.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
@@ -12,17 +11,13 @@ import { isCorruption, storageErrorFrom } from '../StorageError.js';
 import { beyondRepair, forgetDamage } from './forgetDamage.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
+import type { VerifyDependencies } from './verify/verifyStore.js';
 
 export interface RepairOptions {
   readonly path: string;
   readonly chainId: string;
   /** False: only report what would be kept. */
   readonly apply: boolean;
-}
-
-export interface RepairDependencies {
-  readonly logger: Logger;
-  readonly signal?: AbortSignal;
 }
 
 export interface RepairReport {
@@ -54,7 +49,7 @@ export interface RepairReport {
  */
 export async function repairStore(
   options: RepairOptions,
-  dependencies: RepairDependencies,
+  dependencies: Omit<VerifyDependencies, 'onProgress'>,
 ): Promise<RepairReport> {
   const { path } = options;
   const copy = `${path}.repaired`;
@@ -81,11 +76,10 @@ export async function repairStore(
 async function repairAt(
   copy: string,
   { path, chainId }: RepairOptions,
-  { logger, signal }: RepairDependencies,
+  dependencies: Omit<VerifyDependencies, 'onProgress'>,
 ): Promise<RepairReport> {
   await copyFiles(path, copy);
-  const verify = (): Promise<VerifyReport> =>
-    verifyStore({ path: copy, chainId }, { logger, ...(signal === undefined ? {} : { signal }) });
+  const verify = (): Promise<VerifyReport> => verifyStore({ path: copy, chainId }, dependencies);
   let found = await verify();
   const files = found.damages.filter(({ kind }) => kind === 'database').map(({ message }) => message);
   try {

@@ -2,18 +2,17 @@ import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
+import { forgetAccounts, LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
-import { forgetAccounts } from '../accounts/forgetAccounts.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
-import { provenRecord } from '../records/blocks/provenRecord.js';
+import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { coverageOf, loadBook, putChanges, sealCoverage } from '../records/book/bookRecords.js';
 import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
@@ -94,18 +93,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       hasAccounts: () => this.#accounts.isLive(),
       onChanged: () => this.#note?.changed(),
     });
-    this.#accounts = new LevelAccountIndex(
-      { coverage, isWanted },
-      {
-        database,
-        range: () => {
-          const live = this.#live();
-          return live && { ...live, firstHeight: live.meta.firstHeight };
-        },
-        tell: (reading) => this.tell(reading),
-        writeBeside: (action) => this.#queue.beside(action),
-      },
-    );
+    this.#accounts = new LevelAccountIndex(coverage, isWanted, this.#queue, (reading) => this.tell(reading));
     this.#ranges = new LevelRangeBook({ queue: this.#queue, accounts: this.#accounts, reader: this });
   }
 

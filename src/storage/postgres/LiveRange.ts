@@ -121,11 +121,15 @@ export abstract class LiveRange extends RecordReader implements RangeStore {
     this.#line?.stage(entry);
   }
 
-  get isLeading(): boolean {
+  isLeading(): boolean {
     return this.#leading !== undefined;
   }
 
-  /** See `SharedStore`. */
+  /** This and the methods below: see `SharedStore`. */
+  onChanged(callback: () => void): () => void {
+    return this.changes.add(callback);
+  }
+
   async lead(): Promise<AbortSignal> {
     const { isReadOnly = false, forRewind = false } = this.#options;
     assert(!isReadOnly, 'the store was opened to be read');
@@ -144,7 +148,6 @@ export abstract class LiveRange extends RecordReader implements RangeStore {
     return replaced.signal;
   }
 
-  /** See `SharedStore`. */
   async follow(): Promise<void> {
     if (this.#leading === undefined) return;
     await this.#line?.end();

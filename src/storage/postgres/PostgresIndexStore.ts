@@ -35,9 +35,9 @@ export interface PostgresIndexStoreOptions extends LiveRangeOptions {
 }
 
 /** The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once. */
-export class PostgresIndexStore extends LiveRange implements IndexStore {
+export class PostgresIndexStore extends LiveRange implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
-  readonly shared: SharedStore;
+  readonly shared: SharedStore = this;
   readonly #holds: ReturnType<typeof proofChecker>;
   #closing: Promise<void> | undefined;
   /** The mark of the state that is known here. */
@@ -69,13 +69,6 @@ export class PostgresIndexStore extends LiveRange implements IndexStore {
       page: (query) => readAccountPage(this.session, query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
-    };
-    this.shared = {
-      lead: () => this.lead(),
-      follow: () => this.follow(),
-      isLeading: () => this.isLeading,
-      sizeBytes: () => readSizeBytes(database),
-      onChanged: (callback) => this.changes.add(callback),
     };
     this.#watching = isReadOnly ? undefined : database.watch<never>(() => this.#look(), LOOK_EVERY_MS);
   }
@@ -120,6 +113,10 @@ export class PostgresIndexStore extends LiveRange implements IndexStore {
   /** Why the database does not do what is asked; `undefined` while it does. */
   trouble(): string | undefined {
     return this.database.trouble();
+  }
+
+  sizeBytes(): Promise<number> {
+    return readSizeBytes(this.database);
   }
 
   unproven(): readonly HeightRange[] {
@@ -184,7 +181,7 @@ export class PostgresIndexStore extends LiveRange implements IndexStore {
 
   /** Runs a statement over `leader`, which has a row while this process leads. */
   async #asLeader(text: string, ...[height, ...more]: readonly [number, ...Buffer[]]): Promise<void> {
-    if (!this.isLeading) return;
+    if (!this.isLeading()) return;
     const { database } = this;
     const { epoch } = this.fence();
     // The lock lets nobody take over, and rewind, between the comparison and the write.
@@ -198,7 +195,7 @@ export class PostgresIndexStore extends LiveRange implements IndexStore {
     const mark = await readMark(this.database);
     this.noticeEpoch(mark.epoch);
     this.#unproven = parseHeights(mark.unproven);
-    const isSame = mark.rest === this.#mark?.rest && (this.isLeading || mark.live === this.#mark.live);
+    const isSame = mark.rest === this.#mark?.rest && (this.isLeading() || mark.live === this.#mark.live);
     if (isSame && mark.proven === this.#provenMark) return;
     if (!isSame) await this.#join(mark);
     const proven = mark.proven === null ? undefined : await this.blockByHeight(mark.proven);
@@ -212,7 +209,7 @@ export class PostgresIndexStore extends LiveRange implements IndexStore {
     await this.inTurn(async () => {
       const options = { isTolerant: true, before: this.latestBlock() };
       const loaded = await this.database.snapshot((session) => loadStore(session, options));
-      const { isLeading } = this;
+      const isLeading = this.isLeading();
       if (isLeading) {
         const { coverage, sporks, open, plans } = loaded;
         this.adopt({ coverage, sporks, open, plans });

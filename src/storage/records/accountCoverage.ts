@@ -1,17 +1,13 @@
 import type { HeightRange } from '../port/stored.js';
 import { contains, joined, upTo, without } from './heightRanges.js';
+import type { HeightRanges } from './heightRanges.js';
 
 /**
- * Heights whose blocks have all their account entries. `to` may be OPEN_END: every durable block from `from` on, present
- * and future.
+ * The heights that the account index covers, whose blocks have all their account entries: ascending ranges, at least one
+ * height apart. The last `to` may be OPEN_END: every durable block from `from` on, present and future. Entries of other
+ * heights may exist; nothing is promised about them except that their block exists.
  */
-export type CoveredRange = HeightRange;
-
-/**
- * The heights that the account index covers: ascending ranges, at least one height apart. Entries of other heights may
- * exist; nothing is promised about them except that their block exists.
- */
-export type Coverage = readonly CoveredRange[];
+export type Coverage = HeightRanges;
 
 export const OPEN_END = Number.MAX_SAFE_INTEGER;
 
@@ -68,7 +64,7 @@ export function entered(coverage: Coverage, range: HeightRange): Coverage {
 }
 
 /** The highest heights missing below the live range; `undefined` when it covers everything from `firstHeight`. */
-export function nextHole(coverage: Coverage, firstHeight: number): CoveredRange | undefined {
+export function nextHole(coverage: Coverage, firstHeight: number): HeightRange | undefined {
   return missing(coverage, firstHeight).at(-1);
 }
 
@@ -84,6 +80,6 @@ function missing(coverage: Coverage, firstHeight: number): HeightRange[] {
   return without([{ from: firstHeight, to: live.from - 1 }], coverage);
 }
 
-function heightsOf({ from, to }: CoveredRange): number {
+function heightsOf({ from, to }: HeightRange): number {
   return to - from + 1;
 }

@@ -1,6 +1,6 @@
 import { ADDRESS_BYTES, addressBytes, toAddress } from '../../flow/index.js';
 import type { Address } from '../../flow/index.js';
-import { tryReadHeight, writeHeight } from './coding/heightBytes.js';
+import { tryReadHeight, writeHeight } from './coding/heightRecords.js';
 
 /** Version of a store without an account index: everything in this file except what is marked version 2. */
 export const SCHEMA_VERSION = 1;

@@ -144,8 +144,7 @@ describe('the store on PostgreSQL', () => {
     async () => {
       const { url } = await postgres.home();
       const faults = await TcpFaults.before(url);
-      const { openPostgresReplica } = await loadPostgres();
-      const replica = openPostgresReplica(faults.url);
+      const replica = (await loadPostgres()).openPostgresReplica(faults.url);
       try {
         const store = await postgres.open(faults.url);
         await store.initialise(metaFrom(10));

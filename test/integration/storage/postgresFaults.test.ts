@@ -202,8 +202,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       const store = await postgres.open(url);
       await store.initialise(metaFrom(10));
       await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
-      const { openPostgresReplica } = await loadPostgres();
-      const replica = await postgres.later(Promise.resolve(openPostgresReplica(faults.url)));
+      const replica = await postgres.later(loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)));
       replica.show({
         ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
         ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage(), rewinds: 0 },

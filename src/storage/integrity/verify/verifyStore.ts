@@ -17,10 +17,6 @@ import { checkPointers } from './checkPointers.js';
 import { checkStoreRecords, checkUnknownKeys, isCovered } from './checkStoreRecords.js';
 import { PointerBalance } from './PointerBalance.js';
 
-export interface VerifyStoreOptions extends VerifyOptions {
-  readonly path: string;
-}
-
 export interface VerifyDependencies {
   readonly logger: Logger;
   readonly onProgress?: (progress: VerifyProgress) => void;
@@ -42,7 +38,7 @@ const MAX_UNREADABLE = 20;
  * outside the store); the signal's abort reason.
  */
 export async function verifyStore(
-  options: VerifyStoreOptions,
+  options: VerifyOptions & { readonly path: string },
   dependencies: VerifyDependencies,
 ): Promise<VerifyReport> {
   const { path, maxDamages = DEFAULT_MAX_DAMAGES } = options;
@@ -63,7 +59,7 @@ export async function verifyStore(
         unreadable.add(damage);
         damages.add('database', undefined, `the database cannot read all of its files: ${damage}`);
       });
-      return await verifyDatabase(sound, options, damages, { ...dependencies, step });
+      return await verifyDatabase(sound, options, damages, { logger: dependencies.logger, step });
     } finally {
       await database.close();
     }
@@ -74,15 +70,11 @@ export async function verifyStore(
   }
 }
 
-interface Steps extends VerifyDependencies {
-  readonly step: (progress: VerifyProgress) => void;
-}
-
 async function verifyDatabase(
   database: Database,
-  options: VerifyStoreOptions,
+  options: VerifyOptions & { readonly path: string },
   damages: DamageList,
-  { logger, step }: Steps,
+  { logger, step }: { readonly logger: Logger; readonly step: (progress: VerifyProgress) => void },
 ): Promise<VerifyReport> {
   const extent = await checkStoreRecords(database, options, damages, { logger });
   if (extent === undefined) return reportOf(damages);

@@ -52,15 +52,6 @@ export class WaitingChange {
   }
 }
 
-/** A group whose changes have been applied. */
-export interface AppliedGroup {
-  readonly after: StoreBook;
-  readonly accepted: readonly WaitingChange[];
-  readonly changes: readonly Changed[];
-  /** The blocks of the accepted changes. */
-  readonly batch: WriteBatch;
-}
-
 /**
  * Changes that become one write. The entries of their blocks are prepared while the previous write is under way. Dispose of
  * it once it is written, or will not be.
@@ -122,8 +113,11 @@ export class ChangeGroup implements Disposable {
     this.#bytes += live.bytes;
   }
 
-  /** Applies the changes in order. A change that throws is rejected, and leaves nothing in the batch. */
-  async apply(before: StoreBook): Promise<AppliedGroup> {
+  /**
+   * Applies the changes in order. A change that throws is rejected, and leaves nothing in the batch, which holds the blocks
+   * of the accepted ones.
+   */
+  async apply(before: StoreBook) {
     const accepted: WaitingChange[] = [];
     const changes: Changed[] = [];
     const heads = new Map<number, BlockHead>();

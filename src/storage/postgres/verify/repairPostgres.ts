@@ -24,7 +24,6 @@ export interface PostgresRepairOptions extends Pick<RepairOptions, 'chainId' | '
   /** As `PostgresIndexStoreOptions.patienceMs`. */
   readonly patienceMs?: number;
 }
-export type PostgresRepairDependencies = Pick<PostgresVerifyDependencies, 'clock' | 'logger' | 'signal'>;
 
 /**
  * Like `repairStore`, for a database: rows of a sound block are rebuilt from its bytes, heights whose block is damaged or
@@ -37,7 +36,7 @@ export type PostgresRepairDependencies = Pick<PostgresVerifyDependencies, 'clock
  */
 export async function repairPostgres(
   { url, chainId, apply, lastPlan = 0, patienceMs }: PostgresRepairOptions,
-  dependencies: PostgresRepairDependencies,
+  dependencies: Omit<PostgresVerifyDependencies, 'onProgress'>,
 ): Promise<RepairReport> {
   const { signal } = dependencies;
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });

@@ -1,7 +1,7 @@
 import { decodeBlock } from '../../../flow/index.js';
 import type { FinalizedBlock } from '../../../flow/index.js';
 import type { HeightRange } from '../../port/stored.js';
-import { provenRecord } from '../../records/blocks/provenRecord.js';
+import { provenRecord } from '../../records/blocks/readBlocks.js';
 import { joined } from '../../records/heightRanges.js';
 import type { Step, WriteSession } from '../connection/Session.js';
 import { microsecondsOf } from '../tables/BlockRows.js';

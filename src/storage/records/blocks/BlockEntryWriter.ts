@@ -1,10 +1,9 @@
 import { crc32 } from 'node:zlib';
 import { identifierBytes } from '../../../flow/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import { encodeBlockRecord } from '../coding/blockRecord.js';
-import { writeHeight } from '../coding/heightBytes.js';
+import { encodeBlockRecord, SLICE_BYTES } from '../coding/blockRecord.js';
+import { writeHeight } from '../coding/heightRecords.js';
 import { CHECKSUM_BYTES, seal } from '../coding/seal.js';
-import { SLICE_BYTES } from '../coding/slices.js';
 import {
   BLOCK_ID_KEY_BYTES,
   blockKey,

@@ -18,9 +18,8 @@ import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
 import { blockKey } from '../schema.js';
-import { openBlockRecord } from './readBlocks.js';
+import { openBlockRecord, readWhole, wholeBody } from './readBlocks.js';
 import type { ReadBlock } from './readBlocks.js';
-import { readWhole, wholeBody } from './readBodies.js';
 
 /** Values of a block's body by chunk number. */
 export type BodyValues = ReadonlyMap<number, Buffer>;

@@ -1,6 +1,6 @@
 import { openKeyOf, openValue } from '../coding/seal.js';
-import { decodeAccountValue, decodeSlice } from '../coding/slices.js';
-import type { AccountValue, Slice } from '../coding/slices.js';
+import { decodeAccountValue, decodeSlice } from '../coding/blockRecord.js';
+import type { AccountValue, Slice } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
 import { parseAccountKey, parsePointerKey, Prefix } from '../schema.js';
 import type { AccountKey, PointerKey, PointerPrefix } from '../schema.js';

@@ -1,11 +1,12 @@
 import { decodeBlock, WireError } from '../../../flow/index.js';
+import type { FinalizedBlock } from '../../../flow/index.js';
 import type { BlockHead, StoredBlock } from '../../port/stored.js';
-import { corruptRecord } from '../../StorageError.js';
-import { decodeBlockRecord } from '../coding/blockRecord.js';
-import type { CollectionShape } from '../coding/blockRecord.js';
-import { openValue } from '../coding/seal.js';
+import { corruptRecord, StorageError } from '../../StorageError.js';
+import { decodeBlockRecord, encodeBlockRecord } from '../coding/blockRecord.js';
+import type { CollectionShape, Slice } from '../coding/blockRecord.js';
+import { openValue, seal, unseal } from '../coding/seal.js';
 import type { Database } from '../Database.js';
-import { blockKey } from '../schema.js';
+import { blockKey, BODY_CHUNK_BYTES, bodyChunks, bodyKey, MAX_WHOLE_BODY_BYTES } from '../schema.js';
 
 /** Where records and bodies are read from, by their keys. */
 export type Values = Pick<Database, 'get' | 'getMany'>;
@@ -68,4 +69,138 @@ function tryDecode(encoded: Uint8Array, height: number) {
 
 export function headOf({ block: { height, id, parentId } }: StoredBlock): BlockHead {
   return { height, id, parentId };
+}
+
+/**
+ * A block record and part of the block's body, read at once although only the record says how the body is chunked: an
+ * unneeded chunk costs less than a second round trip. The part may be a view of a larger buffer. `undefined` when there
+ * is no such block. Expected errors: `StorageError` (`corrupt`).
+ */
+export async function readSlice(
+  database: Values,
+  height: number,
+  slice: Slice,
+): Promise<{ readonly read: ReadBlock; readonly encoded: Buffer } | undefined> {
+  const recordKey = blockKey(height);
+  const keys = [recordKey];
+  const chunks = chunksThatMayHold(slice);
+  for (const chunk of chunks) keys.push(bodyKey(height, chunk));
+  const [record, ...values] = await database.getMany(keys);
+  if (record === undefined) return undefined;
+  const read = openBlockRecord(recordKey, record, height);
+  const encoded = bodySlice(read, slice, (chunk) => values[chunks.indexOf(chunk)]);
+  return { read, encoded };
+}
+
+/** The chunks to read, whether the body is one value or chunked. */
+function chunksThatMayHold({ offset, length }: Slice): number[] {
+  if (length === 0) return [];
+  const end = offset + length;
+  const chunks = offset < MAX_WHOLE_BODY_BYTES ? [0] : [];
+  for (let chunk = Math.floor(offset / BODY_CHUNK_BYTES); chunk * BODY_CHUNK_BYTES < end; chunk += 1) {
+    if (chunk > 0 || chunks.length === 0) chunks.push(chunk);
+  }
+  return chunks;
+}
+
+/**
+ * Part of a block's body; of a chunked one only the chunks that hold it are read. The result may be a view of a larger
+ * buffer. Expected errors: `StorageError` (`corrupt`).
+ */
+export async function readBody(database: Values, read: ReadBlock, slice: Slice): Promise<Buffer> {
+  const { first, last } = chunksOf(read, slice);
+  const keys: Buffer[] = [];
+  for (let chunk = first; chunk <= last; chunk += 1) keys.push(bodyKey(read.block.height, chunk));
+  const values = keys.length === 0 ? [] : await database.getMany(keys);
+  return bodySlice(read, slice, (chunk) => values[chunk - first]);
+}
+
+/**
+ * A block record and the block's whole body, in one read unless the body is chunked. The body may be a view of a larger
+ * buffer. `undefined` when there is no such block. Expected errors: `StorageError` (`corrupt`).
+ */
+export async function readWhole(
+  database: Values,
+  height: number,
+): Promise<{ readonly read: ReadBlock; readonly body: Buffer } | undefined> {
+  const recordKey = blockKey(height);
+  const [record, chunk] = await database.getMany([recordKey, bodyKey(height, 0)]);
+  if (record === undefined) return undefined;
+  const read = openBlockRecord(recordKey, record, height);
+  const whole = { offset: 0, length: read.bodyLength };
+  const isOneValue = chunksOf(read, whole).last <= 0;
+  return { read, body: isOneValue ? wholeBody(read, () => chunk) : await readBody(database, read, whole) };
+}
+
+/** The body of a block from its values. Expected errors: `StorageError` (`corrupt`). */
+export function wholeBody(read: ReadBlock, valueOf: (chunk: number) => Buffer | undefined): Buffer {
+  return bodySlice(read, { offset: 0, length: read.bodyLength }, valueOf);
+}
+
+/** The chunks that hold part of a body; none (`last` below `first`) for an empty part. */
+function chunksOf({ bodyLength }: ReadBlock, { offset, length }: Slice) {
+  const chunkBytes = bodyLength <= MAX_WHOLE_BODY_BYTES ? bodyLength : BODY_CHUNK_BYTES;
+  if (length === 0) return { chunkBytes, first: 0, last: -1 };
+  const last = Math.floor((offset + length - 1) / chunkBytes);
+  return { chunkBytes, first: Math.floor(offset / chunkBytes), last };
+}
+
+function bodySlice(read: ReadBlock, slice: Slice, valueOf: (chunk: number) => Buffer | undefined): Buffer {
+  const { height } = read.block;
+  const { offset, length } = slice;
+  if (offset + length > read.bodyLength) {
+    throw corruptRecord('body', height, 'it ends before a collection or transaction that it should hold');
+  }
+  const { chunkBytes, first, last } = chunksOf(read, slice);
+  const chunks: Buffer[] = [];
+  for (let chunk = first; chunk <= last; chunk += 1) {
+    const value = valueOf(chunk);
+    if (value === undefined) throw corruptRecord('body', height, `chunk ${chunk} is missing`);
+    chunks.push(openBodyChunk(bodyKey(height, chunk), value, height, chunk, read.bodyLength));
+  }
+  const [only] = chunks;
+  const bytes = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
+  const start = offset - first * chunkBytes;
+  return bytes.subarray(start, start + length);
+}
+
+/** Checks one chunk of a body (or the whole of a small one). Expected errors: `StorageError` (`corrupt`). */
+export function openBodyChunk(
+  key: Buffer,
+  value: Buffer,
+  height: number,
+  chunk: number,
+  bodyLength: number,
+): Buffer {
+  const payload = unseal(key, value);
+  const name = bodyChunks(bodyLength) === 1 ? 'body' : `body chunk ${chunk}`;
+  if (payload === undefined) throw corruptRecord(name, height, 'its checksum does not match');
+  const expected =
+    bodyLength <= MAX_WHOLE_BODY_BYTES
+      ? bodyLength
+      : Math.min(BODY_CHUNK_BYTES, bodyLength - chunk * BODY_CHUNK_BYTES);
+  if (payload.length !== expected) throw corruptRecord(name, height, 'it has the wrong length');
+  return payload;
+}
+
+/**
+ * The record of a stored block with the proof that came later; the same where it has one. `undefined`: another block stands
+ * there. Expected errors: `StorageError` (`corrupt` also where the id of the stored block proves another parent or other
+ * guarantees).
+ */
+export function provenRecord(value: Buffer, proven: FinalizedBlock): Buffer | undefined {
+  const { height, id, encoded, proof } = proven;
+  const key = blockKey(height);
+  const { block, shapes, bodyLength } = openBlockRecord(key, value, height);
+  if (block.id !== id) return undefined;
+  if (block.parentId !== proven.parentId || block.collectionIds.join() !== proven.collectionIds.join()) {
+    const damage = `block ${height}: its id proves another parent or other guarantees than are stored`;
+    throw new StorageError(
+      'corrupt',
+      `The store is damaged: ${damage}. A node lied when it was indexed. Remove it with "rewind --to ${height - 1}", and start again.`,
+      { height, damage },
+    );
+  }
+  if (block.proof !== undefined) return value;
+  return seal(key, encodeBlockRecord({ encoded, proof, collections: shapes, bodyLength }));
 }

@@ -1,6 +1,5 @@
 import type { HeightRange } from '../../port/stored.js';
-import type { Coverage, CoveredRange } from '../accountCoverage.js';
-import { tryReadHeight, writeHeight } from './heightBytes.js';
+import type { Coverage } from '../accountCoverage.js';
 
 const HEIGHT_BYTES = 8;
 
@@ -75,7 +74,7 @@ export function encodeCoverage(coverage: Coverage): Buffer {
 /** `undefined` unless the payload is a coverage: ascending ranges that do not touch. */
 export function decodeCoverage(payload: Buffer): Coverage | undefined {
   if (payload.length % RANGE_BYTES !== 0) return undefined;
-  const ranges: CoveredRange[] = [];
+  const ranges: HeightRange[] = [];
   let lowest = 0;
   for (let at = 0; at < payload.length; at += RANGE_BYTES) {
     const from = tryReadHeight(payload, at);
@@ -85,4 +84,18 @@ export function decodeCoverage(payload: Buffer): Coverage | undefined {
     lowest = to + 2;
   }
   return ranges;
+}
+
+export function writeHeight(target: Buffer, height: number, offset: number): void {
+  if (!Number.isSafeInteger(height) || height < 0) {
+    throw new RangeError(`not a height: ${height}`);
+  }
+  target.writeUInt32BE(Math.floor(height / 2 ** 32), offset);
+  target.writeUInt32BE(height % 2 ** 32, offset + 4);
+}
+
+/** `undefined` when the eight bytes are not a safe integer. */
+export function tryReadHeight(source: Buffer, offset: number): number | undefined {
+  const height = source.readUInt32BE(offset) * 2 ** 32 + source.readUInt32BE(offset + 4);
+  return Number.isSafeInteger(height) ? height : undefined;
 }
