@@ -141,15 +141,15 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 6_454,
+  'src/access': 6_211,
   'src/api': 11_710,
   'src/app': 9_378,
   'src/cli': 5_381,
-  'src/collections': 4_975,
+  'src/collections': 4_652,
   'src/config': 1_114,
   'src/devnet': 4_850,
-  'src/finality': 3_350,
-  'src/flow': 3_351,
+  'src/finality': 3_170,
+  'src/flow': 3_166,
   'src/jobqueue': 809,
   'src/observability': 1_877,
   'src/proof': 2_522,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_186,
   'src/storage': 13_394,
   'src/main.ts': 258,
-  test: 89_455,
+  test: 89_449,
 };
 
 const packageHomes = {
