@@ -17,13 +17,15 @@ export const unaryMethods = [
 export type UnaryMethod = (typeof unaryMethods)[number];
 
 /** The streams we open; also the label of metrics and errors. */
-export type StreamMethod =
-  | 'SubscribeBlocksFromStartHeight'
-  | 'SubscribeBlockDigestsFromLatest'
-  | 'SubscribeExecutionDataFromStartBlockHeight'
-  | 'SubscribeExecutionData'
+export const streamMethods = [
+  'SubscribeBlocksFromStartHeight',
+  'SubscribeBlockDigestsFromLatest',
+  'SubscribeExecutionDataFromStartBlockHeight',
+  'SubscribeExecutionData',
   /** A method of our own `IndexAPI`, which a peer serves. */
-  | 'SubscribeIndexedBlocks';
+  'SubscribeIndexedBlocks',
+] as const;
+export type StreamMethod = (typeof streamMethods)[number];
 
 /** Every method that we call. */
 export type AccessMethod = UnaryMethod | StreamMethod;

@@ -563,7 +563,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'a collection is given up after five failures',
     file: 'collections/requester/RequestOrder.ts',
     of: '    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
-    instead: '    if (wanted.attempts < 5) this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    instead:
+      '    if (wanted.attempts < 5) this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',
