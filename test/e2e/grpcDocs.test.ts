@@ -155,8 +155,8 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
   );
   await daemon.reaches(ROOT + 20);
   await eventually(async () => {
-    const { sealed } = await daemon.status();
-    return (sealed ?? 0) >= ROOT ? true : undefined;
+    const { proof, sealed } = await daemon.status();
+    return (sealed ?? 0) >= ROOT && proof.committee !== null ? true : undefined;
   });
   const heights = Array.from({ length: 18 }, (_, index) => ROOT + 1 + index);
   const block = heights
