@@ -19,9 +19,10 @@ import type { Lifecycle } from './lifecycle/Lifecycle.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
-import { openOwnQueue, openOwnReplica, openOwnStore } from './ownStores.js';
+import { openOwnStore } from './ownStores.js';
 import type { Common } from './ownStores.js';
 import { startServers } from './startServers.js';
+import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import type { OpenStore } from './stores/openStore.js';
 import { ReaderThread } from './threads/ReaderThread.js';
 import { startCertificates, startWorker } from './threads/startWorker.js';
@@ -91,9 +92,14 @@ export async function indexAndServe(
     notifier?.ready(() => 'The stop height is indexed already');
     return;
   }
-  const replica = readers && (await openOwnReplica(config, { ...common, readers }));
+  const replica = readers && (await openReplicaToRead(config, common));
+  if (replica !== undefined) {
+    lifecycle.onClose('replica', () => replica.close());
+    replica.shared?.onChanged(() => readers?.notify());
+  }
   let onKill = (_mode: KillMode): void => lifecycle.stop();
-  const queue = await openOwnQueue(config, { ...common, onKill: (mode) => onKill(mode) });
+  const queue = await openQueueToWork(config, { ...common, onKill: (mode) => onKill(mode) });
+  if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const diskWatch = watchStorage(config, { ...common, store });
   const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
   lifecycle.onClose('certificates', () => certificates.close());

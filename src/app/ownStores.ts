@@ -1,10 +1,7 @@
 import type { DaemonConfig } from '../config/index.js';
 import type { Logger } from '../observability/index.js';
-import type { KillMode, SharedQueue } from '../ranges/index.js';
 import { hasSoundHttp2 } from '../runtime/index.js';
-import type { Random } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import type { Descriptors } from './lifecycle/Descriptors.js';
 import { removeDaemonRecord } from './lifecycle/daemonRecord.js';
 import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
@@ -61,34 +58,6 @@ export async function openOwnStore(
     warnOfNode(logger);
   checkStartOfFilledStore(config, store);
   return store;
-}
-
-/** The queue that the processes of one database share; `undefined` without a database. Expected errors: OperatorError. */
-export async function openOwnQueue(
-  config: DaemonConfig,
-  {
-    clock,
-    lifecycle,
-    logger,
-    onKill,
-    random,
-  }: Common & { readonly random: Random; readonly onKill: (mode: KillMode) => void },
-): Promise<SharedQueue | undefined> {
-  const queue = await openQueueToWork(config, { clock, logger, random, onKill });
-  if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
-  return queue;
-}
-
-/** Expected errors: OperatorError (what is wrong with it). */
-export async function openOwnReplica(
-  config: DaemonConfig,
-  { clock, lifecycle, logger, readers }: Common & { readonly readers: ReaderThread },
-): Promise<IndexStore | undefined> {
-  const replica = await openReplicaToRead(config, { clock, logger });
-  if (replica === undefined) return undefined;
-  lifecycle.onClose('replica', () => replica.close());
-  replica.shared?.onChanged(() => readers.notify());
-  return replica;
 }
 
 function warnOfNode(logger: Logger): void {

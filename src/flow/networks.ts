@@ -10,8 +10,3 @@ export const chainIds = {
 export type NetworkName = keyof typeof chainIds;
 
 export const networkNames = Object.keys(chainIds) as readonly NetworkName[];
-
-/** The network whose nodes report this chain id; `undefined` for an unknown one. */
-export function networkOfChainId(chainId: string): NetworkName | undefined {
-  return networkNames.find((name) => chainIds[name] === chainId);
-}

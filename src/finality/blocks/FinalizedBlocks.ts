@@ -238,11 +238,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#linked.at(height)?.block;
   }
 
-  /** The highest height that may be worked on now. */
-  upperBound(): number {
-    return this.#deps.upperBound();
-  }
-
   /** Blocks held: at most K. */
   size(): number {
     return this.#linked.size;

@@ -3,14 +3,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   identifierBytes,
-  networkNames,
   parseIdentifier,
   sha3,
   toIdentifier,
   WireError,
   ZERO_ID,
 } from '../../../src/flow/index.js';
-import { chainIds, networkOfChainId } from '../../../src/flow/networks.js';
+import { chainIds } from '../../../src/flow/networks.js';
 import { bytes, identifier } from '../../support/flowWire.js';
 
 describe('identifiers', () => {
@@ -64,10 +63,5 @@ describe('networks', () => {
       emulator: 'flow-emulator',
       devnet: 'flow-localnet',
     });
-  });
-
-  it('are found by chain id', () => {
-    for (const name of networkNames) expect(networkOfChainId(chainIds[name])).toBe(name);
-    expect(networkOfChainId('flow-elsewhere')).toBeUndefined();
   });
 });
