@@ -32,29 +32,8 @@ export async function tellPlan(
     readonly print: (text: string) => void;
   },
 ): Promise<void> {
-  const { level, format } = config.log;
-  const { fields, lines } = await firstContact(config, parts);
-  if (format === 'json') parts.logger.info(fields, 'about to index');
-  else if (level === 'info' || level === 'debug') parts.print(lines.map((line) => `${line}\n`).join(''));
-}
-
-/** What the daemon is about to do, before any node is asked. */
-export interface FirstContact {
-  /** Five lines or so for people: network, nodes, heights, data, ports. */
-  readonly lines: readonly string[];
-  /** The same for the log. */
-  readonly fields: object;
-}
-
-/** Nodes named at most. */
-const NODES_SHOWN = 3;
-
-/** Describes the nodes, first height, store and ports of the daemon. */
-export async function firstContact(
-  config: DaemonConfig,
-  { addresses, store }: { readonly addresses: ListenAddresses; readonly store: IndexStore },
-): Promise<FirstContact> {
-  const { accessNodes, chainId, dataDir, edi, network, stopHeight } = config;
+  const { accessNodes, chainId, dataDir, edi, log, network, stopHeight } = config;
+  const { addresses, store } = parts;
   const nodes = accessNodes.map(maskedEndpoint);
   const peers = config.peers.map(maskedEndpoint);
   const feedNodes = edi.enabled ? edi.nodes.map(maskedEndpoint) : [];
@@ -93,8 +72,13 @@ export async function firstContact(
     roles: config.roles,
     ...addresses,
   };
-  return { lines, fields };
+  if (log.format === 'json') parts.logger.info(fields, 'about to index');
+  else if (log.level === 'info' || log.level === 'debug')
+    parts.print(lines.map((line) => `${line}\n`).join(''));
 }
+
+/** Nodes named at most. */
+const NODES_SHOWN = 3;
 
 function some(names: readonly string[]): string {
   const more = names.length - NODES_SHOWN;

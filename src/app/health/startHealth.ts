@@ -25,7 +25,7 @@ import { DaemonStatus } from './DaemonStatus.js';
 import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './watches/DiskWatch.js';
 import { gaugesOf } from './gauges.js';
-import { HeightInspector } from './HeightInspector.js';
+import { inspectHeights } from './inspectHeights.js';
 import { withoutIds } from './heldUp.js';
 import { LeaderWatch } from './watches/LeaderWatch.js';
 import { symptomsOf } from './symptoms.js';
@@ -33,7 +33,7 @@ import { symptomsOf } from './symptoms.js';
 /** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
 export interface Health {
   readonly report: DaemonStatus;
-  readonly inspector: HeightInspector;
+  readonly inspector: ReturnType<typeof inspectHeights>;
   readonly monitor: HealthMonitor;
   /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
   summary(): string;
@@ -94,7 +94,7 @@ export function startHealth(
   showProgress(parts, report.meter);
   return {
     report,
-    inspector: new HeightInspector(report),
+    inspector: inspectHeights(report),
     monitor,
     summary: () => serviceStatus(report.meter.state(), monitor.readiness()),
     running: (line) => state.running(line),

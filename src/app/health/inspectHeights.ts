@@ -1,0 +1,89 @@
+import { blockAbove, MAX_MISSING_SHOWN } from '../../api/index.js';
+import type { HeightWork, MissingDocument, NamedHeight, WorkDocument, WorkMoment } from '../../api/index.js';
+import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { DaemonStatus } from './DaemonStatus.js';
+
+/** What the daemon knows about the work on one height, read from the parts of the line on demand. */
+export function inspectHeights(status: DaemonStatus) {
+  const { parts } = status.state;
+  return {
+    momentAt: (height: number): WorkMoment => ({
+      range: status.range(),
+      durableId: blockAbove(parts.store, { height })?.id,
+      daemon: { reasons: status.readiness().reasons, work: heightWork(status, height) },
+      history: parts.backfillWatch.plannedAt(height),
+    }),
+    naming: (id: Identifier): NamedHeight | undefined => {
+      const above = blockAbove(parts.store, { id });
+      return above === undefined
+        ? status.state.line?.mcq.naming(id)
+        : { kind: 'block', height: above.height };
+    },
+  };
+}
+
+function heightWork(report: DaemonStatus, height: number): HeightWork | undefined {
+  const { config, line, parts } = report.state;
+  if (line === undefined) return undefined;
+  const { network, window } = parts;
+  const { waitingFor, sources, endpoints } = report.status();
+  const explained = line.explainer.explain(height);
+  const serving = network.heights.namesServing(height);
+  return {
+    stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
+    blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
+    upperBound: window.upperBound(),
+    stopHeight: config.stopHeight ?? null,
+    work: workOf(explained),
+    holdingUp: waitingFor,
+    sources: {
+      nodes: endpoints
+        .filter(({ origin }) => origin !== 'peer')
+        .map(({ name, state, reason }) => ({
+          name,
+          state,
+          servesHeight: serving.has(name),
+          trouble: reason,
+        })),
+      executionData: sources.edi,
+      peer: sources.peer,
+    },
+  };
+}
+
+function workOf(explained: HeightExplanation): WorkDocument | null {
+  const { ageMs, guarantees, missing, executionData = null, peer = null, reportedBy = null } = explained;
+  if (ageMs === undefined || guarantees === undefined) return null;
+  return {
+    ageSeconds: ageMs / 1000,
+    collections: guarantees,
+    missing: missing.length,
+    missingCollections: missing.slice(0, MAX_MISSING_SHOWN).map(missingOf),
+    executionData,
+    peer,
+    reportedBy,
+  };
+}
+
+function missingOf({ id, trail }: MissingExplanation): MissingDocument {
+  return {
+    collectionId: id,
+    isUnderWay: trail?.isUnderWay ?? false,
+    attempts: trail?.attempts ?? 0,
+    notFound: trail?.notFound ?? 0,
+    lastNode: trail?.lastNode ?? null,
+    lastError: trail?.lastError ?? null,
+    lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
+    failures: [...(trail?.failures ?? [])].map(([node, { count, lastError, lastAt }]) => ({
+      node,
+      count,
+      lastError,
+      lastAt: timeOf(lastAt),
+    })),
+  };
+}
+
+function timeOf(wallClockMs: number): string {
+  return new Date(wallClockMs).toISOString();
+}
