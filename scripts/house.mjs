@@ -148,9 +148,9 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 6_223,
-  'src/api': 11_715,
+  'src/api': 11_705,
   'src/app': 9_398,
-  'src/cli': 5_386,
+  'src/cli': 5_383,
   'src/collections': 4_652,
   'src/config': 1_114,
   'src/devnet': 4_906,
@@ -160,7 +160,7 @@ export const maxLines = {
   'src/observability': 1_871,
   'src/proof': 2_452,
   'src/ranges': 2_796,
-  'src/runtime': 1_188,
+  'src/runtime': 1_185,
   'src/storage': 12_881,
   'src/main.ts': 258,
   test: 89_584,

@@ -13,11 +13,7 @@ const PIPE_LOOK_MS = 10;
  */
 export function readNamedFile(
   path: string,
-  {
-    maxBytes = MAX_BYTES,
-    mayBePipe = false,
-    pipeLimitMs = PIPE_LIMIT_MS,
-  }: {
+  limits: {
     /** Default: 64 MiB. */
     readonly maxBytes?: number;
     /** It is read once, so it may be a pipe, as of a shell's `<(…)`. Blocks the thread while that is filled. */
@@ -26,6 +22,7 @@ export function readNamedFile(
     readonly pipeLimitMs?: number;
   } = {},
 ): Buffer {
+  const { maxBytes = MAX_BYTES, mayBePipe = false, pipeLimitMs = PIPE_LIMIT_MS } = limits;
   // Windows knows no such flag: there it is `undefined`, which counts as 0.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {

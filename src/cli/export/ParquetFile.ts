@@ -24,11 +24,7 @@ export class ParquetFile implements GrowingFile, TableSink {
   #heldBytes = 0;
 
   constructor(
-    {
-      table,
-      compression,
-      program,
-    }: {
+    file: {
       readonly table: string;
       /** Check it first. */
       readonly compression: Compression;
@@ -37,6 +33,7 @@ export class ParquetFile implements GrowingFile, TableSink {
     },
     columns: readonly ColumnShape[],
   ) {
+    const { compression, program, table } = file;
     this.table = table;
     const codec = codecs[compression];
     const compress = pageCompressor(compression);
