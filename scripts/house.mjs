@@ -147,7 +147,7 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 6_223,
+  'src/access': 6_219,
   'src/api': 11_705,
   'src/app': 9_398,
   'src/cli': 5_383,

@@ -138,7 +138,8 @@ export class BlockProofs {
   #isAllThereIs(height: number, node: string, known: UnprovableSpork | undefined): boolean {
     const nodes = this.#doubted.get(height) ?? new Set<string>();
     this.#doubted.set(height, nodes.add(node));
-    if (this.#doubted.size > MAX_DOUBTED_HEIGHTS) this.#doubted.delete(Math.min(...this.#doubted.keys()));
+    const [oldest] = this.#doubted.keys();
+    if (this.#doubted.size > MAX_DOUBTED_HEIGHTS && oldest !== undefined) this.#doubted.delete(oldest);
     return this.#deps
       .servers(height)
       .every((server) => nodes.has(server) || known?.nodes.has(server) === true);

@@ -293,14 +293,14 @@ export class NodePool {
    * name one agree on, or the last agreed one while no node names any; empty if there is none.
    */
   sporkAt(height: number): SporkRoot | undefined {
-    const roots = this.members
-      .filter((member) => isHeard(member) && isUsable(member))
-      .map(({ identity }) => identity?.sporkRootHeight)
-      .filter((root) => root !== undefined && root <= height && this.verifier.mayRecord(root, height))
-      // The table needs no confirmation.
-      .concat(sporkOf(this.#sporks, height)?.rootHeight)
-      .concat(this.verifier.wasFollowed(height) ? height : undefined);
-    const rootHeight = maximum(roots);
+    // The table needs no confirmation. Asked for every block, so without lists in between.
+    let rootHeight = sporkOf(this.#sporks, height)?.rootHeight;
+    if (this.verifier.wasFollowed(height)) rootHeight = height;
+    for (const member of this.members) {
+      const root = member.identity?.sporkRootHeight;
+      if (root === undefined || root > height || root <= (rootHeight ?? -1)) continue;
+      if (isHeard(member) && isUsable(member) && this.verifier.mayRecord(root, height)) rootHeight = root;
+    }
     return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
   }
 
@@ -347,9 +347,4 @@ export class NodePool {
 function minimum(heights: readonly (number | undefined)[]): number | undefined {
   const known = heights.filter((height) => height !== undefined);
   return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
-}
-
-function maximum(heights: readonly (number | undefined)[]): number | undefined {
-  const known = heights.filter((height) => height !== undefined);
-  return known.length === 0 ? undefined : known.reduce((a, b) => Math.max(a, b));
 }
