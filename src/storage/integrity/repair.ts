@@ -49,7 +49,7 @@ export interface RepairReport {
  */
 export async function repairStore(
   options: RepairOptions,
-  dependencies: Omit<VerifyDependencies, 'onProgress'>,
+  dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
   const { path } = options;
   const copy = `${path}.repaired`;
@@ -76,7 +76,7 @@ export async function repairStore(
 async function repairAt(
   copy: string,
   { path, chainId }: RepairOptions,
-  dependencies: Omit<VerifyDependencies, 'onProgress'>,
+  dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
   await copyFiles(path, copy);
   const verify = (): Promise<VerifyReport> => verifyStore({ path: copy, chainId }, dependencies);

@@ -36,7 +36,7 @@ export interface PostgresRepairOptions extends Pick<RepairOptions, 'chainId' | '
  */
 export async function repairPostgres(
   { url, chainId, apply, lastPlan = 0, patienceMs }: PostgresRepairOptions,
-  dependencies: Omit<PostgresVerifyDependencies, 'onProgress'>,
+  dependencies: PostgresVerifyDependencies,
 ): Promise<RepairReport> {
   const { signal } = dependencies;
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });

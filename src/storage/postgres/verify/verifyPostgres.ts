@@ -41,13 +41,13 @@ export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDe
  * store); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, objectionTo, ...asked }: Omit<VerifyOptions, 'maxDamages'> & { readonly url: string },
+  { url, chainId, objectionTo, maxDamages = MAX_DAMAGES, ...asked }: VerifyOptions & { readonly url: string },
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
   try {
     await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
-    const damages = new DamageList({ max: MAX_DAMAGES });
+    const damages = new DamageList({ max: maxDamages });
     const coverage = await readCoverage(database);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
     const waiting = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
