@@ -395,6 +395,31 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       expect(heard.filter((words) => words !== undefined)).toEqual([]);
     });
 
+    it('because this process stood still, ends neither the session nor leaves a look behind', async () => {
+      const { url } = await postgres.home();
+      const { databasePlace, PostgresDatabase } = await loadPostgres();
+      const database = new PostgresDatabase(databasePlace(url), dependencies());
+      onTestFinished(() => database.close());
+      const pid = async (): Promise<number | undefined> => {
+        const asked = database.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
+        return (await asked).rows[0]?.pid;
+      };
+      const sockets = (): number =>
+        process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
+      const before = await pid();
+      const standing = sockets();
+      const asked = pid();
+      await new Promise((resolve) => setImmediate(resolve));
+      // The answer comes, and so does the time for a look, before either is seen.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_500);
+      expect(await asked).toBe(before);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect(sockets()).toBeLessThanOrEqual(standing);
+      // A look would have ended the session by now.
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      expect(await pid()).toBe(before);
+    });
+
     it('because somebody has locked what it needs, names who', async () => {
       const { url } = await postgres.home();
       const store = await postgres.open(url);

@@ -51,6 +51,8 @@ export class Silence {
   #state: 'answered' | 'awaited' | 'silent' = 'awaited';
   #lookingSinceMs = Infinity;
   #holders: string | null = null;
+  /** Of the look under way: it ends with the statement. */
+  #looking: AbortController | undefined;
   #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
 
   constructor(asked: Asked) {
@@ -71,6 +73,7 @@ export class Silence {
   /** Call it when the statement has ended. Returns the error if it has ended because nothing came. */
   end(): Error | undefined {
     this.#timer.cancel();
+    this.#looking?.abort();
     if (this.#state === 'silent') return new Error(this.words);
     this.#state = 'answered';
     return undefined;
@@ -78,7 +81,8 @@ export class Silence {
 
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
-    const found = await lookAt(this.#asked);
+    this.#looking = new AbortController();
+    const found = await lookAt(this.#asked, this.#looking.signal);
     if (this.#state !== 'awaited') return;
     this.#lookingSinceMs = Infinity;
     this.#holders = found?.holders ?? null;
@@ -94,18 +98,25 @@ export class Silence {
 /** Of a statement, in a message. */
 const SHOWN_LENGTH = 40;
 
-/** `undefined`: the server process waits for us, or nobody tells. Then it is ended, if there is one, with what it holds. */
-async function lookAt({ config, pid, received }: Asked): Promise<Pick<Look, 'holders'> | undefined> {
+/**
+ * `undefined`: the server process waits for us, or nobody tells. Then it is ended, if there is one, with what it holds; not once
+ * the signal says that the answer is here, since then it waits for its next statement.
+ */
+async function lookAt(
+  { config, pid, received }: Asked,
+  signal: AbortSignal,
+): Promise<Pick<Look, 'holders'> | undefined> {
   if (pid === undefined) return undefined;
   const limits = { connectionTimeoutMillis: LOOK_TIMEOUT_MS, query_timeout: LOOK_TIMEOUT_MS };
   const client = new QuietClient({ ...config, ...limits });
+  signal.addEventListener('abort', () => client.connection.stream.destroy(), { once: true });
   const look = async () => ({ ...(await client.query<Look>(LOOK, [pid])).rows[0], received: received() });
   try {
     await client.connect();
     // A role may take on another one, which sees and ends less.
     await client.query('SET ROLE NONE');
     const first = await look();
-    if (first.works !== true) await sleep(systemClock, MOVES_WITHIN_MS);
+    if (first.works !== true) await sleep(systemClock, MOVES_WITHIN_MS, signal);
     const last = first.works === true ? first : await look();
     const moves = last.mark !== first.mark || last.received !== first.received;
     if (last.works === true || moves) return { holders: last.holders ?? null };
