@@ -1,10 +1,10 @@
-import { exitCodeOf, runDaemon } from '../../src/app/index.js';
-import { checkEndpoints, configAgain, configOf } from '../../src/cli/arguments/settings.js';
 import { parse } from '../../src/cli/arguments/parse.js';
 import { commands } from '../../src/cli/commands.js';
+import { start } from '../../src/cli/commands/start.js';
 import type { Terminal } from '../../src/cli/index.js';
 import {
   AbortError,
+  exitCodeOf,
   messageOf,
   OperatorError,
   programVersion,
@@ -64,24 +64,5 @@ export class HousedProgram extends Printed {
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const parsed = parse(commands, args, { terminal, version: programVersion() });
   if (typeof parsed === 'string') return exitCodeOf(parsed);
-  const { invocation } = parsed;
-  const loaded = await configOf(invocation, terminal);
-  checkEndpoints(loaded);
-  const host = {
-    outputs: terminal.outputs,
-    stdout: terminal.outputs[0],
-    isLive: false,
-    signal: terminal.signal,
-    reloading: {
-      loaded,
-      hasFile: invocation.configFile !== undefined,
-      load: () => {
-        const again = configAgain(invocation, terminal);
-        checkEndpoints(again);
-        return again;
-      },
-      onWanted: (listener: () => void) => terminal.onReload(listener),
-    },
-  };
-  return exitCodeOf(await runDaemon(loaded.config, host, { startReader: readersHere }));
+  return exitCodeOf(await start(parsed.invocation, terminal, { startReader: readersHere }));
 }

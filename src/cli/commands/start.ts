@@ -3,18 +3,22 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
-/** `start`: runs the daemon until it is stopped or reaches its stop height. */
-export async function start(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+/** `start`: runs the daemon until it is stopped or reaches its stop height. `ports`: see `runDaemon`. */
+export async function start(
+  invocation: Invocation,
+  terminal: Terminal,
+  ports?: Parameters<typeof runDaemon>[2],
+): Promise<ExitReason> {
   const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const { config } = loaded;
   const { outputs } = terminal;
-  return runDaemon(config, {
+  const host = {
     outputs,
     stdout: outputs[0],
     isLive: terminal.isLive && config.log.format === 'pretty',
     signal: terminal.signal,
-    onBug: (listener) => terminal.onBug(listener),
+    onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),
     reloading: {
       loaded,
       hasFile: invocation.configFile !== undefined,
@@ -23,7 +27,8 @@ export async function start(invocation: Invocation, terminal: Terminal): Promise
         checkEndpoints(again);
         return again;
       },
-      onWanted: (listener) => terminal.onReload(listener),
+      onWanted: (listener: () => void) => terminal.onReload(listener),
     },
-  });
+  };
+  return runDaemon(config, host, ports);
 }
