@@ -13,7 +13,7 @@ import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
 import type { IndexingParts } from './line/runIndexing.js';
 import type { ReaderAddresses } from './threads/messages.js';
-import { readableIndex } from './threads/readableIndex.js';
+import { readableIndex, sealedHeight } from './threads/readableIndex.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
@@ -111,7 +111,7 @@ function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources 
     moment: () => ({
       ...readableIndex(config, parts),
       head: listener.finalizedHeight() ?? null,
-      sealed: listener.sealedHeight() ?? null,
+      sealed: sealedHeight(config, parts) ?? null,
     }),
     surroundings: () => ({
       isReady: monitor.readiness().ready,

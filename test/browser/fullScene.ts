@@ -54,6 +54,7 @@ function status(): Partial<StatusDocument> {
         form: 'H8P8',
         unprovenHeights: 0,
         provenHeight: HEAD,
+        sealedHeight: HEAD - 4,
         reason: null,
       },
       anchor: { kind: 'checkpoint', height: 137_390_146, id: toIdentifier(Buffer.alloc(32, 0x8a)) },

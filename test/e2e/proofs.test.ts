@@ -210,6 +210,27 @@ describe('a daemon whose readers see only what is proven final', () => {
     await alone.program.stop();
   });
 
+  it('call sealed only what a proven block seals, though the node calls its newest block so', async () => {
+    const node = await devnetForTest({ ...certified, sealedLag: 0 });
+    for (const finality of ['proven', 'reported']) {
+      const daemon = await startDaemonHere(
+        startArguments(node, scratchDirectory(), '--start-height', 'root', '--proof-finality', finality),
+      );
+      await daemon.reaches(TOP);
+      await proven(daemon, TOP - 2);
+      // Each block seals the one four below.
+      const sealed = TOP - 2 - 4;
+      await eventually(async () => ((await heightOf(daemon, 'height=sealed')) === sealed ? true : undefined));
+      expect(await daemon.status()).toMatchObject({ sealed: TOP, proof: { sealedHeight: sealed } });
+      const statuses = await daemon.api(`/v1/blocks?start_height=${sealed}&end_height=${sealed + 1}`);
+      expect(statuses.body).toMatchObject([
+        { block_status: 'BLOCK_SEALED' },
+        { block_status: 'BLOCK_FINALIZED' },
+      ]);
+      expect(await daemon.program.stop()).toBe(0);
+    }
+  });
+
   it('prove themselves final from the anchor on, after a restart without a snapshot', async () => {
     const node = await devnetForTest(certified);
     const dataDir = scratchDirectory();

@@ -25,6 +25,7 @@ export function statusWith(range: IndexedRange): StatusDocument {
       ...{ mode: 'auto', finality: 'reported', form: 'H8P8', unprovenHeights: 3, reason: null },
       anchor: { kind: 'first_use', height: 100, id: 'cd'.repeat(32) },
       provenHeight: 158,
+      sealedHeight: 154,
       committee: { epoch: 7, members: 123, weight: 12_300 },
       latestCertificate: { height: 159, view: 1_159, signers: 83, weight: 8_300, threshold: 8_202 },
     },

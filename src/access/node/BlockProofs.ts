@@ -1,5 +1,5 @@
 import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
-import type { BlockDecoder, FinalizedBlock } from '../../flow/index.js';
+import type { BlockDecoder, FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { BlockProver } from '../../proof/index.js';
 import type { BlockForm, Proving } from '../../proof/index.js';
@@ -10,6 +10,8 @@ export type ProofMode = 'auto' | 'required' | 'off';
 
 /** Heights for which is remembered which nodes gave a block that cannot be proven. */
 const MAX_DOUBTED_HEIGHTS = 64;
+/** Blocks whose seals are remembered: more than lie between the newest block and the newest one that is proven final. */
+const MAX_SEALING_BLOCKS = 256;
 
 export interface BlockProofsOptions {
   readonly mode: Exclude<ProofMode, 'off'>;
@@ -58,6 +60,8 @@ export class BlockProofs {
   readonly #unprovable = new Map<number, UnprovableSpork>();
   /** Which nodes gave a block of a height that cannot be proven. */
   readonly #doubted = new Map<number, Set<string>>();
+  /** The blocks that each block seals. */
+  readonly #sealedBy = new Map<Identifier, readonly Identifier[]>();
   #form: BlockForm | undefined;
   #lastUnprovable: Unprovable | undefined;
 
@@ -88,11 +92,17 @@ export class BlockProofs {
     };
   }
 
+  /** The blocks whose seals are in the payload of a recent block; none where that is not known. */
+  sealedBy(id: Identifier): readonly Identifier[] {
+    return this.#sealedBy.get(id) ?? [];
+  }
+
   #judge(proving: Proving, node: string, message: Uint8Array): FinalizedBlock {
     switch (proving.kind) {
       case 'proven': {
-        const { block, form, proof } = proving;
+        const { block, form, proof, sealedIds } = proving;
         this.#proven(block.height, form);
+        if (sealedIds !== undefined && sealedIds.length > 0) this.#remember(block.id, sealedIds);
         return { ...block, proof };
       }
       case 'refused':
@@ -107,6 +117,12 @@ export class BlockProofs {
     this.#lastUnprovable = undefined;
     this.#doubted.delete(height);
     if (this.#unprovable.size > 0) this.#unprovable.delete(this.#sporkOf(height));
+  }
+
+  #remember(id: Identifier, sealedIds: readonly Identifier[]): void {
+    this.#sealedBy.set(id, sealedIds);
+    const [oldest = id] = this.#sealedBy.keys();
+    if (this.#sealedBy.size > MAX_SEALING_BLOCKS) this.#sealedBy.delete(oldest);
   }
 
   #unproven(block: FinalizedBlock, node: string, why: Unprovable): FinalizedBlock {

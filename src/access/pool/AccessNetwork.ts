@@ -1,3 +1,4 @@
+import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
@@ -199,6 +200,11 @@ export class AccessNetwork implements AccessNodes {
   /** `undefined`: blocks are not proven. */
   proofStatus(): BlockProofsStatus | undefined {
     return this.#proofs?.status();
+  }
+
+  /** Like `BlockProofs.sealedBy`. */
+  sealedBy(id: Identifier): readonly Identifier[] {
+    return this.#proofs?.sealedBy(id) ?? [];
   }
 
   /** A snapshot of every node's state. */

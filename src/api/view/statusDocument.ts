@@ -340,6 +340,10 @@ export const statusSchema = t.named(
             'The chain is proven final up to here, by a certificate of the consensus nodes.',
             t.orNull(t.count),
           ),
+          sealedHeight: t.note(
+            'The highest block whose seal is in a block that is proven final; null while none is known, and the nodes say what is sealed.',
+            t.orNull(t.count),
+          ),
           committee: t.note(
             'The consensus nodes that signed the latest certificate; before the first one, those of the anchor.',
             t.orNull(t.object({ epoch: t.count, members: t.count, weight: t.count })),

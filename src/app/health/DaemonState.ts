@@ -30,7 +30,7 @@ interface DaemonParts {
   /** Shared with other processes, if they share the store. */
   readonly queue: Pick<SharedQueue, 'trouble'> | undefined;
   readonly leaderWatch: LeaderWatch;
-  readonly prover: Pick<FinalityProver, 'finalBlock' | 'status'> | undefined;
+  readonly prover: Pick<FinalityProver, 'finalBlock' | 'sealedHeight' | 'status'> | undefined;
   readonly proofBackfill: Pick<ProofBackfill, 'reason'> | undefined;
   /** Absent when no readers are served. */
   readonly readers: Pick<ReaderThread, 'down'> | undefined;

@@ -174,6 +174,7 @@ export class DaemonStatus implements StatusSource {
       unprovenHeights: this.unprovenHeights() ?? null,
       anchor: finality?.anchor ?? null,
       provenHeight: this.provenHeight() ?? null,
+      sealedHeight: parts.prover?.sealedHeight() ?? null,
       committee: finality?.committee ?? null,
       latestCertificate: finality?.latestCertificate ?? null,
       reason:

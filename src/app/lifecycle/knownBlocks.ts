@@ -39,8 +39,13 @@ export async function soundBlock(
   store: Pick<RangeStore, 'blockByHeight'>,
   height: number,
 ): Promise<FinalizedBlock | undefined> {
+  return (await unlessDamaged(store.blockByHeight(height)))?.block;
+}
+
+/** What is read; `undefined` also where it is damaged. Expected errors: `StorageError`. */
+export async function unlessDamaged<T>(read: Promise<T>): Promise<T | undefined> {
   try {
-    return (await store.blockByHeight(height))?.block;
+    return await read;
   } catch (error) {
     if (!isCorruption(error)) throw error;
     return undefined;

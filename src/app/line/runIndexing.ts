@@ -18,7 +18,7 @@ import { HistoryPace } from './history/HistoryPace.js';
 import type { HistoryParts } from './history/rangeLine.js';
 import type { IndexingLine } from './buildLine.js';
 import { LiveIndexing } from './LiveIndexing.js';
-import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
+import { namedBlocks, soundBlock, unlessDamaged } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
 export interface IndexingParts extends HistoryParts {
@@ -187,6 +187,8 @@ function openProver(
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => window.target(),
       onMoved: (listener) => window.onMoved(listener),
+      sealedBy: (id) => network.sealedBy(id),
+      heightOf: async (id) => (await unlessDamaged(store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);
         return (

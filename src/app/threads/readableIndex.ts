@@ -1,5 +1,5 @@
 import type { DaemonConfig } from '../../config/index.js';
-import type { FinalityProver } from '../../finality/index.js';
+import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
 import { joined } from '../../storage/index.js';
 import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
 import type { IndexMoment } from './messages.js';
@@ -21,6 +21,29 @@ export function finalBlock({
   const kept = store.provenBlock?.();
   const own = store.shared?.isLeading() === false ? undefined : prover?.finalBlock();
   return own !== undefined && own.height >= (kept?.height ?? 0) ? own : kept;
+}
+
+interface SealProver {
+  sealedHeight(): number | undefined;
+  status(): { readonly reason: string | undefined };
+}
+
+/**
+ * The highest sealed block, for readers: from the seals of blocks that are proven final. Where no more can be proven now, or the
+ * seals are not known (a mirror, a process that follows another one), as the nodes report it.
+ */
+export function sealedHeight(
+  { proof }: Pick<DaemonConfig, 'proof'>,
+  {
+    listener,
+    prover,
+  }: {
+    readonly listener: Pick<FinalizationListener, 'sealedHeight'>;
+    readonly prover: SealProver | undefined;
+  },
+): number | undefined {
+  const isProven = proof.finality === 'proven' || prover?.status().reason === undefined;
+  return (isProven ? prover?.sealedHeight() : undefined) ?? listener.sealedHeight();
 }
 
 /** What can be read now: everything indexed, or with `proof.finality: proven` nothing above what is proven final. */

@@ -48,6 +48,10 @@ export interface FinalityProverDependencies {
   ) => Promise<{ readonly id: Identifier; readonly header: StoredHeader | undefined } | undefined>;
   /** `undefined`: there is none, or this process does not follow the chain. */
   readonly range: () => LinkedHeights | undefined;
+  /** The blocks whose seals are in the payload of a recent block; none where that is not known. */
+  readonly sealedBy: (id: Identifier) => readonly Identifier[];
+  /** The height of a stored block. Expected errors: `StorageError`. */
+  readonly heightOf: (id: Identifier) => Promise<number | undefined>;
   /** The chain's head; `undefined` while unknown. */
   readonly head: () => number | undefined;
   /** Calls back when the range or the head has moved. Returns a function that unsubscribes. */
@@ -93,6 +97,7 @@ export class FinalityProver {
   #proven: Proven | undefined;
   /** The highest block that was proven final, also in an earlier spork; `undefined` once the store was rewound below. */
   #final: BlockHead | undefined;
+  #sealedHeight: number | undefined;
   #failed: FinalityStatus['failed'];
   #onProven: () => void = () => undefined;
   #signers: Committee | undefined;
@@ -141,6 +146,14 @@ export class FinalityProver {
   /** The block up to which readers may read where they see only what is proven. */
   finalBlock(): BlockHead | undefined {
     return this.#final;
+  }
+
+  /**
+   * The highest block whose seal is in the payload of a block that is proven final; `undefined`: not known, because no seal was
+   * seen since the start, or because they are of blocks that are not stored.
+   */
+  sealedHeight(): number | undefined {
+    return this.#sealedHeight;
   }
 
   /** Calls back when `finalBlock` has changed. One listener. */
@@ -239,11 +252,24 @@ export class FinalityProver {
       const parentId = headers.find(({ id }) => id === verdict.id)?.parentId;
       this.#signers = signers;
       this.#hasWarned = false;
+      await this.#seal(verdict);
       if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
       await this.#deps.keep?.(verdict.height);
       return undefined;
     }
     return undefined;
+  }
+
+  /** Seals come in the order of the blocks that they are for, so the newest block with any has the highest. */
+  async #seal({ height, id }: Pick<BlockHead, 'height' | 'id'>): Promise<void> {
+    let newest: Identifier | undefined = id;
+    for (let step = 1; newest !== undefined && step <= MAX_HEADERS; step++) {
+      const sealed = await Promise.all(this.#deps.sealedBy(newest).map(this.#deps.heightOf));
+      const known = sealed.filter((each) => each !== undefined);
+      if (known.length > 0) this.#sealedHeight = Math.max(this.#sealedHeight ?? 0, ...known);
+      if (sealed.length > 0) return;
+      newest = (await this.#deps.blockAt(height - step))?.id;
+    }
   }
 
   /** After a start above blocks that too few signed: what was proven before stays readable. */
@@ -305,12 +331,13 @@ export class FinalityProver {
 
   #reached(block: BlockHead | undefined): void {
     this.#final = block;
+    if (block === undefined) this.#sealedHeight = undefined;
     this.#onProven();
   }
 
   #forget(): void {
     this.#anchor.forget();
-    this.#proven = this.#signers = this.#failed = undefined;
+    this.#proven = this.#signers = this.#failed = this.#sealedHeight = undefined;
     this.#reason = NOTHING_YET;
   }
 }

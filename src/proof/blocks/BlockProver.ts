@@ -49,6 +49,8 @@ export type Proving =
       readonly block: FinalizedBlock;
       /** What the id covers of a block beyond its light form: for `checkStoredProof` and `readHeader`. */
       readonly proof: Uint8Array;
+      /** The blocks whose seals are in its payload; `undefined`: it came without its payload. */
+      readonly sealedIds: readonly Identifier[] | undefined;
     }
   /** The node lied. `detail` is a part of a sentence, for people. */
   | { readonly kind: 'refused'; readonly reason: InvalidBlockReason; readonly detail: string }
@@ -99,6 +101,7 @@ export class BlockProver {
       form: this.#form,
       block: withCopies(payloadForm, block, header, light),
       proof: encodeProof(this.#form, header, block.bytes, this.#roots),
+      sealedIds: block.seals.map(({ blockId }) => toIdentifier(block.bytes.subarray(...range(blockId)))),
     };
   }
 
@@ -123,6 +126,7 @@ export class BlockProver {
         form: stored.form,
         block: withCopies(payloadForm, block, header, light),
         proof: encodeProof(stored.form, header, bytes, roots),
+        sealedIds: undefined,
       };
     } catch (error) {
       if (error instanceof UnknownProofError) return { kind: 'unknown_form' };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { finalBlock } from '../../../src/app/index.js';
-import { readableIndex } from '../../../src/app/threads/readableIndex.js';
+import { readableIndex, sealedHeight } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain } from '../../support/smallChain.js';
@@ -125,5 +125,27 @@ describe('what is called proven', () => {
     const store = await MemoryIndexStore.startingAt(100);
     await store.commit({ blocks: chain, latestIndexedHeight: 119 });
     expect(read(store, 110, { finality: 'reported' }).proven).toBeUndefined();
+  });
+});
+
+describe('the sealed head', () => {
+  const sealed = (finality: 'proven' | 'reported', proven: number | undefined, reason?: string) =>
+    sealedHeight(
+      { proof: { mode: 'auto', finality, checkpoint: undefined } },
+      {
+        listener: { sealedHeight: () => 120 },
+        prover: { sealedHeight: () => proven, status: () => ({ reason }) },
+      },
+    );
+
+  it('is proven, and reported by nodes where no seal is known or no more can be proven', () => {
+    expect(sealed('reported', 110)).toBe(110);
+    expect(sealed('reported', undefined)).toBe(120);
+    expect(sealed('reported', 110, 'nodes give no protocol state')).toBe(120);
+  });
+
+  it('stays proven where readers see only that, whatever nodes report meanwhile', () => {
+    expect(sealed('proven', 110, 'nodes give no protocol state')).toBe(110);
+    expect(sealed('proven', undefined)).toBe(120);
   });
 });

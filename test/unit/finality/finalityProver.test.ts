@@ -38,6 +38,9 @@ const headers = new Map(
   ]),
 );
 
+/** Of a block that is not stored. */
+const UNKNOWN_ID = 'f'.repeat(64) as Identifier;
+
 function headerAt(height: number): StoredHeader {
   const header = headers.get(height);
   if (header === undefined) throw new Error(`height ${height} is not recorded`);
@@ -61,6 +64,8 @@ class Proving {
   readonly store: Map<number, StoredHeader>;
   /** Heights whose blocks have no proof. */
   readonly unproven = new Set<number>();
+  /** The heights of the blocks that the block of a height seals. */
+  readonly seals = new Map<number, readonly number[]>();
   readonly prover: FinalityProver;
   readonly ended: Promise<unknown>;
   readonly range: { from: number; to: number };
@@ -108,6 +113,12 @@ class Proving {
           const header = this.unproven.has(height) ? undefined : stored;
           return Promise.resolve(stored && { id: stored.id, header });
         },
+        sealedBy: (id) => {
+          const by = [...this.store.values()].find((stored) => stored.id === id)?.height ?? -1;
+          return (this.seals.get(by) ?? []).map((height) => headers.get(height)?.id ?? UNKNOWN_ID);
+        },
+        heightOf: (id) =>
+          Promise.resolve([...this.store.values()].find((stored) => stored.id === id)?.height),
         keep: (height) => {
           this.kept.push(height);
           return Promise.resolve();
@@ -188,6 +199,24 @@ describe('FinalityProver', () => {
     expect(proving.kept).toEqual([42, 43, 44, 45, 46, 47, 48, 50]);
     expect(await proving.checks()).toEqual({ valid: 8, invalid: 0 });
     expect(proving.node.count(METHOD)).toBe(1);
+  });
+
+  it('knows the highest block that a block proven final seals, whatever newer blocks seal', async () => {
+    const proving = new Proving([42, 46]);
+    proving.seals.set(43, [42]).set(44, [41]).set(46, [44, 45, 43]).set(47, [46]);
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: 44 });
+    // The block that 44 seals is not stored.
+    expect(proving.prover.sealedHeight()).toBeUndefined();
+    const sealed: unknown[] = [];
+    for (let height = 47; height <= 50; height += 1) {
+      await proving.reaches(height);
+      sealed.push(proving.prover.sealedHeight());
+    }
+    expect(sealed).toEqual([undefined, 45, 46, 46]);
+    // The store went back below what was proven final.
+    await proving.reaches(44);
+    expect(proving.prover.sealedHeight()).toBeUndefined();
   });
 
   it('verifies a certificate now and then while it catches up', async () => {
