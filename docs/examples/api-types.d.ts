@@ -753,6 +753,8 @@ export interface components {
         } | null;
         /** @description The chain is proven final up to here, by a certificate of the consensus nodes. */
         provenHeight: number | null;
+        /** @description The highest block whose seal is in a block that is proven final; null while none is known, and the nodes say what is sealed. */
+        sealedHeight: number | null;
         /** @description The consensus nodes that signed the latest certificate; before the first one, those of the anchor. */
         committee: {
           epoch: number;
