@@ -6,7 +6,7 @@ import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';
 import type { Clock, Timer } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
-import type { Database, IndexReader, LevelIndexStore, ShownIndex } from '../../src/storage/index.js';
+import type { Database, IndexReader, ShownIndex } from '../../src/storage/index.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */
@@ -65,7 +65,6 @@ class FollowingClock implements Clock {
 export class SimulatedReaders {
   readonly #clock: FollowingClock;
   readonly #dice: Dice;
-  readonly #store: LevelIndexStore;
   readonly #database: Database;
   readonly #durable: () => number | undefined;
   readonly #fail: (what: string) => void;
@@ -77,10 +76,11 @@ export class SimulatedReaders {
     options: { readonly dice: Dice },
     dependencies: {
       readonly clock: Clock;
-      readonly store: LevelIndexStore;
       /** The disk as the reader thread has it. */
       readonly database: Database;
       readonly metrics: Metrics;
+      /** What they may see. */
+      readonly shown: () => ShownIndex;
       /** The watermark that is on the disk. */
       readonly durable: () => number | undefined;
       readonly fail: (what: string) => void;
@@ -88,7 +88,6 @@ export class SimulatedReaders {
   ) {
     this.#dice = options.dice;
     this.#clock = new FollowingClock(dependencies.clock);
-    this.#store = dependencies.store;
     this.#database = dependencies.database;
     this.#durable = dependencies.durable;
     this.#fail = dependencies.fail;
@@ -110,7 +109,7 @@ export class SimulatedReaders {
       throw new Error('nobody asks here');
     };
     void this.#thread.serve({
-      moment: () => ({ shown: this.#shown(), head: null, sealed: null }),
+      moment: () => ({ shown: dependencies.shown(), head: null, sealed: null }),
       surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: [] }),
       ...{ status: never, momentAt: never, naming: never, damaged: never, admission: { admit: never } },
     });
@@ -128,18 +127,6 @@ export class SimulatedReaders {
   /** The process is gone. */
   end(): void {
     this.#isOver = true;
-  }
-
-  #shown(): ShownIndex {
-    const store = this.#store;
-    return {
-      meta: store.meta(),
-      latestIndexedHeight: store.latestIndexedHeight(),
-      coverage: store.coverage(),
-      latestBlock: store.latestBlock(),
-      rewinds: store.rewinds(),
-      accounts: store.accounts.coverage(),
-    };
   }
 
   #begin(options: ReaderData): ReaderHandle {

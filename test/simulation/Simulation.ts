@@ -1,6 +1,6 @@
 import { Catalogue } from './catalogue.js';
 import type { ReferenceKind } from './plan.js';
-import { isProvableWorld } from './proofs.js';
+import { isProvableWorld, signingOfWorld } from './proofs.js';
 import { faultFree, scenarioOf, stretchOf } from './scenario.js';
 import { Workshop, World } from './World.js';
 import type { RunResult } from './World.js';
@@ -28,7 +28,7 @@ export class Simulation {
 
   /** Expected errors: `RunFailure`. */
   faultFree(index: number, kind: ReferenceKind = {}, print?: (line: string) => void): Promise<RunResult> {
-    const stretch = this.#catalogue.at(index, kind.isProvable);
+    const stretch = this.#catalogue.at(index, kind.isProvable, kind.signing);
     const scenario = faultFree(index, stretch, kind);
     const world = new World({ scenario, print }, { stretch, workshop: this.#workshop });
     return world.run(() => this.#references.get(referenceKey(index, kind)));
@@ -37,10 +37,11 @@ export class Simulation {
   /** Expected errors: `RunFailure`. */
   async run(seed: number, print?: (line: string) => void): Promise<RunResult> {
     const index = stretchOf(seed);
-    const stretch = this.#catalogue.at(index, isProvableWorld(seed));
+    const signing = signingOfWorld(seed, index);
+    const stretch = this.#catalogue.at(index, isProvableWorld(seed), signing);
     const scenario = scenarioOf(seed, stretch);
     const { isProvable } = stretch;
-    const kind = { isProvable, proofMode: scenario.config.proof.mode };
+    const kind = { isProvable, proofMode: scenario.config.proof.mode, signing };
     // Made beforehand: worlds share the metrics.
     const plain = await this.reference(index, kind);
     const withAccounts =
@@ -55,8 +56,9 @@ export class Simulation {
 /** Equal for runs that end in the same store. */
 export function referenceKey(
   index: number,
-  { hasAccounts = false, isProvable = false, proofMode = 'auto' }: ReferenceKind,
+  { hasAccounts = false, isProvable = false, proofMode = 'auto', signing }: ReferenceKind,
 ): string {
   const proofs = isProvable ? (proofMode === 'off' ? 'hashed ids' : 'proofs') : 'made-up ids';
-  return `${index} ${proofs}${hasAccounts ? ' accounts' : ''}`;
+  const by = signing === undefined ? '' : ` by ${signing}`;
+  return `${index} ${proofs}${by}${hasAccounts ? ' accounts' : ''}`;
 }

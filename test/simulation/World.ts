@@ -2,15 +2,21 @@ import type { OpenChannel } from '../../src/access/index.js';
 import type { Backfill } from '../../src/app/line/history/Backfill.js';
 import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
+import type { IndexingParts } from '../../src/app/line/runIndexing.js';
+import { readableIndex } from '../../src/app/threads/readableIndex.js';
 import { DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import type { Logger, Metrics } from '../../src/observability/index.js';
+import { CertificateThread } from '../../src/proof/index.js';
 import { messageOf, OperatorError } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
-import { LevelIndexStore, StorageError } from '../../src/storage/index.js';
+import { LevelIndexStore, StorageError, type ShownIndex } from '../../src/storage/index.js';
+import { certificatesHere } from '../support/certificates.js';
+import type { Verdicts } from '../support/certificates.js';
 import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
+import { isSettled, wrongFinality } from './finality.js';
 import { Ledger, SignalRegister } from './Ledger.js';
 import { Oracle, Violation } from './Oracle.js';
 import type { Watched } from './Oracle.js';
@@ -31,6 +37,12 @@ import { Trace } from './Trace.js';
 export class Workshop {
   readonly reader = new RequestReader();
   readonly metrics: Metrics = createMetrics({ version: 'simulation', node: process.version });
+  readonly #verdicts: Verdicts = new Map();
+
+  /** Verifies on this thread, and each certificate once for all runs. */
+  certificates(): CertificateThread {
+    return new CertificateThread(() => certificatesHere(this.#verdicts));
+  }
 }
 
 export interface RunResult {
@@ -84,6 +96,10 @@ interface SimulatedProcess {
   readonly database: SimulatedDatabase;
   /** Once indexing has begun. */
   backfill: Backfill | undefined;
+  /** Once it may prove what is final. */
+  prover: IndexingParts['prover'];
+  /** What readers may see. */
+  shown: () => ShownIndex;
   /** Once the parts that lines share are there. */
   ledger: Ledger | undefined;
   /** Once the store is open. */
@@ -125,6 +141,8 @@ export class World {
   #steps = 0;
   #isQuiet = false;
   #isFinished = false;
+  /** Nothing is left to be proven final. */
+  #isSettled: boolean;
   readonly #lags: number[];
   /** Nodes served another chain once: a process may have met nobody else. */
   #hasForeigners = false;
@@ -157,6 +175,7 @@ export class World {
     this.#crashSteps = [...scenario.crashSteps];
     const isKnown = keepsItsWorld(seed);
     this.#room = new SimulatedRoom({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
+    this.#isSettled = this.#stretch.signed === undefined;
     this.#livenessMs = livenessMs(scenario, this.#stretch);
     this.#head = scenario.startHead;
     this.#lags = scenario.endpoints.map(() => 0);
@@ -268,6 +287,10 @@ export class World {
         lifecycle,
         database,
         backfill: undefined,
+        prover: undefined,
+        shown: () => {
+          throw new Error('nothing is shown yet');
+        },
         ledger: undefined,
         readers: undefined,
         isDead: false,
@@ -299,8 +322,9 @@ export class World {
         const lacksHistory =
           this.#scenario.history !== undefined && store.meta()?.firstHeight !== this.#stretch.firstHeight;
         const lacksProofs = isProving && this.#oracle.lacksProofs;
-        if (!lacksAccounts && !lacksHistory && !lacksProofs) return;
-        process.provesOnly = !lacksAccounts && !lacksHistory;
+        const lacksFinality = isProving && this.#stretch.signed !== undefined;
+        if (!lacksAccounts && !lacksHistory && !lacksProofs && !lacksFinality) return;
+        process.provesOnly = !lacksAccounts && !lacksHistory && !lacksFinality;
         // At its stop height a daemon ends, whatever is proven.
         if (process.provesOnly)
           config = { ...config, roles: ['api'], stopHeight: this.#stretch.stopHeight + 1 };
@@ -319,12 +343,16 @@ export class World {
         maxRangeHeights: this.#scenario.history?.rangeHeights,
         loopLateMs: () => (this.#paceDice.chance(this.#lateShare) ? LATE_MS : 0),
         room: this.#room.of(clock, this.#clock),
+        certificates: this.#stretch.signed && this.#workshop.certificates(),
       });
+      process.prover = parts.prover;
+      process.shown = () => readableIndex(config, { store, replica: undefined, prover: parts.prover }).shown;
       process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();
       watched.head = () => parts.listener.finalizedHeight();
       if (this.#isQuiet) this.#redrive();
-      process.readers = this.#readersOf(store, clock);
+      process.readers = this.#readersOf(process);
+      parts.prover?.onProven(() => process.readers?.notify());
       parts.window.onMoved(() => process.readers?.notify());
       const ledger = new Ledger({ parts, fail: (what) => this.#oracle.fail(what) });
       process.ledger = ledger;
@@ -348,7 +376,7 @@ export class World {
   }
 
   /** They read the disk without the faults of the process, so that its chance is the same with them as without. */
-  #readersOf(store: LevelIndexStore, clock: Clock): SimulatedReaders {
+  #readersOf({ clock, shown }: Pick<SimulatedProcess, 'clock' | 'shown'>): SimulatedReaders {
     const database = new SimulatedDatabase(this.#disk, {
       clock,
       writeFate: () => {
@@ -360,7 +388,7 @@ export class World {
     return new SimulatedReaders(
       { dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`) },
       {
-        ...{ clock, store, database, metrics: this.#workshop.metrics },
+        ...{ clock, shown, database, metrics: this.#workshop.metrics },
         durable: () => this.#oracle.watermark,
         fail: (what) => this.#oracle.fail(what),
       },
@@ -395,6 +423,7 @@ export class World {
         this.#ended(process, process.outcome.error);
       } else {
         if (process.provesOnly && !this.#oracle.lacksProofs) process.lifecycle.stop();
+        this.#lookAtFinality(process);
         const due = this.#crashSteps.indexOf(this.#steps);
         if (due >= 0) {
           this.#crashSteps.splice(due, 1);
@@ -413,6 +442,19 @@ export class World {
     }
   }
 
+  /** What it says is final is; and with nothing left to prove it may end. */
+  #lookAtFinality({ lifecycle, prover, shown }: SimulatedProcess): void {
+    const { mode, finality } = this.#scenario.config.proof;
+    if (this.#stretch.signed === undefined || prover === undefined || lifecycle.signal.aborted) return;
+    const shownTo = finality === 'proven' ? shown().latestIndexedHeight : -1;
+    const wrong = wrongFinality(prover, this.#stretch, shownTo);
+    if (wrong !== undefined) this.#oracle.fail(wrong);
+    if (!this.#oracle.isComplete) return;
+    const isProving = this.#processes >= this.#scenario.provenFrom;
+    this.#isSettled = isProving && !this.#oracle.lacksProofs && isSettled(prover, this.#stretch, mode);
+    if (this.#isSettled || !isProving) lifecycle.stop();
+  }
+
   /** The process ended by itself. */
   #ended(process: SimulatedProcess, error: unknown): void {
     this.#trace.add(`process ${this.#processes} ends ${error === undefined ? 'in order' : messageOf(error)}`);
@@ -429,7 +471,7 @@ export class World {
     this.#process = undefined;
     if (error !== undefined && !this.#isExpected(process, error))
       throw new Violation(`the process failed: ${textOf(error)}`);
-    if (error === undefined && this.#oracle.isComplete && !this.#oracle.lacksProofs) {
+    if (error === undefined && this.#oracle.isComplete && !this.#oracle.lacksProofs && this.#isSettled) {
       this.#isFinished = true;
       return;
     }

@@ -1,6 +1,8 @@
 import { Chain, ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import type { ChainProfile, GeneratedBlock } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
+import { signed } from './finality.js';
+import type { Signed, Signing } from './finality.js';
 import { unboundAddresses } from './unboundBytes.js';
 
 /** A spork of a stretch. */
@@ -15,6 +17,8 @@ export interface Stretch {
   readonly name: string;
   /** Block ids are hashes of their headers, as Flow's are; or made up, and nothing can be proven. */
   readonly isProvable: boolean;
+  /** What its certificates prove; `undefined`: nobody asks for that. */
+  readonly signed?: Signed;
   /** Ascending, at least one. Nodes serve one of them each; the last is the live one. */
   readonly sporks: readonly StretchSpork[];
   /**
@@ -126,15 +130,16 @@ export const STRETCHES = PLAIN_STRETCHES + SPORK_STRETCHES + GROWING_STRETCHES;
 export class Catalogue {
   readonly #stretches = new Map<string, Stretch>();
 
-  at(index: number, isProvable = false): Stretch {
-    const key = `${index} ${isProvable}`;
+  /** `signing` is for stretches of one spork whose blocks are provable. */
+  at(index: number, isProvable = false, signing?: Signing): Stretch {
+    const key = `${index} ${isProvable} ${signing ?? ''}`;
     let stretch = this.#stretches.get(key);
     if (stretch === undefined) {
       const shape = sporkShapes[index - PLAIN_STRETCHES];
       const growingLength = growingLengths[index - PLAIN_STRETCHES - SPORK_STRETCHES];
       const common = { index, isProvable };
       if (growingLength !== undefined) stretch = growingStretch(common, growingLength);
-      else stretch = shape === undefined ? plainStretch(common) : sporkStretch(common, shape);
+      else stretch = shape === undefined ? plainStretch(common, signing) : sporkStretch(common, shape);
       this.#stretches.set(key, stretch);
     }
     return stretch;
@@ -147,7 +152,7 @@ interface StretchKey {
   readonly isProvable: boolean;
 }
 
-function plainStretch({ index, isProvable }: StretchKey): Stretch {
+function plainStretch({ index, isProvable }: StretchKey, signing: Signing | undefined): Stretch {
   const profile = profiles[index % profiles.length]!;
   const length = lengths[Math.floor(index / profiles.length) % lengths.length]!;
   // 0 is what nodes cannot tell from "not told".
@@ -155,14 +160,18 @@ function plainStretch({ index, isProvable }: StretchKey): Stretch {
   // Some begin with the root block, which has no chunks.
   const firstHeight = index % 3 === 2 || index === 12 ? rootHeight : rootHeight + 3 + (index % 4);
   const stopHeight = firstHeight + length - 1;
-  const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
+  // What has no end above it is followed until its last block is proven.
+  const headRoom = signing === undefined ? HEAD_ROOM_HEIGHTS : 0;
+  const endHeight = stopHeight + headRoom;
   const options = {
     ...{ rootHeight, endHeight, hashedIds: isProvable },
     profile: { base: 'mixed', ...profile },
   } as const;
+  const how = signing && signed(signing, { rootHeight, firstHeight, stopHeight });
   return stretchOver({
-    ...{ index, isProvable, firstHeight, stopHeight, served: 'table' },
-    sporks: [{ chain: new Chain({ ...options, seed: 100 + index }), lastHeight: endHeight }],
+    ...{ index, isProvable, firstHeight, stopHeight, served: 'table', headRoom },
+    ...(how === undefined ? {} : { signed: how.signed }),
+    sporks: [{ chain: new Chain({ ...options, ...how?.chain, seed: 100 + index }), lastHeight: endHeight }],
     otherChain: new Chain({ ...options, seed: 900 + index }),
   });
 }
@@ -214,12 +223,18 @@ function sporkStretch(
 /** Every block is made now, so that what a node finds does not depend on who asked before. */
 function stretchOver({
   index,
+  headRoom = HEAD_ROOM_HEIGHTS,
   ...stretch
-}: Pick<Stretch, 'isProvable' | 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'> & {
+}: Pick<
+  Stretch,
+  'isProvable' | 'signed' | 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'
+> & {
   readonly index: number;
+  /** Blocks above the stretch. */
+  readonly headRoom?: number;
 }): Stretch {
   const { firstHeight, otherChain, sporks, stopHeight } = stretch;
-  const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
+  const endHeight = stopHeight + headRoom;
   for (const chain of [otherChain, ...sporks.map((spork) => spork.chain)]) {
     const { generator } = chain;
     for (let height = generator.rootHeight; height <= generator.endHeight; height += 1) chain.block(height);
@@ -242,7 +257,8 @@ function stretchOver({
   }
   const crosses = sporks.length > 1 ? `, ${sporks.length} sporks, ${stretch.served}` : '';
   const proof = stretch.isProvable ? '' : ', made-up ids';
-  const name = `${index}: heights ${firstHeight} to ${stopHeight}${crosses}${proof}`;
+  const by = stretch.signed === undefined ? '' : `, signed by ${stretch.signed.signing}`;
+  const name = `${index}: heights ${firstHeight} to ${stopHeight}${crosses}${proof}${by}`;
   return { ...stretch, name, endHeight, blockAt, placesOf, unbound };
 }
 

@@ -2,6 +2,7 @@ import type { SporkTable } from '../../src/access/index.js';
 import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
+import type { Signing } from './finality.js';
 import type { LinkQuality } from './SimulatedEndpoint.js';
 
 /** One node behind an endpoint, and how far it is behind the network. */
@@ -96,4 +97,5 @@ export interface ReferenceKind {
   readonly hasAccounts?: boolean;
   readonly isProvable?: boolean;
   readonly proofMode?: ProofMode;
+  readonly signing?: Signing | undefined;
 }

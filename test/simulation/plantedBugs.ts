@@ -433,6 +433,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    name: 'finality: a block is called sealed by a seal in a block that is not proven',
+    file: 'finality/proven/FinalityProver.ts',
+    of: 'let newest: Identifier | undefined = id;',
+    instead: 'let newest: Identifier | undefined = (await this.#deps.blockAt(height + 1))?.id ?? id;',
+  },
+  {
     name: 'finality: a minority of the committee is enough',
     file: 'proof/certificates/verifyCertificate.ts',
     of: 'if (weight < threshold)',

@@ -1,6 +1,9 @@
 import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { FaultRule } from '../../src/devnet/index.js';
+import { PLAIN_STRETCHES } from './catalogue.js';
 import type { Stretch } from './catalogue.js';
+import { signingOf } from './finality.js';
+import type { Signing } from './finality.js';
 import { Dice } from './Dice.js';
 import { keepsItsWorld } from './knownBadSeeds.js';
 import type { EndpointPlan, Scenario } from './plan.js';
@@ -23,6 +26,11 @@ const BLOCK_METHODS = ['GetBlockByHeight', 'SubscribeBlocksFromStartHeight', '*'
 /** Drawn apart from everything else; known seeds keep the world in which they failed, where nothing was proven. */
 export function isProvableWorld(seed: number): boolean {
   return !keepsItsWorld(seed) && new Dice(seed, 'provable').chance(PROVABLE_SHARE);
+}
+
+/** Who signs what a world indexes; only over one spork, and where blocks are provable. */
+export function signingOfWorld(seed: number, index: number): Signing | undefined {
+  return isProvableWorld(seed) && index < PLAIN_STRETCHES ? signingOf(seed) : undefined;
 }
 
 /** The scenario with its mode of proving, and with nodes that lie of what is proven. */

@@ -15,6 +15,7 @@ import {
   peerFaultsOf,
   temperOf,
 } from './draws.js';
+import { withFinality } from './finality.js';
 import { keepsItsWorld, knownBadSeeds } from './knownBadSeeds.js';
 import type {
   BackendPlan,
@@ -190,7 +191,7 @@ export function faultFree(
     provenFrom: 1,
     history: undefined,
   };
-  return withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] });
+  return withFinality(withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] }), stretch);
 }
 
 /** How many of the seeds cross from spork to spork. */
@@ -256,6 +257,8 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   const { firstHeight, stopHeight } = stretch;
   const heights = stopHeight - firstHeight + 1;
   if (keepsItsWorld(seed) || scenario.falseSpork !== undefined) return scenario;
+  // The live range must begin below what nobody may have signed.
+  if (stretch.signed !== undefined) return scenario;
   // Where a node grants one stream, the live range has it.
   const hasFewStreams = scenario.endpoints.some(({ backends }) =>
     backends.some(({ maxStreams }) => maxStreams < FEW_STREAMS),
@@ -402,5 +405,5 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     history: undefined,
   };
   const withSporks = withEarlierSporks(scenario, stretch, drawEarlierSporks(scenario, stretch));
-  return withProofs(withPeer(withHistory(withSporks, stretch), stretch), stretch);
+  return withFinality(withProofs(withPeer(withHistory(withSporks, stretch), stretch), stretch), stretch);
 }

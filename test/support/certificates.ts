@@ -1,24 +1,49 @@
+import { hash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import { loadCertificates } from '../../src/proof/index.js';
 import type { CertificatePort } from '../../src/proof/index.js';
+import type { Question, Response } from '../../src/proof/certificates/CertificateThread.js';
 
 const { serveCertificates } = await loadCertificates();
 
-/** Verifies on the thread of the test, before `postMessage` returns: virtual time stands still meanwhile. */
-export function certificatesHere(): CertificatePort {
+/** Answers that were given before, by what was asked. */
+export type Verdicts = Map<string, Response[1]>;
+
+/**
+ * Verifies on the thread of the test, before `postMessage` returns: virtual time stands still meanwhile. What `verdicts` knows is
+ * not verified again.
+ */
+export function certificatesHere(verdicts: Verdicts = new Map()): CertificatePort {
   let ask: Parameters<Parameters<typeof serveCertificates>[0]['on']>[1] = () => undefined;
-  let answer: Parameters<CertificatePort['on']>[1] = () => undefined;
+  let answer: (response: Response) => void = () => undefined;
+  let asked = '';
   serveCertificates({
     on: (_event, listener) => (ask = listener),
-    postMessage: (response) => (answer as (message: unknown) => void)(response),
+    postMessage: (response) => {
+      verdicts.set(asked, response[1]);
+      answer(response);
+    },
   });
   return {
-    postMessage: (request) => ask(request),
+    postMessage: (request) => {
+      const [number, question] = request;
+      asked = keyOf(question);
+      const known = verdicts.get(asked);
+      if (known === undefined) ask(request);
+      else answer([number, known]);
+    },
     on: (event: string, listener: never) => {
       if (event === 'message') answer = listener;
     },
     terminate: () => undefined,
   };
+}
+
+function keyOf(question: Question): string {
+  const text = JSON.stringify(question, (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+  return hash('sha256', text);
 }
 
 /** A thread of its own, which runs the sources. */
