@@ -85,6 +85,12 @@ function openOutput() {
   }
 }
 
+const former = readRecord();
+if (former !== undefined && (await readStatus(former.api))?.instance === former.instance) {
+  say(`A quickstart runs already (its daemon is process ${former.pid}). Stop it with Ctrl-C first.`);
+  process.exit(1);
+}
+
 await import('./ensure-installed.mjs');
 say('Building …');
 const build = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs')], {
@@ -199,11 +205,6 @@ async function readStatus({ host, port }) {
   }
 }
 
-const former = readRecord();
-if (former !== undefined && (await readStatus(former.api))?.instance === former.instance) {
-  say(`A quickstart runs already (its daemon is process ${former.pid}). Stop it with Ctrl-C first.`);
-  process.exit(1);
-}
 rmSync(dataDir, { recursive: true, force: true });
 
 const devnet = await launch(

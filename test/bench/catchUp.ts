@@ -10,12 +10,10 @@ import { interleave, median, ratioOf } from './lib/statistics.js';
 const SEED = 17;
 const COLLECTIONS_PER_HEIGHT = 5;
 /** Enough that what a run costs once (connections, the first compilation of hot code) is a few per cent. */
-const HEIGHTS = { dense: 8_000, naive: 1_000, empty: 80_000 };
-const QUICK_HEIGHTS = { dense: 600, naive: 200, empty: 4_000 };
+const HEIGHTS = { dense: 8_000, empty: 80_000 };
+const QUICK_HEIGHTS = { dense: 600, empty: 4_000 };
 /** How often the drains read their stream, which takes a fraction of a second, in one run. */
 const DRAIN_PASSES = 5;
-/** Calls under way at once that the ideal requester is tried with; the best one is the limit. */
-const CONCURRENCIES = [16, 32, 64];
 
 type Run = Pick<Drained, 'heightsPerSecond'> & Partial<Drained>;
 
@@ -24,10 +22,9 @@ const NAMES = {
   requester: 'product, requester only',
   hybrid: 'product, hybrid',
   ideal: 'limit: ideal pipeline',
-  idealRequester: 'limit: ideal requester pipeline',
+  idealRequester: 'limit: ideal requester pipeline, 32 at once',
   bareDrain: 'limit: bare drain of the execution-data stream',
   reader: 'access layer: the same stream read and scanned',
-  naive: 'naive',
   emptyEdi: 'product, EDI only, empty blocks',
   emptyIdeal: 'limit: drain and store, empty blocks',
 } as const;
@@ -43,7 +40,7 @@ await bench(
       'the execution-data stream is read five times over. Ideal pipeline: block ' +
       'stream and execution-data stream, verified, into LevelDB in synced groups, without queue, metrics, or any other ' +
       'check; for empty blocks that is to drain both streams and to store. Ideal requester pipeline: the same with unary calls in ' +
-      'the place of execution data. Naive: proto-loader, libraries for RLP and hashes, one value per transaction, array batches, nothing synced.',
+      'the place of execution data.',
   },
   async ({ quick, rounds }) => {
     const heights = quick ? QUICK_HEIGHTS : HEIGHTS;
@@ -57,19 +54,15 @@ await bench(
     const limit =
       (name: Limit, task: Partial<LimitTask> = {}) =>
       async (): Promise<Run> => ({ heightsPerSecond: await runLimit(name, { ...chain, ...task }) });
-    const concurrency = quick
-      ? 32
-      : await bestConcurrency((each) => limit('idealRequester', { concurrency: each }));
     const runs = await interleave<keyof typeof NAMES, Run>(
       {
         edi: product('edi-only'),
         ideal: limit('idealPipeline'),
         requester: product('requester-only'),
-        idealRequester: limit('idealRequester', { concurrency }),
+        idealRequester: limit('idealRequester'),
         hybrid: product('hybrid'),
         bareDrain: limit('bareDrain', { passes: DRAIN_PASSES }),
         reader: limit('accessReader', { passes: DRAIN_PASSES }),
-        naive: limit('naive', { heights: heights.naive }),
         emptyEdi: () => drain({ ...emptyChain, mode: 'edi-only' }),
         emptyIdeal: limit('idealPipeline', emptyChain),
       },
@@ -93,13 +86,13 @@ await bench(
       tables: [
         {
           title:
-            `${heights.dense} blocks of ${COLLECTIONS_PER_HEIGHT} × 10 (naive: ${heights.naive}), ` +
+            `${heights.dense} blocks of ${COLLECTIONS_PER_HEIGHT} × 10, ` +
             `${heights.empty} empty ones; medians of ${rounds} rounds`,
           columns: ['what', 'heights/s', 'collections/s', 'anonymous MiB', 'event-loop delay p99 ms'],
           rows: (Object.keys(NAMES) as (keyof typeof NAMES)[]).map((key) => {
             const speed = median(speeds(key));
             return [
-              key === 'idealRequester' ? `${NAMES[key]}, ${concurrency} at once` : NAMES[key],
+              NAMES[key],
               digits(speed),
               key.startsWith('empty') ? '' : digits(speed * COLLECTIONS_PER_HEIGHT),
               cell(middle(key, 'peakAnonymousMiB')),
@@ -117,7 +110,6 @@ await bench(
           atLeast: 0.9,
         },
         ratio('reader and wire scan ÷ bare drain', 'reader', 'bareDrain', 0.85),
-        ratio('EDI only ÷ naive', 'edi', 'naive', 3.5),
         ratio('empty blocks ÷ drain and store', 'emptyEdi', 'emptyIdeal', 0.75),
         {
           what: 'event-loop delay while catching up, p99',
@@ -133,12 +125,3 @@ await bench(
     };
   },
 );
-
-async function bestConcurrency(run: (concurrency: number) => () => Promise<Run>): Promise<number> {
-  let best = { concurrency: 0, speed: 0 };
-  for (const concurrency of CONCURRENCIES) {
-    const { heightsPerSecond: speed } = await run(concurrency)();
-    if (speed > best.speed) best = { concurrency, speed };
-  }
-  return best.concurrency;
-}

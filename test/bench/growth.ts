@@ -1,13 +1,16 @@
 /**
- * How the store bears growing to five million transactions, and how soon a daemon on top of the grown store serves. Needs
- * some 10 GB of disk for a few minutes. Build first: it runs `dist/main.js`.
+ * How the daemon bears growing to five million transactions, and how soon it serves on top of the grown store. Needs some
+ * 10 GB of memory and 2 GB of disk for a few minutes. Build first: it runs `dist/main.js`.
  */
-import { once } from 'node:events';
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { BlockMaker, FIRST_HEIGHT, textBlocks, writeBlockFile } from './lib/blocks.js';
-import { startTipNode } from './lib/node.js';
-import { freshDirectory, scratch, startTask } from './lib/processes.js';
+import { ChainGenerator } from '../../src/devnet/index.js';
+import { silentLogger } from '../../src/observability/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { LevelIndexStore } from '../../src/storage/index.js';
+import { anonymousMiB, startDaemon } from './lib/daemon.js';
+import { startBenchNode } from './lib/node.js';
+import { freshDirectory } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { timedStart } from './lib/starts.js';
 import { median } from './lib/statistics.js';
@@ -15,108 +18,78 @@ import { median } from './lib/statistics.js';
 const HEIGHTS = 100_000;
 const QUICK_SHARE = 20;
 const TRANSACTIONS_PER_BLOCK = 50;
-/** Enough that LevelDB has written the most of it to tables. */
-const TEXT_SHARE = 20;
+const TENTHS = 10;
 const STARTS = 5;
-const SEED = 1;
+const CHAIN = { seed: 1, profile: 'dense' } as const;
+/** The node keeps what it has made, so that making it is not what is measured. */
+const CACHE_BYTES = 10 * 1024 ** 3;
+const MEMORY_POLL_MS = 50;
+/** All blocks are of one shape: the mean of a few is that of all. */
+const PAYLOAD_SAMPLES = 100;
 
-export interface GrowthTask {
-  readonly writer: 'product' | 'store only';
-  /** Of `writeBlockFile`. */
-  readonly file: string;
-  readonly heights: number;
-  /** The directory of the store; left behind. */
-  readonly path: string;
-}
-
-export interface Tenth {
+interface Tenth {
   readonly heightsPerSecond: number;
   /** The most memory in this tenth that no file backs. */
   readonly peakAnonymousMiB: number;
-}
-
-export interface GrowthReport {
-  readonly heightsPerSecond: number;
-  readonly tenths: readonly Tenth[];
-  /** Handed to write calls by the whole process, up to the last durable height. */
-  readonly writtenBytes: number;
-  /** Keys and values; the store-only writer counts them, for both write the same. */
-  readonly putBytes: number;
 }
 
 await bench(
   {
     title: 'Growth',
     about:
-      'Blocks of 5 × 10 transactions of 655 bytes, all of them made beforehand and read from one file by each writer, in a ' +
-      'process of its own: the product (indexer and store, every batch synced), then the store-only writer, which puts the ' +
-      'same entries into LevelDB with the same options, synced likewise. Bytes written are those the process handed to ' +
-      'write calls (/proc/self/io: log, tables and manifest); bytes put are the keys and values before compression; the ' +
+      'The real program, by execution data alone, from an empty store to the last of many blocks of 5 × 10 transactions of 655 ' +
+      'bytes, all of them made beforehand. Bytes written are those the process handed to write calls (/proc/PID/io: log, tables and ' +
+      'manifest, and what little it says to the node); bytes put are the keys and values in the store, before compression; the ' +
       'payload is the collections as a node sends them. The scripts of the simulated chain are two texts and a filler, so ' +
-      'they compress better than scripts of a live network may; "text" below is the same with every script a text of its ' +
-      'own, of words of Cadence drawn at random, which compresses worse. The start is measured from the start of the ' +
+      'they compress better than scripts of a live network may. The start is measured from the start of the ' +
       'process to the first 200 for the collection stored last, by id, with the files in the cache of the system.',
   },
   async ({ quick }) => {
     const heights = quick ? HEIGHTS / QUICK_SHARE : HEIGHTS;
-    const [file, textFile, dataDir] = [join(scratch, 'blocks'), join(scratch, 'text'), freshDirectory()];
-    const chain = new BlockMaker({ seed: SEED, profile: 'dense' });
-    const payload = writeBlockFile(file, heights, (height) => chain.at(height));
-    const product = await grow({ writer: 'product', file, heights, path: join(dataDir, 'index') });
-    const storeOnly = await growAndForget(file, heights);
-    rmSync(file);
-    const textHeights = Math.ceil(heights / TEXT_SHARE);
-    const textPayload = writeBlockFile(textFile, textHeights, textBlocks(SEED));
-    const text = await growAndForget(textFile, textHeights);
-    const starts = await startsOn(dataDir, chain, heights);
-    const anonymous = product.tenths.map(({ peakAnonymousMiB }) => peakAnonymousMiB);
-    const amplification = product.writtenBytes / storeOnly.putBytes;
-    const stored = [
-      product.storedBytes / payload,
-      storeOnly.storedBytes / payload,
-      text.storedBytes / textPayload,
-    ] as const;
-    const runs = [product, storeOnly, text];
-    const row = (name: string, values: readonly number[]): string[] => [name, ...values.map(digits)];
+    const node = await startBenchNode({ ...CHAIN, heights, cacheBytes: CACHE_BYTES });
+    const dataDir = freshDirectory();
+    const daemon = await startDaemon({ node: node.address, mode: 'edi-only', dataDir });
+    const pid = daemon.process.pid ?? 0;
+    const tenths: Tenth[] = [];
+    for (let tenth = 1; tenth <= TENTHS; tenth += 1) {
+      let peakAnonymousMiB = 0;
+      const poll = (): void => void (peakAnonymousMiB = Math.max(peakAnonymousMiB, anonymousMiB(pid)));
+      const memory = setInterval(poll, MEMORY_POLL_MS);
+      const startedAtMs = performance.now();
+      await daemon.reaches((tenth * heights) / TENTHS);
+      const seconds = (performance.now() - startedAtMs) / 1_000;
+      clearInterval(memory);
+      poll();
+      tenths.push({ heightsPerSecond: heights / TENTHS / seconds, peakAnonymousMiB });
+    }
+    const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1]);
+    await daemon.stop();
+    const chain = new ChainGenerator(CHAIN);
+    const read = `/v1/collections/${chain.block(heights).collections[0]?.id ?? ''}`;
+    const starts: number[] = [];
+    while (starts.length < STARTS) starts.push((await timedStart(node.address, dataDir, read)).read);
+    node.close();
+
+    const path = join(dataDir, 'index');
+    const storedBytes = readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+    const putBytes = await bytesOfEntries(path);
+    const payloadBytes = heights * payloadBytesOf(chain, heights);
+    const anonymous = tenths.map(({ peakAnonymousMiB }) => peakAnonymousMiB);
+    const decay =
+      (tenths.at(-1)?.heightsPerSecond ?? Number.NaN) / (tenths[0]?.heightsPerSecond ?? Number.NaN);
     return {
       tables: [
         {
-          title: 'Heights per second, tenth by tenth',
-          columns: [
-            'tenth',
-            'product',
-            'store only',
-            'anonymous memory of the product, MiB',
-            'of store only',
-          ],
-          rows: product.tenths.map(({ heightsPerSecond, peakAnonymousMiB }, index) => {
-            const other = storeOnly.tenths[index];
-            return row(String(index + 1), [
-              ...[heightsPerSecond, other?.heightsPerSecond ?? Number.NaN],
-              ...[peakAnonymousMiB, other?.peakAnonymousMiB ?? Number.NaN],
-            ]);
-          }),
+          title: 'Tenth by tenth',
+          columns: ['tenth', 'heights/s', 'anonymous memory, MiB'],
+          rows: tenths.map((tenth, index) => [
+            ...[String(index + 1), digits(tenth.heightsPerSecond), digits(tenth.peakAnonymousMiB)],
+          ]),
         },
         {
-          title: `After ${heights * TRANSACTIONS_PER_BLOCK} transactions`,
-          columns: ['', 'product', 'store only', `store only, text (${textHeights} blocks)`],
-          rows: [
-            row(
-              'heights/s',
-              runs.map(({ heightsPerSecond }) => heightsPerSecond),
-            ),
-            row('last tenth ÷ first tenth', runs.map(decay)),
-            row('payload, MB', [payload / 1e6, payload / 1e6, textPayload / 1e6]),
-            row(
-              'put, MB',
-              [storeOnly, storeOnly, text].map(({ putBytes }) => putBytes / 1e6),
-            ),
-            row('written ÷ put', [
-              amplification,
-              ...[storeOnly, text].map(({ putBytes, writtenBytes }) => writtenBytes / putBytes),
-            ]),
-            row('stored ÷ payload', stored),
-          ],
+          title: `After ${heights * TRANSACTIONS_PER_BLOCK} transactions, MB`,
+          columns: ['payload', 'put', 'written', 'stored'],
+          rows: [[payloadBytes, putBytes, writtenBytes, storedBytes].map((bytes) => digits(bytes / 1e6))],
         },
         {
           title: 'Start on the grown store, ms to the first answer',
@@ -125,15 +98,9 @@ await bench(
         },
       ],
       figures: [
-        { what: 'growth: last tenth ÷ first tenth', value: decay(product), atLeast: 0.7 },
-        {
-          what: 'growth ÷ growth of the store-only writer',
-          value: decay(product) / decay(storeOnly),
-          atLeast: 1,
-        },
-        { what: 'written ÷ put (write amplification)', value: amplification, atMost: 3.3 },
-        { what: 'stored ÷ payload', value: stored[0], atMost: 0.75 },
-        { what: 'stored ÷ payload, text', value: stored[2], atMost: 0.75 },
+        { what: 'growth: last tenth ÷ first tenth', value: decay, atLeast: 0.7 },
+        { what: 'written ÷ put (write amplification)', value: writtenBytes / putBytes, atMost: 3.3 },
+        { what: 'stored ÷ payload', value: storedBytes / payloadBytes, atMost: 0.75 },
         { what: 'anonymous memory, highest', value: Math.max(...anonymous), unit: 'MiB', atMost: 381 },
         {
           what: 'anonymous memory, last three tenths ÷ second to fourth',
@@ -146,40 +113,19 @@ await bench(
   },
 );
 
-/** Fills a store in a process of its own. */
-async function grow(task: GrowthTask): Promise<GrowthReport & { readonly storedBytes: number }> {
-  mkdirSync(task.path, { recursive: true });
-  const child = startTask('lib/growthProcess.ts', task);
-  let report: GrowthReport | undefined;
-  child.on('message', (message) => (report = message as GrowthReport));
-  const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0 || report === undefined)
-    throw new Error(`the writer "${task.writer}" ended with ${String(code)}`);
-  const storedBytes = readdirSync(task.path).reduce(
-    (sum, name) => sum + statSync(join(task.path, name)).size,
-    0,
-  );
-  return { ...report, storedBytes };
+async function bytesOfEntries(path: string): Promise<number> {
+  const parts = { logger: silentLogger, clock: systemClock };
+  const store = await LevelIndexStore.open({ path, chainId: 'flow-localnet', create: false }, parts);
+  let bytes = 0;
+  for await (const [key, value] of store.entries()) bytes += key.length + value.length;
+  await store.close();
+  return bytes;
 }
 
-async function growAndForget(file: string, heights: number) {
-  const path = join(scratch, 'store-only');
-  const report = await grow({ writer: 'store only', file, heights, path });
-  rmSync(path, { recursive: true });
-  return report;
-}
-
-function decay({ tenths }: GrowthReport): number {
-  return (tenths.at(-1)?.heightsPerSecond ?? Number.NaN) / (tenths[0]?.heightsPerSecond ?? Number.NaN);
-}
-
-/** Milliseconds to the first answer out of the store, several times over; the node's head is the last height stored. */
-async function startsOn(dataDir: string, chain: BlockMaker, heights: number): Promise<number[]> {
-  const startHead = FIRST_HEIGHT + heights - 1;
-  const path = `/v1/collections/${chain.at(startHead).collections[0]?.id ?? ''}`;
-  const node = await startTipNode({ seed: SEED, profile: 'dense', startHead });
-  const times: number[] = [];
-  while (times.length < STARTS) times.push((await timedStart(node.address, dataDir, path)).read);
-  node.close();
-  return times;
+/** Of a block, on average. */
+function payloadBytesOf(chain: ChainGenerator, heights: number): number {
+  const step = heights / PAYLOAD_SAMPLES;
+  const samples = Array.from({ length: PAYLOAD_SAMPLES }, (_, index) => chain.block(1 + index * step));
+  const bytes = samples.flatMap(({ collections }) => collections.map(({ encoded }) => encoded.length));
+  return bytes.reduce((sum, each) => sum + each, 0) / PAYLOAD_SAMPLES;
 }

@@ -1,15 +1,15 @@
 /**
  * How fast the index is read over HTTP and over gRPC while the daemon is at the tip, against bare unary calls for the same
- * ids, of the node and of a server that is grpc-js and nothing else; what a steady load of reads and a catch-up do to each other,
- * at the pace of a node and at full speed; and how soon followers hear of the tip. Build first: it runs `dist/main.js`.
+ * ids, of the node and of a server that is grpc-js and nothing else; and what a steady load of reads and a catch-up do to each
+ * other, at the pace of a node and at full speed. Build first: it runs `dist/main.js`.
  */
 import { rmSync } from 'node:fs';
 import { startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
-import { startBenchNode, startTipNode } from './lib/node.js';
+import { startBenchNode } from './lib/node.js';
 import type { BenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { startBareServer, startFollowers, startReadClient } from './lib/readers.js';
+import { startBareServer, startReadClient } from './lib/readers.js';
 import type { ReadClient, ReadKind, ReadResult } from './lib/readers.js';
 import { bench, digits } from './lib/report.js';
 import type { Findings } from './lib/report.js';
@@ -23,9 +23,6 @@ const PACED_HEIGHTS = 4_500;
 /** At full speed; the slower source needs fewer for a run that is long beside its beginning. */
 const EDI_HEIGHTS = 16_000;
 const REQUESTER_HEIGHTS = 7_000;
-/** Followers of the tip, and the chain that they follow. */
-const FOLLOWERS = 100;
-const FOLLOWED = { historyHeights: 50, warmUpHeights: 40, heights: 300, quickHeights: 60, intervalMs: 50 };
 /** The best of these is taken, for either side. */
 const CONCURRENCIES = [8, 16, 64];
 const READS = 5_000;
@@ -54,7 +51,6 @@ await bench(
     const parts = [
       await atTheTip(quick ? QUICK_READS : READS, rounds),
       await whileCatchingUp(quick ? 0.5 : 1, rounds),
-      await whileFollowed(quick ? FOLLOWED.quickHeights : FOLLOWED.heights, rounds),
     ];
     return {
       tables: parts.flatMap(({ tables }) => tables),
@@ -208,33 +204,6 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
   };
 }
 
-async function whileFollowed(heights: number, rounds: number): Promise<Findings> {
-  const runs = await interleave(
-    { alone: () => followed(0, heights), read: () => followed(FOLLOWERS, heights) },
-    { rounds },
-  );
-  const [alone, read] = [runs.alone, runs.read].map((list) => list.map((run) => run.mainThreadMsPerHeight));
-  const latency = (share: number): number =>
-    median(runs.read.map(({ latenciesMs }) => percentile(latenciesMs, share)));
-  return {
-    tables: [
-      {
-        title: `${FOLLOWERS} followers of a chain of ${1_000 / FOLLOWED.intervalMs} heights per second`,
-        columns: ['heights', 'p50 ms', 'p99 ms', 'main thread ms/height alone', 'followed'],
-        rows: [[heights, latency(0.5), latency(0.99), median(alone ?? []), median(read ?? [])].map(digits)],
-      },
-    ],
-    figures: [
-      { what: `${FOLLOWERS} followers of the tip, p99`, value: latency(0.99), unit: 'ms', atMost: 50 },
-      {
-        what: 'main thread per height, followed ÷ alone',
-        value: ratioOf(read ?? [], alone ?? []),
-        atMost: 1.1,
-      },
-    ],
-  };
-}
-
 /** Indexes the scene's heights into an empty store, while it is read where there is a client to. */
 async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadClient): Promise<CatchUp> {
   const dataDir = freshDirectory();
@@ -258,44 +227,6 @@ async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadCli
     mainThreadMsPerHeight: (daemon.mainThreadMs() - usedMs) / heights,
     ...(result === undefined ? {} : { result }),
   };
-}
-
-/** Follows a chain that grows by the clock. */
-async function followed(
-  followers: number,
-  heights: number,
-): Promise<{ readonly latenciesMs: readonly number[]; readonly mainThreadMsPerHeight: number }> {
-  const { historyHeights, warmUpHeights, intervalMs } = FOLLOWED;
-  const tip = await startTipNode({
-    ...{ ...CHAIN, blockIntervalMs: intervalMs, startHead: historyHeights },
-    // Execution data is there with its block.
-    ...{ sealedLag: 4, executionDataLag: -4 },
-  });
-  const dataDir = freshDirectory();
-  const daemon = await startDaemon({ node: tip.address, mode: 'edi-only', dataDir });
-  await daemon.reaches(historyHeights);
-  const first = historyHeights + warmUpHeights + 1;
-  const last = first + heights - 1;
-  const following =
-    followers === 0
-      ? undefined
-      : await startFollowers({
-          ...{ httpPort: daemon.apiPort, grpcPort: daemon.grpcPort, followers },
-          ...{ fromHeight: historyHeights, toHeight: last },
-        });
-  tip.pace();
-  await tip.finalized(first);
-  const usedMs = daemon.mainThreadMs();
-  await tip.finalized(last);
-  const mainThreadMsPerHeight = (daemon.mainThreadMs() - usedMs) / heights;
-  const arrivals = (await following?.done) ?? [];
-  await daemon.stop();
-  tip.close();
-  rmSync(dataDir, { recursive: true });
-  const latenciesMs = arrivals
-    .filter(([height]) => height >= first)
-    .map(([height, atMs]) => atMs - tip.sentAtMs(height));
-  return { latenciesMs, mainThreadMsPerHeight };
 }
 
 interface Scene {

@@ -1,13 +1,8 @@
-/**
- * How soon the daemon serves once it is started, and what a command costs that needs no daemon. Build first: it runs
- * `dist/main.js`.
- */
-import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
+/** How soon the daemon serves once it is started. Build first: it runs `dist/main.js`. */
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { startDaemon } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
-import { freshDirectory, ROOT } from './lib/processes.js';
+import { freshDirectory } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { timedStart } from './lib/starts.js';
 import type { Start } from './lib/starts.js';
@@ -16,7 +11,6 @@ import { median } from './lib/statistics.js';
 const CHAIN = { profile: 'dense', seed: 1 } as const;
 const HEIGHTS = 200;
 const STARTS_PER_ROUND = 3;
-const COMMANDS = [['--version'], ['--help'], ['start', '--help'], ['completion', 'bash']];
 
 await bench(
   {
@@ -37,8 +31,6 @@ await bench(
     while (starts.length < rounds * STARTS_PER_ROUND)
       starts.push(await timedStart(node.address, dataDir, path));
     node.close();
-    const commandMs = (command: readonly string[]): string =>
-      digits(median(starts.map(() => millisecondsOf(command))));
     const serving = [
       ['/livez', median(starts.map(({ live }) => live)), 0.6],
       ['/readyz', median(starts.map(({ ready }) => ready)), 0.6],
@@ -49,14 +41,7 @@ await bench(
         {
           title: `Medians of ${starts.length} starts`,
           columns: ['what', 'ms'],
-          rows: [
-            ...serving.map(([what, ms]) => [`start to ${what}`, digits(ms)]),
-            ['Node.js alone, to its end', commandMs(['-e', '0'])],
-            ...COMMANDS.map((command) => [
-              command.join(' '),
-              commandMs([join(ROOT, 'dist/main.js'), ...command]),
-            ]),
-          ],
+          rows: serving.map(([what, ms]) => [`start to ${what}`, digits(ms)]),
         },
       ],
       figures: serving.map(([what, ms, atMost]) => ({
@@ -65,9 +50,3 @@ await bench(
     };
   },
 );
-
-function millisecondsOf(command: readonly string[]): number {
-  const startedAtMs = performance.now();
-  spawnSync(process.execPath, command, { stdio: 'ignore' });
-  return performance.now() - startedAtMs;
-}

@@ -10,7 +10,6 @@ import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet
 import { PROOFS_SCHEMA_VERSION } from '../../src/storage/records/schema.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
-import { lastingPort } from '../support/lastingPort.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import {
   devnetForTest,
@@ -147,16 +146,6 @@ describe('start', () => {
     expectRefusal(refused, 78, /stopHeight 150 is below the first height, 200/);
   });
 
-  it.each([
-    [['--edi-only', '--no-edi'], 78, /ediOnly.*Remove --no-edi/],
-    [['--start-height', '9', '--stop-height', '8'], 78, /stopHeight \(8\) is below startHeight \(9\)/],
-    [['--access-node', 'ftp://x:1'], 64, /"ftp:\/\/x:1" is not an access node.*Write grpc/],
-    [['--windoww', '3'], 64, /Unknown flag --windoww.*window/],
-    [['--window', '0'], 64, /--window/],
-  ] as const)('refuses %j', async (flags, code, message) => {
-    expectRefusal(await runCommand(startArguments(nowhere, scratchDirectory(), ...flags)), code, message);
-  });
-
   it('refuses a store of another chain, and one that a newer version wrote', async () => {
     const dataDir = await filledDirectory();
     const other = await runProgram(['start', '--network', 'emulator', '--data-dir', dataDir]);
@@ -172,17 +161,6 @@ describe('start', () => {
       verified(runCommand(['verify', ...storeFlags(dataDir)])),
     ])
       expectRefusal(await run, 78, /newer version.*Upgrade/);
-  });
-
-  it('refuses nodes of another chain, and nodes that have another block than the store', async () => {
-    const stranger = await nodeWith({ chainId: 'flow-testnet' });
-    const refused = await runStart(stranger, scratchDirectory(), '--start-height', 'root');
-    expectRefusal(refused, 76, /serves flow-testnet; --network devnet expects flow-localnet/);
-
-    const otherDevnet = await nodeWith({ seed: 4 });
-    const dataDir = await filledDirectory();
-    expectRefusal(await runStart(otherDevnet, dataDir), 76, /gives spork .* where this data directory has/);
-    await expectSound(dataDir);
   });
 
   it('refuses a data directory in use; so do the commands that read or change the store', async () => {
@@ -270,13 +248,6 @@ describe('signals', () => {
     await daemon.program.sees(/a second signal forces/);
     expect(await daemon.program.stop('SIGINT')).toBe('SIGINT');
   });
-
-  it('end the simulated node', async () => {
-    const devnet = startProgram(['devnet', '--port', '0', '--history', '10']);
-    await devnet.sees(/simulated access node at grpc:/);
-    expect(await devnet.stop('SIGINT')).toBe(0);
-    expect(devnet.stderr).toBe('');
-  });
 });
 
 describe('the program', () => {
@@ -336,21 +307,6 @@ describe('verify', () => {
       74,
       /There is no store at/,
     );
-  });
-
-  it('names the heights that a changed byte in a file of the database takes with it', async () => {
-    const dataDir = await filledDirectory();
-    // What was written last is in the log; closing and opening it twice makes it a table.
-    await dumpStore(dataDir);
-    const table = readdirSync(storePath(dataDir)).find((name) => name.endsWith('.ldb'))!;
-    const path = join(storePath(dataDir), table);
-    const bytes = readFileSync(path);
-    const place = Math.floor(bytes.length / 3);
-    bytes[place] = (bytes[place] ?? 0) ^ 0x40;
-    writeFileSync(path, bytes);
-    const { code, stdout } = await runCommand(['verify', ...storeFlags(dataDir)]);
-    expect(code).toBe(65);
-    expect(stdout).toMatch(/damage at height 1[2-7]\d/);
   });
 });
 
@@ -477,31 +433,6 @@ describe('status', () => {
     expect(await daemon.program.stop()).toBe(0);
     expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
   });
-
-  it('is not fooled by the record of a daemon that crashed, nor by another one at its address', async () => {
-    const devnet = await nodeWith();
-    const dataDir = await filledDirectory();
-    const port = String(await lastingPort());
-    const crashed = await startDaemon(
-      startArguments(devnet, dataDir, '--stop-height', '180', '--api-port', port),
-    );
-    await crashed.reaches(LAST);
-    await crashed.program.stop('SIGKILL');
-    expect(readdirSync(dataDir)).toContain('daemon.json');
-    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
-
-    const otherDir = scratchDirectory();
-    const other = await startDaemonHere(startArguments(devnet, otherDir, '--api-port', port));
-    await other.reaches(HEAD);
-    expect(await runCommand(['status', ...storeFlags(otherDir)])).toMatchObject({ code: 0 });
-    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
-    const found = await runCommand(['get', 'block', rich.id, ...storeFlags(dataDir)]);
-    expect(JSON.parse(found.stdout)).toMatchObject({ height: rich.height });
-
-    // Whoever has the directory next takes the record away, also when there is nothing to do.
-    expect(await runStart(devnet, dataDir, '--stop-height', String(LAST))).toMatchObject({ code: 0 });
-    expect(readdirSync(dataDir)).not.toContain('daemon.json');
-  });
 });
 
 describe('rewind', () => {
@@ -527,39 +458,4 @@ describe('rewind', () => {
       firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory())),
     ).toBeUndefined();
   });
-});
-
-describe('config', () => {
-  it('shows what is in force from file, environment and flags, and refuses what does not fit', async () => {
-    const file = join(scratchDirectory(), 'config.json');
-    const write = (content: unknown): void => writeFileSync(file, JSON.stringify(content));
-    write({ network: 'testnet', window: 12, edi: { enabled: false }, workersPerHeight: 3 });
-    const environment = { FCI_WINDOW: '13', FCI_WORKERS_PER_HEIGHT: '4' };
-    const args = ['config', 'print', '--config', file, '--workers-per-height', '5'];
-    const { code, stdout } = await runProgram(args, environment);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^network +"testnet" +\(file\)$/m);
-    expect(stdout).toMatch(/^edi\.enabled +false +\(file\)$/m);
-    expect(stdout).toMatch(/^window +13 +\(environment\)$/m);
-    expect(stdout).toMatch(/^workersPerHeight +5 +\(flag\)$/m);
-
-    const check = ['config', 'check', '--config', file];
-    expectRefusal(await runCommand(check, { FCI_WINDOWS: '1' }), 78, /FCI_WINDOWS.*Did you mean FCI_WINDOW/);
-    expectRefusal(await runCommand(check, { FCI_WINDOW: 'x' }), 78, /FCI_WINDOW.*whole number/);
-    write({ windows: 1 });
-    expectRefusal(await runCommand(check), 78, /Unknown key windows.*Did you mean window/);
-  });
-
-  it.each(['mainnet', 'testnet', 'emulator', 'devnet'])(
-    'accepts the ready-made file for %s',
-    async (network) => {
-      expect(await runCommand(['config', 'check', '--config', `config/${network}.json`])).toMatchObject({
-        code: 0,
-      });
-    },
-  );
-});
-
-it('refuses an unknown command', async () => {
-  expectRefusal(await runProgram(['verfy']), 64, /Unknown command "verfy"\. Did you mean verify\?/);
 });

@@ -18,8 +18,6 @@ import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 
 const HEAD = 20;
-/** How long a start waits for a database, and what a busy machine may add. */
-const START_WAIT_MS = 30_000 + 30_000;
 
 /** The commands that touch a store, with what they need besides its place. */
 const COMMANDS: readonly (readonly string[])[] = [
@@ -91,24 +89,7 @@ describe('a database that says something else than what is asked', { timeout: 18
     }
   });
 
-  it(
-    'is waited for at the start, and then quoted',
-    async () => {
-      const { faults, start } = await begin();
-      faults.script = ({ kind }) =>
-        kind === 'startup' ? { code: 'F0000', message: 'come back later' } : undefined;
-      const inVain = startProgram(start('--store', faults.url));
-      const patient = startProgram(start('--store', faults.url));
-      await patient.sees(/come back later \[SQLSTATE F0000\]/);
-      expect(await inVain.exited).toBe(74);
-      expect(inVain.stderr).toMatch(
-        /come back later \[SQLSTATE F0000\]\)\. The log of the server, .* says more\.\n$/,
-      );
-      expect(inVain.stderr).not.toMatch(/fault of the program|tries again/);
-    },
-    START_WAIT_MS + 60_000,
-  );
-
+  // In vain: test/integration/storage/postgresFaults.test.ts.
   it('is waited for at the start, and then used', async () => {
     const { faults, start } = await begin();
     faults.script = ({ text }) =>

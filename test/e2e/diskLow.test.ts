@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { scratchDirectory } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const LOW = 30;
 const HEAD = 90;
@@ -41,7 +41,9 @@ describe('a disk that is nearly full', () => {
 
     const file = configFile(moreThanFree());
     devnet.node.head.set(HEAD);
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--config', file, '--backfill', '0'));
+    const daemon = await startDaemonHere(
+      startArguments(devnet, dataDir, '--config', file, '--backfill', '0'),
+    );
     const paused = await daemon.scrapeUntil(
       (metrics) =>
         metrics.value('indexing_paused') === 1 &&
@@ -65,7 +67,7 @@ describe('a disk that is nearly full', () => {
     expect((await daemon.api(`/v1/blocks?height=${LOW}`)).status).toBe(200);
 
     configFile(0, file);
-    daemon.program.child.kill('SIGHUP');
+    daemon.program.reload();
     await daemon.scrapeUntil(
       (metrics) =>
         metrics.value('latest_indexed_height') === HEAD && metrics.value('covered_heights') === HEAD + 1,
@@ -85,7 +87,7 @@ describe('a disk that is nearly full', () => {
     });
     const dataDir = scratchDirectory();
     const args = startArguments(devnet, dataDir, '--start-height', '0');
-    const daemon = await startDaemon([...args, '--config', configFile(moreThanFree())]);
+    const daemon = await startDaemonHere([...args, '--config', configFile(moreThanFree())]);
     await daemon.scrapeUntil(
       (metrics) => metrics.value('indexing_paused') === 1 && metrics.value('in_flight_heights') > 0,
     );

@@ -5,17 +5,17 @@ import type { DevnetHandle } from '../../src/devnet/index.js';
 import { tableBlocks } from '../support/levelFiles.js';
 import { atEnd, withCleanup } from '../support/cleanup.js';
 import { asAdmin, startPostgres } from '../support/postgresServer.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { storePath } from '../support/storeDump.js';
 
 const LAST = 40;
 /** Slow enough that what is damaged at once has not been verified yet. */
-const SCRUB = ['--scrub-bytes-per-second', '60000'];
+const SCRUB = ['--scrub-bytes-per-second', '60000', '--requester-backoff-max-ms', '500'];
 
 /** Asks for all blocks and collections: each is right, or healing. Gives the heights that are. */
-async function healingHeights(daemon: RunningDaemon, { chain }: DevnetHandle): Promise<ReadonlySet<number>> {
+async function healingHeights(daemon: DaemonHere, { chain }: DevnetHandle): Promise<ReadonlySet<number>> {
   const healing = new Set<number>();
   for (let height = 0; height <= LAST; height += 1) {
     const { id, collections } = chain.block(height);
@@ -50,8 +50,8 @@ async function expectHealed(
     sealedLag: 0,
   });
   const flags = [...args(devnet), '--start-height', '0'];
-  expect(await runProgram([...flags, '--stop-height', String(LAST)])).toMatchObject({ code: 0 });
-  const daemon = await startDaemon([...flags, ...SCRUB]);
+  expect(await runDaemonHere([...flags, '--stop-height', String(LAST)])).toMatchObject({ code: 0 });
+  const daemon = await startDaemonHere([...flags, ...SCRUB]);
   await daemon.reaches(LAST);
   // Nobody has what would heal it, until it was seen.
   devnet.node.setFaults(
@@ -82,7 +82,7 @@ async function expectHealed(
   await daemon.scrapeUntil((metrics) => named().length === metrics.value('damaged_heights_total'));
   // Once more, with whatever has been left behind.
   expect(await daemon.program.stop()).toBe(0);
-  const again = await startDaemon(flags);
+  const again = await startDaemonHere(flags);
   await again.reaches(LAST);
   expect(await healingHeights(again, devnet)).toEqual(new Set());
   expect(await again.program.stop()).toBe(0);

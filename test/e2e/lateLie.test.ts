@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 it('takes back a false block that was complete above a gap before it was found out', async () => {
@@ -25,7 +25,7 @@ it('takes back a false block that was complete above a gap before it was found o
     { method: 'GetLatestBlockHeader', ...atLie, fault: 'orphaned' },
   ]);
   const dataDir = scratchDirectory();
-  const daemon = await startDaemon(
+  const daemon = await startDaemonHere(
     startArguments(devnet, dataDir, '--no-edi', '--start-height', '1', '--requester-backoff-max-ms', '1000'),
   );
   // All but the gap is durable, the lie included.

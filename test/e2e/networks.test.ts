@@ -11,8 +11,8 @@ import type { Identity, Weather } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 
 /** Recovery unaided: within a minute of the fault's end. */
 const RECOVERY_MS = 60_000;
@@ -28,10 +28,10 @@ const identity = (name: string): Identity => ({
 });
 
 /** A daemon at the head of a node that it reaches through the proxy. */
-interface Line {
+interface Line<D = RunningDaemon | DaemonHere> {
   readonly node: DevnetHandle;
   readonly proxy: FaultProxy;
-  readonly daemon: RunningDaemon;
+  readonly daemon: D;
   readonly dataDir: string;
 }
 
@@ -40,14 +40,13 @@ interface LineOptions {
   readonly weather?: Weather;
   /** How the daemon is to call the proxy. */
   readonly address?: (port: number) => string;
-  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** Calls are given up soon, so that no fault takes longer to be noticed than it must. */
 const quick = ['--requester-timeout-ms', '1000', '--requester-backoff-max-ms', '1000'];
 const HEAD = 40;
 
-async function lineOf(options: LineOptions = {}): Promise<Line> {
+async function lineTo<D>(options: LineOptions, start: (args: string[]) => Promise<D>): Promise<Line<D>> {
   const node = await devnetForTest({ seed: 31, startHead: HEAD, paused: true, executionDataLag: -4 });
   const proxy = await new FaultProxy(node, options.identity).start();
   onTestFinished(() => proxy.close());
@@ -55,8 +54,16 @@ async function lineOf(options: LineOptions = {}): Promise<Line> {
   const address = options.address?.(proxy.port) ?? `127.0.0.1:${proxy.port}`;
   const dataDir = scratchDirectory();
   const args = startArguments({ address }, dataDir, '--start-height', '0', ...quick);
-  return { node, proxy, dataDir, daemon: await startDaemon(args, options.environment) };
+  return { node, proxy, dataDir, daemon: await start(args) };
 }
+
+const lineOf = (options: LineOptions = {}): Promise<Line<DaemonHere>> => lineTo(options, startDaemonHere);
+
+/** To a process, whose memory and environment are its own. */
+const lineToProcess = (
+  options: LineOptions = {},
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Line<RunningDaemon>> => lineTo(options, (args) => startDaemon(args, environment));
 
 /** Waits no longer than recovery may take. */
 async function recovers(line: Line): Promise<void> {
@@ -79,18 +86,18 @@ async function proves({ daemon, dataDir, node }: Line): Promise<void> {
   });
 }
 
-async function reasons(daemon: RunningDaemon): Promise<Readiness['reasons']> {
+async function reasons(daemon: Line['daemon']): Promise<Readiness['reasons']> {
   return ((await daemon.health('/readyz')).body as Readiness).reasons;
 }
 
 /** `/readyz` names a reason whose message says this. */
-function tells(daemon: RunningDaemon, what: RegExp): Promise<true> {
+function tells(daemon: Line['daemon'], what: RegExp): Promise<true> {
   return eventually(async () =>
     (await reasons(daemon)).some(({ message }) => what.test(message)) ? true : undefined,
   );
 }
 
-function nodeIs(daemon: RunningDaemon, ...states: string[]): Promise<true> {
+function nodeIs(daemon: Line['daemon'], ...states: string[]): Promise<true> {
   return eventually(async () => {
     const { endpoints } = await daemon.status();
     return endpoints.every(({ state }) => states.includes(state)) ? true : undefined;
@@ -103,13 +110,13 @@ function isMissed({ daemon }: Line): Promise<true> {
 }
 
 /** What the heap holds, and what it holds beside itself. */
-async function usedBytes({ metricsUrl }: RunningDaemon): Promise<number> {
+async function usedBytes({ metricsUrl }: Line['daemon']): Promise<number> {
   const page = await (await fetch(`${metricsUrl}/metrics`)).text();
   const values = page.matchAll(/^nodejs_(?:heap_size_used|external_memory)_bytes(?:\{[^}]*\})? (\S+)$/gm);
   return [...values].reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
-function errorsAtLeast(daemon: RunningDaemon, kind: string, count: number): Promise<unknown> {
+function errorsAtLeast(daemon: Line['daemon'], kind: string, count: number): Promise<unknown> {
   return daemon.scrapeUntil((metrics) => metrics.sum('upstream_errors_total', { kind }) >= count);
 }
 
@@ -119,7 +126,6 @@ describe('a network that fails and comes back', () => {
   const faults: readonly (readonly [string, Weather, RegExp])[] = [
     ['refuses connections', { kind: 'refused' }, refused],
     ['lets nothing through', { kind: 'half-open' }, late],
-    ['brings a byte a second', { kind: 'drip', everyMs: 1_000 }, late],
   ];
 
   it.each(faults)(
@@ -172,7 +178,7 @@ describe('one bad weather after the other', () => {
     'is lived through, whatever follows on what, without a trace in memory',
     async () => {
       const random = seededRandom(seed);
-      const line = await lineOf();
+      const line = await lineToProcess();
       await recovers(line);
       const before = await peakMemoryBytes(line.daemon);
       const used: number[] = [];
@@ -227,11 +233,10 @@ describe('from the start', () => {
     // The daemon knows both authorities: what is wrong is the date.
     const authorities = join(scratchDirectory(), 'authorities.pem');
     writeFileSync(authorities, ['localhost', 'expired'].map((name) => identity(name).cert).join('\n'));
-    const line = await lineOf({
-      identity: identity('expired'),
-      address: (port) => `grpcs://localhost:${port}`,
-      environment: { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
-    });
+    const line = await lineToProcess(
+      { identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
+      { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
+    );
     await tells(line.daemon, /certificate has expired/);
     expect((await line.daemon.health('/readyz')).status).toBe(503);
     expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
@@ -243,13 +248,13 @@ describe('from the start', () => {
   it('a name that does not resolve is said, and is found once it does', async () => {
     const hosts = join(scratchDirectory(), 'hosts.json');
     writeFileSync(hosts, JSON.stringify({}));
-    const line = await lineOf({
-      address: (port) => `node.test:${port}`,
-      environment: {
+    const line = await lineToProcess(
+      { address: (port) => `node.test:${port}` },
+      {
         NODE_OPTIONS: `--import=${join(import.meta.dirname, '../support/stubbedNames.mjs')}`,
         STUBBED_NAMES: hosts,
       },
-    });
+    );
     await tells(line.daemon, /Name resolution failed|ENOTFOUND/);
     writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
     await recovers(line);
@@ -280,7 +285,7 @@ describe('messages without end', () => {
   };
 
   it('are refused as soon as they are announced: memory stays where it was', async () => {
-    const line = await lineOf();
+    const line = await lineToProcess();
     await recovers(line);
     const before = await peakMemoryBytes(line.daemon);
     await line.proxy.become({ kind: 'impostor', answer: gigabyte });

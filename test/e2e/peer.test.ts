@@ -22,7 +22,7 @@ import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
 const ROOT = 1_000;
-const TOP = ROOT + 300;
+const TOP = ROOT + 160;
 const chainOptions: ChainOptions = { seed: 23, rootHeight: ROOT, profile: 'mixed' };
 const chain = new ChainGenerator(chainOptions);
 const blocks = new Map(blocksOf(chain, ROOT, TOP).map((block) => [block.height, block]));
@@ -97,7 +97,7 @@ describe('an indexer that another one feeds', () => {
   it('follows the tip behind its source, and goes on by itself when that is gone', async () => {
     const devnet = await nodeWith({
       paused: false,
-      profile: { base: 'mixed', blockTimeMs: 400 },
+      profile: { base: 'mixed', blockTimeMs: 250 },
       sealedLag: 5,
       startHead: ROOT + 20,
     });
@@ -151,37 +151,42 @@ describe('a peer that wants a token', () => {
     return { secrets, source, endpoint: `localhost:${port}` };
   }
 
-  it.each(['everything', 'expensive'])(
-    'for what is %s is named with the next step, and feeds who has one',
-    async (tokensFor) => {
-      const devnet = await nodeWith();
-      const { endpoint, source } = await guardedSource(devnet, tokensFor);
-      // No other way to a collection before the token is read again.
-      devnet.node.setFaults(
-        collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),
-      );
-      const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
-      const own = new TestSecrets('another-token-0123456789\n');
-      const without = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags), trusting);
-      const says = (daemon: RunningDaemon, words: string) =>
-        eventually(async () => (await peerOf(daemon)).reason?.includes(words) || undefined);
-      await says(without, 'put one of its tokens into a file, and name that: --peer-token-file FILE');
-      const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
-      expect(without.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
-      await without.program.stop();
+  /** A source, and how a follower of it is started that has no other way to a collection. */
+  async function fedBy(tokensFor: string) {
+    const devnet = await nodeWith();
+    const { endpoint, source } = await guardedSource(devnet, tokensFor);
+    devnet.node.setFaults(
+      collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),
+    );
+    const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
+    const start = (...more: string[]) =>
+      startDaemon(startArguments(devnet, scratchDirectory(), ...flags, ...more), trusting);
+    return { source, start };
+  }
 
-      const named = [...flags, '--peer-token-file', own.tokensFile];
-      const fed = await startDaemon(startArguments(devnet, scratchDirectory(), ...named), trusting);
-      await says(fed, 'it does not know the token of peerTokenFile');
-      // It is read again by itself.
-      own.writeTokens(`${TOKEN}\n`);
-      const metrics = await fed.reaches(TOP);
-      expect(metrics.value('secret_reloads_total', { secret: 'peer_token', outcome: 'changed' })).toBe(1);
-      const { stdout, stderr } = fed.program;
-      for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
-      expect(source.program.stdout).not.toContain(TOKEN);
-    },
-  );
+  const says = (daemon: RunningDaemon, words: string) =>
+    eventually(async () => (await peerOf(daemon)).reason?.includes(words) || undefined);
+
+  it.each(['everything', 'expensive'])('for what is %s is named with the next step', async (tokensFor) => {
+    const { start } = await fedBy(tokensFor);
+    const without = await start();
+    await says(without, 'put one of its tokens into a file, and name that: --peer-token-file FILE');
+    const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
+    expect(without.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
+  });
+
+  it('feeds who has one, and the file is read again by itself', async () => {
+    const { source, start } = await fedBy('everything');
+    const own = new TestSecrets('another-token-0123456789\n');
+    const fed = await start('--peer-token-file', own.tokensFile);
+    await says(fed, 'it does not know the token of peerTokenFile');
+    own.writeTokens(`${TOKEN}\n`);
+    const metrics = await fed.reaches(TOP);
+    expect(metrics.value('secret_reloads_total', { secret: 'peer_token', outcome: 'changed' })).toBe(1);
+    const { stdout, stderr } = fed.program;
+    for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
+    expect(source.program.stdout).not.toContain(TOKEN);
+  });
 });
 
 /** `IndexedBlock` of a block of the chain, or of what is put in its place. */

@@ -28,7 +28,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     const { url } = await postgres.home();
     const flags = ['--store', url, '--start-height', String(HISTORY), '--backfill-parallel-ranges', '1'];
     const start = (): Promise<RunningDaemon> =>
-      startDaemon(startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '4'));
+      startDaemon(startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '16'));
     const command = (...words: string[]) =>
       runCommand([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
     const workers = async (): Promise<readonly Listed[]> =>
@@ -38,7 +38,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     await first.reaches(HISTORY);
     const second = await start();
     // Slowly, so that those that are killed have something in hand.
-    devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 20 }]);
+    devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 80 }]);
     const planned = await command('backfill', 'plan', '--from', '0');
     expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 4299/)]);
     const killed = await eventually(async () => {

@@ -3,11 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
-import type { ReadinessReason } from '../../src/observability/index.js';
+import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
+import { HousedProgram } from '../support/HousedProgram.js';
+import { listening, startArguments } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import type { Cell } from './cells.js';
 import { ORDINARY } from './expectations.js';
 import { MAX_MESSAGE } from './faults.js';
-import { HousedDaemon } from './HousedDaemon.js';
 import type { Phase } from './subjects.js';
 
 /** Far enough behind that the head is not reached while a cell lasts. */
@@ -34,11 +36,11 @@ const slowBlocks: readonly FaultRule[] = [
   { method: 'SubscribeExecutionData*', fault: 'latency', delayMs: 110 },
 ];
 
-const ofMode: Readonly<Record<Cell['subject']['mode'], Readonly<Record<string, readonly string[]>>>> = {
-  hybrid: {},
-  requester: { 'edi.enabled': ['false'] },
-  ediOnly: { ediOnly: ['true'] },
-  peer: { 'edi.enabled': ['false'] },
+const ofMode: Readonly<Record<Cell['subject']['mode'], readonly string[]>> = {
+  hybrid: [],
+  requester: ['--no-edi'],
+  ediOnly: ['--edi-only'],
+  peer: ['--no-edi'],
 };
 
 /** What was seen at one moment. */
@@ -48,13 +50,19 @@ export interface Look {
   readonly reasons: readonly Pick<ReadinessReason, 'code' | 'message'>[];
 }
 
+export interface Ending {
+  readonly code: number;
+  readonly message: string;
+}
+
 /** The nodes of a cell, and the daemon before them. The first node is the one that the fault befalls. */
 export class CellRun {
   readonly cell: Cell;
   readonly nodes: readonly DevnetHandle[];
   readonly #directory: string;
   readonly #normal: readonly FaultRule[];
-  #daemon: HousedDaemon;
+  #program: HousedProgram;
+  #daemon: DaemonHere | undefined;
   /** Heights that a look must be above to show that something new came. */
   #above = -1;
 
@@ -82,7 +90,7 @@ export class CellRun {
     const run = new CellRun(cell, [struck, ...honest], normal);
     if (cell.phase === 'restart') {
       await run.healthy();
-      await run.daemon.stop();
+      await run.#program.stop();
       run.fault();
       run.restart();
     }
@@ -96,44 +104,52 @@ export class CellRun {
     this.#directory = mkdtempSync(join(tmpdir(), 'fci-matrix-'));
     // Of an empty store the first question is asked before anything else happens here.
     if (cell.phase === 'start') this.fault();
-    this.#daemon = this.#start();
+    this.#program = this.#start();
   }
 
-  get daemon(): HousedDaemon {
+  /** Once it listens. */
+  get daemon(): DaemonHere {
+    if (this.#daemon === undefined) throw new Error(`the daemon does not listen: ${this.#program.stderr}`);
     return this.#daemon;
   }
 
-  #start(): HousedDaemon {
-    return new HousedDaemon({
-      network: ['devnet'],
-      ...this.#upstream(),
-      dataDir: [this.#directory],
-      startHeight: ['root'],
-      window: [String(WINDOW)],
-      'access.maxMessageBytes': [MAX_MESSAGE],
-      'api.port': ['0'],
-      'api.grpcPort': ['off'],
-      'metrics.port': ['0'],
-      'log.format': ['json'],
-      ...ofMode[this.cell.subject.mode],
-    });
+  /** How the daemon ended, if it has. */
+  get ending(): Ending | undefined {
+    const { endedWith: code, stderr } = this.#program;
+    return code === undefined ? undefined : { code, message: stderr.trim() };
   }
 
-  /** The struck node is a peer, or one of the access nodes. */
-  #upstream(): Readonly<Record<string, readonly string[]>> {
+  /** Resolves once the daemon listens, or has ended. */
+  async listens(): Promise<void> {
+    const listens = listening(this.#program).then((daemon) => (this.#daemon = daemon));
+    await Promise.race([listens, this.#program.exited]);
+  }
+
+  async ended(withinMs: number): Promise<void> {
+    await Promise.race([this.#program.exited, pause(withinMs)]);
+  }
+
+  #start(): HousedProgram {
     const [struck = '', ...honest] = this.nodes.map(({ address }) => address);
-    return this.cell.subject.mode === 'peer'
-      ? { accessNodes: honest, peers: [struck] }
-      : { accessNodes: [struck, ...honest] };
+    // The struck node is a peer, or one of the access nodes.
+    const isPeer = this.cell.subject.mode === 'peer';
+    const [first = '', ...others] = isPeer ? honest : [struck, ...honest];
+    const flags = [
+      ...others.flatMap((address) => ['--access-node', address]),
+      ...(isPeer ? ['--peer', struck] : []),
+      ...['--start-height', 'root', '--window', String(WINDOW), '--access-max-message-bytes', MAX_MESSAGE],
+      ...ofMode[this.cell.subject.mode],
+    ];
+    return new HousedProgram(startArguments({ address: first }, this.#directory, ...flags));
   }
 
   restart(): void {
-    this.#daemon = this.#start();
+    this.#program = this.#start();
   }
 
   /** Waits until the daemon does what the phase asks for. Expected errors: Error, when it does not. */
   async healthy(): Promise<Look> {
-    await this.#daemon.listens();
+    await this.listens();
     const byMs = performance.now() + 30_000;
     for (;;) {
       const look = await this.look();
@@ -165,8 +181,11 @@ export class CellRun {
 
   async look(): Promise<Look> {
     // One after the other: what the second tells is not older than what the first told.
-    const { reasons } = await this.#daemon.readyz();
-    const { latestIndexed } = await this.#daemon.status();
+    const { body } = await this.daemon.health('/readyz');
+    const { reasons } = body as Readiness;
+    // A server that ends refuses in other words.
+    if (!Array.isArray(reasons)) throw new Error(`/readyz: ${JSON.stringify(body)}`);
+    const { latestIndexed } = await this.daemon.status();
     return { atMs: performance.now(), watermark: latestIndexed ?? -1, reasons };
   }
 
@@ -189,7 +208,7 @@ export class CellRun {
   }
 
   async close(): Promise<void> {
-    const ending = await Promise.race([this.#daemon.stop(), pause(ENDED_MS)]);
+    const ending = await Promise.race([this.#program.stop(), pause(ENDED_MS)]);
     for (const node of this.nodes) {
       await node.close();
       // A bug of the devnet is told here.

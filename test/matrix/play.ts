@@ -109,7 +109,7 @@ export async function play(cell: Cell, { patience = 1 } = {}): Promise<CellResul
   let run: CellRun | undefined;
   try {
     run = await CellRun.start(cell);
-    if (isFromTheStart(cell.phase)) await run.daemon.listens();
+    if (isFromTheStart(cell.phase)) await run.listens();
     else run.fault((await run.healthy()).watermark);
     await suffer(run, notes, patience);
     if (cell.expected.staysBroken !== true) await recover(run, notes, patience);
@@ -240,14 +240,17 @@ async function tellingOf(
   const name = isOfTheChain ? '' : (run.nodes[0]?.address ?? '');
   const words = isOfTheChain ? /./ : WORDS[cell.kind];
   const status = await daemon.status();
-  const explained = JSON.stringify(await daemon.explain((status.latestIndexed ?? -1) + 1));
+  const explained = JSON.stringify((await daemon.api(`/explain/${(status.latestIndexed ?? -1) + 1}`)).body);
   const reason = status.reasons.find(({ code }) => code === cause.code);
-  const warnings = daemon.logs.filter(
-    ({ level, text, atMs }) =>
-      (level === 'warn' || level === 'error') &&
-      atMs >= cause.faultAtMs - SLACK_MS &&
-      text.includes(isOfTheChain ? cause.code : name),
-  );
+  const sinceMs = performance.timeOrigin + cause.faultAtMs - SLACK_MS;
+  const warnings = daemon.program
+    .logs()
+    .filter(
+      ({ level, time, ...line }) =>
+        (level === 'warn' || level === 'error') &&
+        Date.parse(time as string) >= sinceMs &&
+        JSON.stringify(line).includes(isOfTheChain ? cause.code : name),
+    );
   return {
     ...{ code: cause.code, message: cause.message, afterMs: cause.afterMs },
     node: cause.message.includes(name),
@@ -267,17 +270,17 @@ async function tellingOf(
 /** `undefined`, and noted, where the daemon has ended, or ends while it is asked. */
 async function lookUnlessEnded(run: CellRun, notes: Notes): Promise<Look | undefined> {
   try {
-    if (run.daemon.ending === undefined) return (notes.lastLook = await run.look());
+    if (run.ending === undefined) return (notes.lastLook = await run.look());
   } catch (error) {
-    await Promise.race([run.daemon.ended, pause(ENDS_WITHIN_MS)]);
-    if (run.daemon.ending === undefined) throw error;
+    await run.ended(ENDS_WITHIN_MS);
+    if (run.ending === undefined) throw error;
   }
   noteEnding(run, notes);
   return undefined;
 }
 
 function noteEnding(run: CellRun, notes: Notes): void {
-  const { code, message } = run.daemon.ending ?? { code: -1, message: '' };
+  const { code, message } = run.ending ?? { code: -1, message: '' };
   notes.outcome = 'exit';
   if (code !== run.cell.expected.exitCode) fail(notes, 'ended', `exit ${code}: ${message}`);
 }
@@ -297,12 +300,12 @@ function noteWrongCauses(run: CellRun, look: Look, notes: Notes): void {
 /** From the end of the fault on. A daemon that has ended is started again, as a service manager does. */
 async function recover(run: CellRun, notes: Notes, patience: number): Promise<void> {
   run.fix(notes.lastLook?.watermark ?? -1);
-  if (run.daemon.ending !== undefined) run.restart();
-  await run.daemon.listens();
+  if (run.ending !== undefined) run.restart();
+  await run.listens();
   const mendedAtMs = performance.now();
   for (;;) {
-    if (run.daemon.ending !== undefined) {
-      fail(notes, 'no recovery', `exit ${run.daemon.ending.code}: ${run.daemon.ending.message}`);
+    if (run.ending !== undefined) {
+      fail(notes, 'no recovery', `exit ${run.ending.code}: ${run.ending.message}`);
       return;
     }
     const look = await run.look();

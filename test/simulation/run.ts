@@ -11,15 +11,13 @@
 //     --references FILE          digests of fault-free stores, made with --write-references by another run
 //     --write-references FILE    makes that file
 //     --report FILE              writes the result as JSON
-import { fork } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { STRETCHES } from './catalogue.js';
 import { knownBadSeeds } from './knownBadSeeds.js';
 import { referenceKey, Simulation } from './Simulation.js';
 import { RunFailure } from './World.js';
 import type { RunResult } from './World.js';
-import { conclude, WORKERS } from '../support/campaign.js';
+import { conclude, serveWork, textOf, Worker, WORKERS } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -34,8 +32,8 @@ const { values } = scriptOptions({
     references: { type: 'string' },
     'write-references': { type: 'string' },
     report: { type: 'string' },
-    /** Every how many-th seed this process runs; set by the script itself. */
-    step: { type: 'string' },
+    /** Set by the script itself for the processes that do the work. */
+    lane: { type: 'boolean', default: false },
   },
 });
 
@@ -66,12 +64,8 @@ interface Report {
   readonly longestRecoverySeconds: number;
 }
 
-/** What a worker tells of its seeds. */
-type Message =
-  | { readonly begins: number }
-  | { readonly ends: number; readonly result: RunResult }
-  | { readonly fails: number; readonly message: string }
-  | { readonly finished: true };
+/** What a worker tells of a seed. */
+type Outcome = { readonly result: RunResult } | { readonly failure: string };
 
 /** A seed that takes longer goes in circles without time passing. */
 const SEED_LIMIT_MS = 30_000;
@@ -89,8 +83,8 @@ if (values['write-references'] !== undefined) {
   console.log(await new Simulation().faultFree(Number(values['fault-free']), { isProvable: true }, print));
 } else if (values.seed !== undefined) {
   process.exitCode = await replay(Number(values.seed));
-} else if (values.step !== undefined) {
-  await runSome(Number(values.step));
+} else if (values.lane) {
+  serve();
 } else {
   await runAll(Number(values.workers));
 }
@@ -122,20 +116,18 @@ async function replay(seed: number): Promise<number> {
   }
 }
 
-/** The worker: runs its seeds and tells of each. */
-async function runSome(step: number): Promise<void> {
+/** The worker: runs the seeds that it is given. */
+function serve(): void {
   const simulation = simulationOf();
-  const tell = (message: Message): void => void process.send?.(message);
-  for (let seed = from; seed < from + seeds; seed += step) {
-    tell({ begins: seed });
+  process.on('disconnect', () => process.exit());
+  serveWork(async (seed: number): Promise<Outcome> => {
     try {
-      tell({ ends: seed, result: await simulation.run(seed) });
+      return { result: await simulation.run(seed) };
     } catch (error) {
       if (!(error instanceof RunFailure)) throw error;
-      tell({ fails: seed, message: error.message });
+      return { failure: error.message };
     }
-  }
-  tell({ finished: true });
+  });
 }
 
 async function runAll(workers: number): Promise<void> {
@@ -143,8 +135,8 @@ async function runAll(workers: number): Promise<void> {
   const tally: Tally = {
     ...{ runs: 0, steps: 0, processes: 0, virtualMs: 0, longestAfterQuietMs: 0, failures: [] },
   };
-  const shares = Array.from({ length: workers }, (_, worker) => runShare(from + worker, workers, tally));
-  await Promise.all(shares);
+  const left = Array.from({ length: seeds }, (_, index) => from + index).values();
+  await Promise.all(Array.from({ length: workers }, () => runSome(left, tally)));
   const seconds = (performance.now() - startedAtMs) / 1_000;
   console.log(
     `${tally.runs} seeds, ${tally.failures.length} failed; ${tally.processes} processes, ${tally.steps} steps, ` +
@@ -166,58 +158,33 @@ async function runAll(workers: number): Promise<void> {
   conclude(failures.filter(({ isKnown }) => !isKnown).length, { file: values.report, of: report });
 }
 
-/** Another process runs every `step`-th seed; where it dies or hangs, the next one goes on behind that seed. */
-async function runShare(first: number, step: number, tally: Tally): Promise<void> {
-  let next = first;
-  while (next < from + seeds) {
-    if (values['until-failure'] && tally.failures.length > 0) return;
-    const end = Math.min(from + seeds, next + SEEDS_PER_PROCESS * step);
-    const lost = await runWorker(next, end, step, tally);
-    if (lost !== undefined) failed(lost.seed, lost.message, tally);
-    next = lost === undefined ? next + SEEDS_PER_PROCESS * step : lost.seed + step;
+/** Has a process run seeds until none is left; where it dies or hangs, the next one goes on behind that seed. */
+async function runSome(left: Iterator<number>, tally: Tally): Promise<void> {
+  const flags = values.references === undefined ? [] : ['--references', values.references];
+  let worker: Worker<number, Outcome> | undefined;
+  for (let count = 0; ; count += 1) {
+    const next = left.next();
+    if (next.done === true || (values['until-failure'] && tally.failures.length > 0)) break;
+    if (count % SEEDS_PER_PROCESS === 0) worker?.close();
+    if (count % SEEDS_PER_PROCESS === 0 || worker?.hasEnded !== false) worker = new Worker(flags);
+    const outcome = await outcomeOf(worker, next.value);
+    if ('result' in outcome) passed(outcome.result, tally);
+    else failed(next.value, outcome.failure, tally);
   }
+  worker?.close();
 }
 
-function runWorker(
-  first: number,
-  end: number,
-  step: number,
-  tally: Tally,
-): Promise<{ readonly seed: number; readonly message: string } | undefined> {
-  return new Promise((resolve) => {
-    const child = fork(
-      fileURLToPath(import.meta.url),
-      [
-        ...['--from', String(first), '--seeds', String(end - first), '--step', String(step)],
-        ...(values.references === undefined ? [] : ['--references', values.references]),
-      ],
-      { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] },
-    );
-    let seed = first;
-    let lastWords = '';
-    let isOver = false;
-    const finish = (lost: { readonly seed: number; readonly message: string } | undefined): void => {
-      if (isOver) return;
-      isOver = true;
-      clearTimeout(watchdog);
-      child.kill('SIGKILL');
-      resolve(lost);
-    };
-    const hangs = (): void => finish({ seed, message: 'time stands still: work goes in circles' });
-    let watchdog = setTimeout(hangs, SEED_LIMIT_MS);
-    child.stderr?.on('data', (data: Buffer) => (lastWords = (lastWords + data.toString()).slice(-4_000)));
-    child.on('message', (message: Message) => {
-      clearTimeout(watchdog);
-      watchdog = setTimeout(hangs, SEED_LIMIT_MS);
-      if ('begins' in message) seed = message.begins;
-      else if ('ends' in message) passed(message.result, tally);
-      else if ('fails' in message) {
-        failed(message.fails, message.message, tally);
-        if (values['until-failure']) finish(undefined);
-      } else finish(undefined);
-    });
-    child.once('exit', () => finish({ seed, message: `an error that nobody caught: ${errorIn(lastWords)}` }));
+async function outcomeOf(worker: Worker<number, Outcome>, seed: number): Promise<Outcome> {
+  let watchdog: NodeJS.Timeout | undefined;
+  const hangs = new Promise<Outcome>((resolve) => {
+    const failure = 'time stands still: work goes in circles';
+    watchdog = setTimeout(() => {
+      worker.kill();
+      resolve({ failure });
+    }, SEED_LIMIT_MS);
   });
+  const ran = worker.ask(seed).catch((error: unknown) => ({ failure: textOf(error) }));
+  return Promise.race([ran, hangs]).finally(() => clearTimeout(watchdog));
 }
 
 function passed({ afterQuietMs, processes, steps, virtualMs }: RunResult, tally: Tally): void {
@@ -235,8 +202,4 @@ function failed(seed: number, message: string, tally: Tally): void {
   const [first] = message.split('\n');
   console.log(`seed ${seed}: ${first}${known === undefined ? '' : ` (known: ${known.cause})`}`);
   console.log(`  npm run test:simulation -- --seed ${seed} --verbose`);
-}
-
-function errorIn(output: string): string {
-  return output.split('\n').find((line) => /Error/.test(line)) ?? 'it says nothing';
 }

@@ -21,6 +21,8 @@ import { recordingTerminal, remembering } from './terminal.js';
 export class HousedProgram extends Printed {
   /** The exit code. */
   readonly exited: Promise<number>;
+  /** The same, once there is one. */
+  endedWith: number | undefined;
   readonly #stop = new AbortController();
   readonly #reloading: (() => void)[] = [];
 
@@ -46,6 +48,7 @@ export class HousedProgram extends Printed {
         this.print('stderr', `${withoutCredentials(text ?? '')}\n`);
         return exitCodeOf(known ? error.exit : 'bug');
       })
+      .then((code) => (this.endedWith = code))
       .finally(() => this.end());
   }
 

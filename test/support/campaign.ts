@@ -87,6 +87,9 @@ interface Asked<Result> {
   readonly reject: (error: Error) => void;
 }
 
+/** Of what a process wrote before it ended: enough for a stack. */
+const LAST_WORDS_CHARACTERS = 4_000;
+
 /** This script once more, in a process that does what it is asked: with `--lane` it calls `serveWork`. */
 export class Worker<Task, Result> {
   readonly #child: ChildProcess;
@@ -94,15 +97,22 @@ export class Worker<Task, Result> {
   #count = 0;
   #ended: Error | undefined;
 
-  constructor() {
-    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
-    this.#child = fork(process.argv[1] ?? '', ['--lane'], { stdio: [...stdio] });
+  /** `flags`: further ones for it. */
+  constructor(flags: readonly string[] = []) {
+    const stdio = ['ignore', 'inherit', 'pipe', 'ipc'] as const;
+    this.#child = fork(process.argv[1] ?? '', ['--lane', ...flags], { stdio: [...stdio] });
+    let lastWords = '';
+    this.#child.stderr?.on('data', (data: Buffer) => {
+      process.stderr.write(data);
+      lastWords = (lastWords + data.toString()).slice(-LAST_WORDS_CHARACTERS);
+    });
     this.#child.on('message', ({ number, content }: Message) => {
       this.#asked.get(number)?.resolve(content as Result);
       this.#asked.delete(number);
     });
-    this.#child.once('exit', (code, signal) => {
-      this.#ended = new Error(`the process that does the work ended with ${code ?? signal}`);
+    this.#child.once('close', (code, signal) => {
+      const error = lastWords.split('\n').find((line) => line.includes('Error')) ?? 'it says nothing';
+      this.#ended = new Error(`the process that does the work ended with ${code ?? signal}: ${error}`);
       for (const { reject } of this.#asked.values()) reject(this.#ended);
     });
   }
@@ -124,6 +134,11 @@ export class Worker<Task, Result> {
   /** Lets it end. */
   close(): void {
     if (this.#child.connected) this.#child.disconnect();
+  }
+
+  /** Where it does not listen any more. */
+  kill(): void {
+    this.#child.kill('SIGKILL');
   }
 }
 

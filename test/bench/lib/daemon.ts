@@ -147,15 +147,6 @@ export async function drain(
   };
 }
 
-/** Runs a daemon to its stop height. Returns the milliseconds for which it listened. */
-export async function runToEnd(options: DaemonOptions): Promise<number> {
-  const daemon = await startDaemon(options);
-  const startedAtMs = performance.now();
-  const code = await daemon.exited;
-  if (code !== 0) throw new Error(`the daemon ended with ${String(code)}`);
-  return performance.now() - startedAtMs;
-}
-
 /** Memory of a process that no file backs, in MiB; 0 where the system does not tell, or for a process that has ended. */
 export function anonymousMiB(pid: number | 'self' = 0): number {
   return Number(/^RssAnon:\s+(\d+)/m.exec(readProcess(`${pid}/status`))?.[1] ?? 0) / 1024;

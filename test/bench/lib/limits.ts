@@ -12,8 +12,6 @@ export interface LimitTask {
   readonly node: string;
   /** Heights 1 … `heights`. */
   readonly heights: number;
-  /** Of unary calls. */
-  readonly concurrency?: number;
   /** How often a stream is read from its beginning, one time after the other. Default: once. */
   readonly passes?: number;
   /** The stream of full blocks in place of the one of execution data. */
@@ -23,7 +21,7 @@ export interface LimitTask {
 }
 
 /** The limit programs, and the reader of the access layer, which is compared with one of them. */
-export type Limit = 'accessReader' | 'bareDrain' | 'idealPipeline' | 'idealRequester' | 'naive';
+export type Limit = 'accessReader' | 'bareDrain' | 'idealPipeline' | 'idealRequester';
 
 /** Runs a limit program in a process of its own, which ends with it. Resolves with heights per second. */
 export async function runLimit(limit: Limit, task: Omit<LimitTask, 'path'>): Promise<number> {

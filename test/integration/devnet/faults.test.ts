@@ -282,16 +282,4 @@ describe('lies about execution data', () => {
       );
     }
   });
-
-  it('travels over the stream', async () => {
-    const { client } = await start([
-      { method: executionData, fault: 'missing_chunk', fromHeight: 51, toHeight: 51 },
-    ]);
-    const messages = (await client.take(executionData, { start_block_height: 50 }, 3)) as {
-      block_execution_data: { chunk_execution_data: object[] };
-    }[];
-    expect(
-      messages.map(({ block_execution_data }) => block_execution_data.chunk_execution_data.length),
-    ).toEqual([6, 5, 6]);
-  });
 });

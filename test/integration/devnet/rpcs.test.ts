@@ -6,8 +6,7 @@ import {
   methodNames,
   startDevnet,
 } from '../../../src/devnet/index.js';
-import { type Identifier, identifierBytes } from '../../../src/flow/index.js';
-import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
+import { identifierBytes } from '../../../src/flow/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { PlainClient } from '../../support/plainClient.js';
 
@@ -344,71 +343,9 @@ it('plays an indexer where it is told to, and is none otherwise', async () => {
   await indexer.close();
 });
 
-describe('protocol-state snapshots', () => {
-  const shown = async (
-    hashed: PlainClient,
-    method: string,
-    request: object = {},
-  ): Promise<{ readonly height: unknown; readonly state: unknown }> => {
-    const answer = await hashed.call(method, request);
-    const snapshot = JSON.parse(String(answer['serializedSnapshot'])) as {
-      readonly SealingSegment: {
-        readonly Blocks: readonly {
-          readonly Block: { readonly Height: number; readonly Payload: { readonly ProtocolStateID: string } };
-        }[];
-      };
-    };
-    const [{ Block } = { Block: undefined }] = snapshot.SealingSegment.Blocks;
-    const read = readProtocolState(snapshot, (Block?.Payload.ProtocolStateID ?? '') as Identifier);
-    return { height: Block?.Height, state: read.ok ? read.state : read.reason };
-  };
-
-  it('come as the latest, by height and by id, with the state that the blocks name', async () => {
-    const node = await startDevnet({ hashedIds: true, rootHeight: 50, startHead: 90, paused: true });
-    const hashed = new PlainClient(node.address);
-    const { block: served } = await hashed.call('GetBlockByHeight', {
-      ...{ height: '70', full_block_response: true },
-    });
-    const { state: atHead, height } = await shown(hashed, 'GetLatestProtocolStateSnapshot');
-    expect(height).toBe(90);
-    expect(atHead).toMatchObject({ current: { committee: { epoch: 0 } } });
-    const byHeight = await shown(hashed, 'GetProtocolStateSnapshotByHeight', { block_height: '70' });
-    expect(byHeight).toEqual({ height: 70, state: atHead });
-    const byId = { block_id: bytes(node.chain.blockId(71)) };
-    expect(await shown(hashed, 'GetProtocolStateSnapshotByBlockID', byId)).toEqual({
-      ...{ height: 71, state: atHead },
-    });
-    const answer = await hashed.call('GetProtocolStateSnapshotByHeight', { block_height: '70' });
-    const entries = JSON.parse(String(answer['serializedSnapshot'])) as {
-      SealingSegment: { ProtocolStateEntries: object };
-    };
-    const { protocol_state_id } = served as { protocol_state_id: Buffer };
-    expect(Object.keys(entries.SealingSegment.ProtocolStateEntries)).toEqual([
-      protocol_state_id.toString('hex'),
-    ]);
-    expect(answer).toMatchObject({ metadata: { latest_finalized_height: '90' } });
-    expect(node.node.requests.highestHeightAsked()).toBe(70);
-
-    const above = { block_height: '91' };
-    expect(await hashed.refusal('GetProtocolStateSnapshotByHeight', above)).toMatchObject({
-      code: 'NOT_FOUND',
-    });
-    for (const [id, code] of [
-      [Buffer.alloc(32, 1), 'NOT_FOUND'],
-      [node.chain.ids.idAt(72, 'orphan'), 'INVALID_ARGUMENT'],
-    ] as const) {
-      const refusal = await hashed.refusal('GetProtocolStateSnapshotByBlockID', { block_id: id });
-      expect(refusal).toMatchObject({ code });
-    }
-    hashed.close();
-    await node.close();
-  });
-
-  it('are not served where block ids are made up', async () => {
-    for (const method of methodNames.filter((name) => name.includes('ProtocolStateSnapshot'))) {
-      expect(await client.refusal(method, {})).toMatchObject({ code: 'UNIMPLEMENTED' });
-    }
-  });
+it('protocol-state snapshots are not served where block ids are made up', async () => {
+  for (const method of methodNames.filter((name) => name.includes('ProtocolStateSnapshot')))
+    expect(await client.refusal(method, {})).toMatchObject({ code: 'UNIMPLEMENTED' });
 });
 
 it('what a running node adds is certified, and a spork that has ended is the same for all', async () => {
@@ -442,8 +379,4 @@ describe('the port', () => {
     await second.close();
     plain.close();
   });
-});
-
-it('every method of the table has been called here or is a stream', () => {
-  expect(methodNames.filter((name) => !name.startsWith('Subscribe'))).toHaveLength(17);
 });

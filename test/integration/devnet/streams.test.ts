@@ -1,12 +1,7 @@
 import { once } from 'node:events';
 import type { ClientReadableStream } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
-import {
-  consecutiveSporks,
-  type DevnetHandle,
-  type DevnetOptions,
-  startDevnet,
-} from '../../../src/devnet/index.js';
+import { type DevnetHandle, type DevnetOptions, startDevnet } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
 import { PlainClient } from '../../support/plainClient.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -278,53 +273,5 @@ describe('shutting down', () => {
     await expect.poll(() => devnet.node.requests.highestHeightSent).toBe(HEAD);
     await devnet.kill();
     expect(['UNAVAILABLE', 'INTERNAL', 'CANCELLED', 'UNKNOWN']).toContain((await drained).end.code);
-  });
-});
-
-describe('two sporks', () => {
-  it('are played by two devnets: the second continues the first', async () => {
-    const sporks = consecutiveSporks({
-      rootHeight: 100,
-      ends: [{ lastHeight: 199, discarded: 2 }],
-      common: { paused: true },
-    });
-    const [first, second] = await Promise.all(sporks.map((options) => startDevnet({ ...options })));
-    if (first === undefined || second === undefined) throw new Error('two devnets were wanted');
-    closers.push(
-      () => first.close(),
-      () => second.close(),
-    );
-    const [old, live] = [new PlainClient(first.address), new PlainClient(second.address)];
-    closers.push(
-      () => old.close(),
-      () => live.close(),
-    );
-
-    const last = (await old.call('GetLatestBlock', { is_sealed: true })) as {
-      block: { id: Buffer; height: string };
-    };
-    expect(last.block.height).toBe('199');
-    const root = (await live.call('GetBlockByHeight', { height: 200 })) as {
-      block: { id: Buffer; parent_id: Buffer };
-    };
-    expect(root.block.parent_id).toEqual(last.block.id);
-    const discarded = (await old.call('GetBlockByHeight', { height: 200 })) as { block: { id: Buffer } };
-    expect(discarded.block.id).not.toEqual(root.block.id);
-    expect(await live.refusal('GetBlockByHeight', { height: 199 })).toMatchObject({
-      code: 'NOT_FOUND',
-      details: expect.stringContaining(
-        'less than the spork root block height 200. Try to use a historic node',
-      ) as unknown,
-    });
-    expect(await old.refusal('GetBlockByHeight', { height: 202 })).toMatchObject({ code: 'NOT_FOUND' });
-    const sporkOf = async (client: PlainClient): Promise<unknown> =>
-      ((await client.call('GetNodeVersionInfo'))['info'] as { spork_id: Buffer }).spork_id;
-    expect(await sporkOf(old)).not.toEqual(await sporkOf(live));
-  });
-
-  it('the seed of the previous spork is enough', async () => {
-    const previous = await start({ seed: 5, endHeight: 300 });
-    const { devnet } = await start({ seed: 6, previousSeed: 5, rootHeight: 301, startHead: 400 });
-    expect(devnet.chain.block(301).parentId).toBe(previous.devnet.chain.blockId(300));
   });
 });

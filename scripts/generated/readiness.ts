@@ -1,8 +1,8 @@
-// Writes docs/readiness.md from the list of readiness codes; with --check, fails when the page is stale.
+// Writes docs/readiness.md from the list of readiness codes.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { allReadinessCodes, readinessCodes } from '../src/observability/index.js';
-import type { ReadinessCode } from '../src/observability/index.js';
+import { allReadinessCodes, readinessCodes } from '../../src/observability/index.js';
+import type { ReadinessCode } from '../../src/observability/index.js';
 import { root, writeFormatted } from './writeGenerated.js';
 
 const diagnosis = 'test/unit/app/diagnosis.test.ts';

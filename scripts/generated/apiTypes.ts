@@ -1,4 +1,4 @@
-// Writes docs/examples/api-types.d.ts from the OpenAPI document of the built daemon; with --check, fails when it is stale.
+// Writes docs/examples/api-types.d.ts from the OpenAPI document of the built daemon.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,6 +1,6 @@
-// Writes docs/metrics.md from the metrics registry; with --check, fails when the page is stale.
+// Writes docs/metrics.md from the metrics registry.
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
-import { createMetrics, createReaderMetrics } from '../src/observability/index.js';
+import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';
 import { writeFormatted } from './writeGenerated.js';
 
 type Metric = MetricObjectWithValues<MetricValue<string>>;

@@ -1,8 +1,8 @@
-// Writes docs/configuration.md from the settings tables and the exit codes; with --check, fails when the page is stale.
+// Writes docs/configuration.md from the settings tables and the exit codes.
 import { join } from 'node:path';
-import { readSporkTable } from '../src/access/index.js';
-import { exitCodes } from '../src/runtime/index.js';
-import { configurationReference, daemonSettings } from '../src/config/index.js';
+import { readSporkTable } from '../../src/access/index.js';
+import { exitCodes } from '../../src/runtime/index.js';
+import { configurationReference, daemonSettings } from '../../src/config/index.js';
 import { root, writeFormatted } from './writeGenerated.js';
 
 const sporksPath = join(root, 'config', 'sporks.json');
