@@ -31,10 +31,10 @@ export function reliabilityPage({ outcomes, plantedBugs, coverage }: Results): P
     '',
   ]);
   const bySeeds = plantedBugs.filter(({ seeds }) => seeds !== null).length;
-  const byTests = plantedBugs.filter(({ seeds, heldBy = null }) => seeds === null && heldBy !== null).length;
+  const byTests = plantedBugs.filter(({ seeds, heldBy }) => seeds === null && heldBy !== null).length;
   const score = plantedBugs.length === 0 ? 0 : ((bySeeds + byTests) * 100) / plantedBugs.length;
   const bugs = plantedBugs.map(
-    ({ name, file, seeds, heldBy = null }) => `| ${name} | \`${file}\` | ${seeds ?? nameOf(heldBy)} |`,
+    ({ name, file, seeds, heldBy }) => `| ${name} | \`${file}\` | ${seeds ?? nameOf(heldBy)} |`,
   );
   const rooms = coverage.map(({ room, lines, branches }) => `| ${room} | ${lines} % | ${branches} % |`);
   return format(
@@ -50,12 +50,9 @@ export function reliabilityPage({ outcomes, plantedBugs, coverage }: Results): P
       '## Planted bugs',
       '',
       `Mutation score: ${score.toFixed(0)} % (${bySeeds + byTests} of ${plantedBugs.length}; wanted: ${WANTED_SCORE} %). Each is put into a ` +
-        `copy of the source, alone, and the simulation runs seeds until one fails: it found ${bySeeds}.` +
-        (byTests === 0
-          ? ''
-          : ' What a thousand seeds do not show, because the part that waits looks at everything again before it waits, or ' +
-            'because things would have to meet that nothing but chance brings together, is held by unit tests that fail when the ' +
-            `bug is planted: ${byTests}.`),
+        `copy of the source, alone, and the simulation runs seeds until one fails: it found ${bySeeds}. What a thousand seeds do ` +
+        'not show, because the part that waits looks at everything again before it waits, or because things would have to meet ' +
+        `that nothing but chance brings together, is held by unit tests that fail when the bug is planted: ${byTests}.`,
       '',
       '| bug | in | seeds needed, or the test that fails |',
       '| --- | --- | ---: |',

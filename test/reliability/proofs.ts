@@ -74,7 +74,9 @@ export const proofs: readonly Proof[] = [
     reportTo: asFile,
     read: (report) => ({
       runs: list(report, 'bugs').length,
-      failures: list(report, 'bugs').filter((bug) => fields(bug)['seeds'] === null).length,
+      failures: list(report, 'bugs').filter(
+        (bug) => fields(bug)['seeds'] === null && fields(bug)['heldBy'] === null,
+      ).length,
       unit: 'bugs',
     }),
   },

@@ -9,8 +9,8 @@ export interface PlantedBug {
   readonly file: string;
   /** The seeds of the simulation that it took to find it; `null`: none did. */
   readonly seeds: number | null;
-  /** Of earlier runs. Below `test/`: the unit test that found it where no seed did; `null`: none did. */
-  readonly heldBy?: string | null;
+  /** Below `test/`: the unit test that found it where no seed did; `null`: none did. */
+  readonly heldBy: string | null;
 }
 
 /** The last run of each proof: what docs/reliability.md is written from. */

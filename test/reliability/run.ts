@@ -61,5 +61,5 @@ conclude(failed ? 1 : 0);
 
 function bugsOf(report: unknown): readonly PlantedBug[] {
   const { bugs } = report as { readonly bugs: readonly PlantedBug[] };
-  return bugs.map(({ name, file, seeds }) => ({ name, file, seeds }));
+  return bugs.map(({ name, file, seeds, heldBy }) => ({ name, file, seeds, heldBy }));
 }

@@ -1,11 +1,12 @@
 // Plants bugs, one at a time, in a copy of the sources and counts the seeds that the simulation needs to find each:
-// `npm run test:simulation:mutations`. It prints the table of docs/reliability.md.
+// `npm run test:simulation:mutations`. It prints the table of docs/reliability.md. What no seed finds is held against the unit test that
+// is to fail with it. `-- --held` does only that, for all that have such a test.
 //
 //     --seeds N        tried for each [1000]
 //     --only WORDS     bugs whose names contain them
 //     --workers N      bugs tried at once, each in a copy of the sources of its own [2, or 1 on one processor]
 //     --report FILE    writes the result as JSON
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,6 +20,7 @@ const { values } = scriptOptions({
   options: {
     seeds: { type: 'string', default: '1000' },
     only: { type: 'string' },
+    held: { type: 'boolean', default: false },
     workers: { type: 'string', default: WORKERS },
     report: { type: 'string' },
   },
@@ -38,6 +40,8 @@ interface Finding {
   /** The time was up before all seeds had run: that it was not found says nothing. */
   readonly isCutOff: boolean;
   readonly words: string;
+  /** Below `test/`: the unit test that fails with the bug in place. Looked for where no seed found it. */
+  readonly heldBy: string | undefined;
 }
 
 /** What `--report` writes. */
@@ -54,6 +58,8 @@ interface Report {
     readonly isCutOff: boolean;
     /** What the simulation said. */
     readonly words: string;
+    /** Below `test/`: the unit test that fails with the bug in place; `null` where the simulation found it. */
+    readonly heldBy: string | null;
   }[];
   readonly seconds: number;
 }
@@ -66,7 +72,9 @@ try {
   for (const bug of plantedBugs) planted(readFileSync(join(workplace, 'sound', bug.file), 'utf8'), bug);
   const lanes = Array.from({ length: Number(values.workers) }, (_, lane) => makeLane(`lane${lane}`));
   const chosen = chosenFrom(plantedBugs, values.only, (name, only) => name.includes(only));
-  await findAll(chosen, lanes);
+  if (values.held) {
+    for (const bug of chosen) if (!isHeld(bug, lanes[0]!)) process.exitCode = 1;
+  } else await findAll(chosen, lanes);
 } finally {
   rmSync(workplace, { recursive: true });
 }
@@ -81,17 +89,39 @@ async function findAll(chosen: readonly PlantedBug[], lanes: readonly string[]):
       for (const [place, bug] of left) findings[place] = await find(bug, lane, references);
     }),
   );
+  for (const [place, finding] of findings.entries()) {
+    if (finding.seeds !== undefined || finding.bug.heldBy === undefined) continue;
+    if (isHeld(finding.bug, lanes[0]!)) findings[place] = { ...finding, heldBy: finding.bug.heldBy.file };
+  }
   console.log(table(findings));
-  const missed = findings.filter(({ seeds }) => seeds === undefined).length;
+  const missed = findings.filter(({ heldBy, seeds }) => seeds === undefined && heldBy === undefined).length;
   conclude(missed, { file: values.report, of: reportOf(findings) });
+}
+
+/** True for a bug whose unit test passes without it and fails with it, or that has none. */
+function isHeld(bug: PlantedBug, lane: string): boolean {
+  const { heldBy, name } = bug;
+  if (heldBy === undefined) return true;
+  const passes = (): boolean => {
+    const literally = heldBy.test.replaceAll(/[^\w %]/g, '.').replace('%s', '.*');
+    const args = ['vitest', 'run', '--project', 'unit', `test/${heldBy.file}`, '-t', literally];
+    return spawnSync('npx', args, { cwd: lane, stdio: 'ignore' }).status === 0;
+  };
+  const isSoundWithout = passes();
+  const path = join(lane, 'src', bug.file);
+  writeFileSync(path, planted(readFileSync(path, 'utf8'), bug));
+  const isHeldUp = isSoundWithout && !passes();
+  restore(lane);
+  console.log(`${isHeldUp ? 'held' : 'NOT HELD'}\t${name}\t${heldBy.file}`);
+  return isHeldUp;
 }
 
 /** A directory in which the simulation runs on sources of its own. */
 function makeLane(name: string): string {
   const lane = join(workplace, name);
-  for (const part of ['proto', 'config', 'package.json', 'tsconfig.json'])
+  for (const part of ['proto', 'config', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
     cpSync(join(root, part), join(lane, part), { recursive: true });
-  for (const part of ['simulation', 'support', 'data'])
+  for (const part of ['simulation', 'unit', 'support', 'data'])
     cpSync(join(root, 'test', part), join(lane, 'test', part), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(lane, 'node_modules'));
   restore(lane);
@@ -116,6 +146,7 @@ async function find(bug: PlantedBug, lane: string, references: string): Promise<
   const finding: Finding = {
     ...{ bug, isCutOff: isCutOff && match === null },
     ...{ seeds: match === null ? undefined : Number(match[1]), words: match?.[2] ?? '' },
+    heldBy: undefined,
   };
   const seeds = finding.seeds ?? (finding.isCutOff ? 'CUT OFF' : 'NOT FOUND');
   console.error(`${seeds}\t${bug.name}\t${finding.words}`);
@@ -138,8 +169,8 @@ function simulate(
 }
 
 function reportOf(findings: readonly Finding[]): Report {
-  const bugs = findings.map(({ bug, isCutOff, seeds, words }) => ({
-    ...{ name: bug.name, file: bug.file, seeds: seeds ?? null, isCutOff, words },
+  const bugs = findings.map(({ bug, heldBy, isCutOff, seeds, words }) => ({
+    ...{ name: bug.name, file: bug.file, seeds: seeds ?? null, isCutOff, words, heldBy: heldBy ?? null },
   }));
   const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
   return { seedsAtMost: Number(values.seeds), bugs, seconds };
@@ -147,8 +178,8 @@ function reportOf(findings: readonly Finding[]): Report {
 
 function table(findings: readonly Finding[]): string {
   const rows = findings.map(
-    ({ bug, isCutOff, seeds, words }) =>
-      `| ${bug.name} | \`${bug.file}\` | ${seeds ?? (isCutOff ? 'time was up' : 'not found')} | ${words} |`,
+    ({ bug, heldBy, isCutOff, seeds, words }) =>
+      `| ${bug.name} | \`${bug.file}\` | ${seeds ?? heldBy ?? (isCutOff ? 'time was up' : 'not found')} | ${words} |`,
   );
   return [
     '| planted bug | file | seeds | what the simulation said |',

@@ -43,6 +43,14 @@ describe('the whole line in a simulated world', () => {
     }
   });
 
+  it('names a unit test for every bug that it does not reach', () => {
+    const held = plantedBugs.flatMap(({ heldBy }) => heldBy ?? []);
+    expect(held.length).toBeGreaterThan(0);
+    for (const { file, test } of held) {
+      expect(readFileSync(join(import.meta.dirname, '..', file), 'utf8'), file).toContain(`'${test}'`);
+    }
+  });
+
   it('passes every seed that failed once and is repaired', async () => {
     for (const { cause, isFixed, seed } of knownBadSeeds) {
       if (isFixed) await expect(simulation.run(seed), cause).resolves.toBeDefined();
