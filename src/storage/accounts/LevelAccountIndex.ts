@@ -105,7 +105,7 @@ export class LevelAccountIndex implements AccountIndex {
   async extend(): Promise<void> {
     assert(this.#step === undefined, 'a step of the account index is already under way');
     if (this.#holds > 0 || !this.isLive()) return;
-    this.#step = this.#tell(this.#extend());
+    this.#step = this.#tell(() => this.#extend());
     try {
       await this.#step;
     } finally {

@@ -93,7 +93,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       hasAccounts: () => this.#accounts.isLive(),
       onChanged: () => this.#note?.changed(),
     });
-    this.#accounts = new LevelAccountIndex(coverage, isWanted, this.#queue, (reading) => this.tell(reading));
+    this.#accounts = new LevelAccountIndex(coverage, isWanted, this.#queue, (read) => this.tell(read));
     this.#ranges = new LevelRangeBook({ queue: this.#queue, accounts: this.#accounts, reader: this });
   }
 
