@@ -41,9 +41,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a change that is refused leaves its blocks in the write that others share',
-    file: 'storage/leveldb/writing/ChangeGroup.ts',
-    of: 'const isAll = accepted.length === this.#members.length && !this.#isSpoilt;',
-    instead: 'const isAll = accepted.length <= this.#members.length && !this.#isSpoilt;',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
+    of: 'for (const { blocks, staged } of accepted) await',
+    instead: 'for (const { blocks, staged } of group) await',
     heldBy: {
       file: 'unit/storage/groupedCommits.test.ts',
       test: 'do not carry one that is refused, and are not refused with it',
@@ -51,9 +51,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'of several changes that share a write only the last one counts',
-    file: 'storage/leveldb/writing/ChangeGroup.ts',
-    of: 'const changed = await member.change(after, headAt);',
-    instead: 'const changed = await member.change(before, headAt);',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
+    of: 'const changed = await waiting.change(after, headAt);',
+    instead: 'const changed = await waiting.change(before, headAt);',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
@@ -70,8 +70,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what was staged is left out of the batch',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: '    const write = staged?.write ?? this.database.batch();',
-    instead: '    const write = this.database.batch();',
+    of: 'accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();',
+    instead: 'this.database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',
@@ -798,8 +798,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'not given back: the batch of a write that failed',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: '    } finally {\n      group[Symbol.dispose]();\n    }',
-    instead: '    }',
+    of: 'using batch = accepted',
+    instead: 'const batch = accepted',
     heldBy: {
       file: 'unit/storage/storeLife.test.ts',
       test: 'are all given back, whatever fails before, in or after a write',

@@ -5,7 +5,7 @@ import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '.
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
-import type { Database } from '../records/Database.js';
+import type { Database, WriteBatch } from '../records/Database.js';
 import { entered, extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
@@ -43,7 +43,7 @@ interface AccountIndexStore {
 /** A range that the next write adds to the index, or takes out of it. */
 export interface Entering {
   /** Puts the coverage record, which includes all ranges that the same write has added so far. */
-  readonly put: (put: Put) => void;
+  readonly put: (batch: WriteBatch) => void;
   /** To be called once the write is durable. */
   readonly release: () => void;
 }
@@ -133,7 +133,7 @@ export class LevelAccountIndex implements AccountIndex {
     const next = change(this.#entering ?? this.#coverage);
     this.#entering = next;
     return {
-      put: (put) => put(...sealCoverage(next)),
+      put: (batch) => batch.put(...sealCoverage(next)),
       release: () => this.release(next),
     };
   }

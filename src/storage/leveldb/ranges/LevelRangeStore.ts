@@ -20,7 +20,7 @@ import { blocksAbove, isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeBlocks } from '../removal/rewind.js';
-import type { Change, HeadAt } from '../writing/ChangeGroup.js';
+import type { Change, HeadAt } from '../writing/CommitQueue.js';
 import type { CommitQueue } from '../writing/CommitQueue.js';
 
 /** The parts of a store that its ranges use. */
