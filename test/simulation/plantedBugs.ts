@@ -79,8 +79,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
-      file: 'unit/storage/commit.test.ts',
-      test: 'is carried by the batch that names it, and stored by no other',
+      file: 'unit/storage/levelStore.test.ts',
+      test: 'carries what was staged, and stores nothing else of it',
     },
   },
   {
@@ -618,13 +618,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restart forgets how far a range of history is',
     file: 'storage/records/book/bookRecords.ts',
-    of: 'if (!records.has(record)) put(openKey',
-    instead: 'if (!records.has(record) && record.next === record.from) put(openKey',
+    of: 'if (!records.has(record)) put(heightKey',
+    instead: 'if (!records.has(record) && record.next === record.from) put(heightKey',
   },
   {
     name: 'a border of a range of history is not checked',
     file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'if (!isConfirmedRoot(upper, meta)) throw new BorderError(upper, lower);',
+    of: 'if (!links(lower, upper, meta)) throw new BorderError(upper, lower);',
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     heldBy: {
@@ -798,8 +798,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'not given back: the batch of a write that failed',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: 'using batch = accepted',
-    instead: 'const batch = accepted',
+    of: 'using batch =',
+    instead: 'const batch =',
     heldBy: {
       file: 'unit/storage/storeLife.test.ts',
       test: 'are all given back, whatever fails before, in or after a write',

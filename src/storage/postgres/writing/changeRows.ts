@@ -6,13 +6,13 @@ import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { isConfirmedRoot } from '../../records/book/applyCommit.js';
+import { links } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
 import { healedBook, repairedBook, rewoundBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
 import { contains, joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { parseEvidenceKey } from '../../records/schema.js';
+import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import { deleteBlocks, rangesOf, readBook, writeBook } from '../tables/bookRows.js';
@@ -73,8 +73,8 @@ export async function checkBorders(
     const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
     if (!contains(covered, neighbour)) continue;
     const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
-    if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
-    if (!isConfirmedRoot(upper, known)) throw new BorderError(upper, lower);
+    if (lower === undefined || upper === undefined) continue;
+    if (!links(lower, upper, known)) throw new BorderError(upper, lower);
   }
 }
 
@@ -117,7 +117,7 @@ export async function repairRows(session: WriteSession, range: HeightRange | und
 async function removeDamagedEvidence(session: Session): Promise<void> {
   const heights: (number | undefined)[] = [];
   for (const entry of await readEvidence(session))
-    if (await isDamagedEvidence(entry)) heights.push(parseEvidenceKey(entry[0]));
+    if (await isDamagedEvidence(entry)) heights.push(parseHeightKey(Prefix.evidence, entry[0]));
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [heights] });
 }
 
