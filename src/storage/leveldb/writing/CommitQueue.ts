@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { sleep } from '../../../runtime/index.js';
+import { asError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -44,27 +44,24 @@ interface Staged {
 }
 
 /** A change that waits for the write that carries it. */
-class WaitingChange {
+interface WaitingChange {
   readonly change: Change;
   readonly blocks: readonly BlockEntry[];
   /** Has some of the blocks. */
   readonly staged: Staged | undefined;
-  /** Resolves when the change is durable. Rejects with its own error, or that of the write. */
-  readonly done: Promise<void>;
-  resolve: () => void = () => undefined;
-  reject: (error: unknown) => void = () => undefined;
+  /** Call it when the change is durable. */
+  readonly resolve: () => void;
+  /** With the error of the change, or that of the write. */
+  readonly reject: (error: unknown) => void;
+}
 
-  constructor(change: Change, blocks: readonly BlockEntry[], staged: Staged | undefined) {
-    this.change = change;
-    this.blocks = blocks;
-    this.staged = staged;
-    this.done = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
-    // Whoever asked for the change gets the error, perhaps later.
-    this.done.catch(() => undefined);
-  }
+interface CommitQueueParts {
+  readonly clock: Clock;
+  readonly database: Database;
+  /** Every commit also writes account entries; constant for the life of a store. */
+  readonly hasAccounts: () => boolean;
+  /** A new book is durable. */
+  readonly onChanged: () => void;
 }
 
 /** Which range writes: the live one, which goes first, or another. */
@@ -76,9 +73,7 @@ type Line = 'live' | 'range';
  */
 export class CommitQueue {
   readonly database: Database;
-  readonly #clock: Clock;
-  readonly #hasAccounts: () => boolean;
-  readonly #onChanged: () => void;
+  readonly #parts: CommitQueueParts;
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
   /** Waiting to be written: the change of the live range, and those of others in order of arrival, at most one per range. */
@@ -97,29 +92,10 @@ export class CommitQueue {
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
-  /**
-   * `hasAccounts`: every commit also writes account entries; constant for the life of a store. `onChanged`: a new book is
-   * durable.
-   */
-  constructor(
-    book: StoreBook | undefined,
-    {
-      clock,
-      database,
-      hasAccounts,
-      onChanged,
-    }: {
-      readonly clock: Clock;
-      readonly database: Database;
-      readonly hasAccounts: () => boolean;
-      readonly onChanged: () => void;
-    },
-  ) {
+  constructor(book: StoreBook | undefined, parts: CommitQueueParts) {
     this.#book = book;
-    this.#clock = clock;
-    this.database = database;
-    this.#hasAccounts = hasAccounts;
-    this.#onChanged = onChanged;
+    this.#parts = parts;
+    this.database = parts.database;
   }
 
   /** `undefined` for a store that was never initialised. */
@@ -135,7 +111,7 @@ export class CommitQueue {
   /** Takes over a book whose records were written elsewhere. */
   replace(book: StoreBook): void {
     this.#book = book;
-    this.#onChanged();
+    this.#parts.onChanged();
   }
 
   /** Like `RangeStore.stage`, for the live range. */
@@ -159,18 +135,22 @@ export class CommitQueue {
    */
   async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
     const staged = line === 'live' ? this.#takeStaged(blocks) : undefined;
-    const waiting = new WaitingChange(change, blocks, staged);
-    if (line === 'live') this.#live = waiting;
-    else this.#ranges.push(waiting);
-    // The turn of another range may write it first.
-    const turn = this.inTurn(line, () => this.#writeNext()).catch((error: unknown) => {
-      if (this.#live === waiting) this.#live = undefined;
-      this.#ranges = this.#ranges.filter((each) => each !== waiting);
-      staged?.batch[Symbol.dispose]();
-      waiting.reject(error);
+    let turn: Promise<void> | undefined;
+    const done = new Promise<void>((resolve, reject) => {
+      const waiting = { change, blocks, staged, resolve, reject };
+      if (line === 'live') this.#live = waiting;
+      else this.#ranges.push(waiting);
+      // The turn of another range may write it first.
+      turn = this.inTurn(line, () => this.#writeNext()).catch((error: unknown) => {
+        if (this.#live === waiting) this.#live = undefined;
+        this.#ranges = this.#ranges.filter((each) => each !== waiting);
+        staged?.batch[Symbol.dispose]();
+        reject(asError(error));
+      });
     });
+    done.catch(() => undefined);
     if (line === 'live') await turn;
-    await waiting.done;
+    await done;
   }
 
   /**
@@ -306,7 +286,7 @@ export class CommitQueue {
       if (there?.has(entry) === true) continue;
       if (turnBytes >= TURN_BYTES) {
         turnBytes = 0;
-        await sleep(this.#clock, 0);
+        await sleep(this.#parts.clock, 0);
       }
       this.#put(entry, put);
       for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
@@ -328,7 +308,7 @@ export class CommitQueue {
 
   #put(entry: BlockEntry, put: Put): void {
     this.#entryWriter.put(entry, put);
-    if (this.#hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
+    if (this.#parts.hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
   }
 
   /** The staged entries; discards them, and returns `undefined`, if these blocks do not include all of them. */
