@@ -31,7 +31,8 @@ export interface SharedPlansOptions {
   readonly maxPartRanges?: number | undefined;
 }
 
-interface SharedPlansParts {
+/** What the parts of the work source of a process share. */
+export interface SharedWork {
   readonly boss: Boss;
   readonly book: SharedRangeBook;
   readonly chain: ServedHeights;
@@ -45,9 +46,9 @@ interface SharedPlansParts {
  */
 export class SharedPlans {
   readonly #options: SharedPlansOptions;
-  readonly #parts: SharedPlansParts;
+  readonly #parts: SharedWork;
 
-  constructor(options: SharedPlansOptions, parts: SharedPlansParts) {
+  constructor(options: SharedPlansOptions, parts: SharedWork) {
     this.#options = options;
     this.#parts = parts;
   }
@@ -59,10 +60,10 @@ export class SharedPlans {
       // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
-      const taken = [...facts.plans.map(({ id }) => id), ...(await this.versions()).keys()];
+      const taken = [...facts.plans.map(({ id }) => id), ...(await planVersions(this.#parts.boss)).keys()];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, { ...facts, live: liveOf(facts) });
       tried = planned;
-      await this.#make(planned.id);
+      await this.#parts.boss.makeQueue(this.#nameOf(planned.id), 'standard');
       await this.fill(session, planned, planned, facts);
       await write({ plans: [...facts.plans, planned] });
       return planned;
@@ -104,15 +105,6 @@ export class SharedPlans {
     return `plan-${plan}.v${version}`;
   }
 
-  /** See `planVersions`. */
-  versions(): ReturnType<typeof planVersions> {
-    return planVersions(this.#parts.boss);
-  }
-
-  async #make(plan: number): Promise<void> {
-    await this.#parts.boss.makeQueue(this.#nameOf(plan), 'standard');
-  }
-
   async removeQueue(plan: number, version: number): Promise<void> {
     await this.#parts.boss.run((jobs) => jobs.deleteQueue(this.#nameOf(plan, version)));
   }
@@ -125,7 +117,7 @@ export class SharedPlans {
     const { boss, book } = this.#parts;
     const { workVersion } = this.#options;
     const { plans } = await book.read();
-    const byPlan = await this.versions();
+    const byPlan = await planVersions(boss);
     const alive = workers.filter(({ isAlive }) => isAlive);
     for (const plan of plans) {
       const versions = byPlan.get(plan.id) ?? [];
@@ -154,7 +146,7 @@ export class SharedPlans {
       const plan = facts.plans.find((each) => each.id === id);
       // Another process was faster, or the plan is filled.
       if (plan === undefined || (await this.#hasJobs(session, id))) return 0;
-      await this.#make(id);
+      await boss.makeQueue(this.#nameOf(id), 'standard');
       return this.fill(session, plan, plan, facts);
     });
     if (made > 0) logger.warn({ plan: id, ranges: made }, 'a plan had no jobs and is planned again');

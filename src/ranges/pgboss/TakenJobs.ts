@@ -1,30 +1,25 @@
-import type { Logger } from '../../observability/index.js';
 import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Random } from '../../runtime/index.js';
 import { joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeStore, Session, SharedRangeBook } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
 import { common, lacking } from '../planner.js';
 import { bordersOf, FAILURES_BEFORE_DISPUTE, isDisputed, RETRY_BACKOFF } from '../plans.js';
-import type { RangeJob, ServedHeights } from '../ports.js';
+import type { RangeJob } from '../ports.js';
 import { RunningRanges } from '../RunningRanges.js';
 import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
-import type { Boss, HeldJob } from './Boss.js';
+import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
-import type { PlanJob, SharedPlans } from './SharedPlans.js';
+import type { PlanJob, SharedPlans, SharedWork } from './SharedPlans.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** A range that cannot run here or now is not offered again for this time. */
 const LATER_MS = 10_000;
 
-interface TakenJobsParts {
-  readonly boss: Boss;
+interface TakenJobsParts extends SharedWork {
   readonly registry: WorkerRegistry;
-  readonly book: SharedRangeBook;
   readonly plans: SharedPlans;
-  readonly chain: ServedHeights;
   readonly random: Random;
-  readonly logger: Logger;
   /** Called when a range is done, failed or given back. Must not throw. */
   readonly onOver: () => void;
 }
