@@ -19,11 +19,6 @@ export interface RangeLine {
   close(): Promise<void>;
 }
 
-export interface RangeRunnerOptions {
-  /** Ranges filled concurrently (`backfill.parallelRanges`). */
-  readonly parallelRanges: number;
-}
-
 export interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
   readonly startLine: (job: RangeJob) => Promise<L>;
@@ -42,13 +37,17 @@ export interface RunningRange<L extends RangeLine> {
 
 /** Fills several missing ranges at once: takes them from the work source, runs a line for each, and returns the outcome. */
 export class RangeRunner<L extends RangeLine> {
-  readonly #options: RangeRunnerOptions;
+  readonly #parallelRanges: number;
   readonly #dependencies: RangeRunnerDependencies<L>;
   /** At most `parallelRanges`. */
   readonly #running = new Set<RunningRange<L>>();
 
-  constructor(options: RangeRunnerOptions, dependencies: RangeRunnerDependencies<L>) {
-    this.#options = options;
+  /** `parallelRanges`: ranges filled concurrently (`backfill.parallelRanges`). */
+  constructor(
+    { parallelRanges }: { readonly parallelRanges: number },
+    dependencies: RangeRunnerDependencies<L>,
+  ) {
+    this.#parallelRanges = parallelRanges;
     this.#dependencies = dependencies;
   }
 
@@ -61,7 +60,7 @@ export class RangeRunner<L extends RangeLine> {
   async run(signal: AbortSignal): Promise<void> {
     const scope = childOf(signal);
     // A listener or two for each range: Node.js warns of a leak from eleven on.
-    setMaxListeners(2 * this.#options.parallelRanges + 8, scope.signal);
+    setMaxListeners(2 * this.#parallelRanges + 8, scope.signal);
     const failures: unknown[] = [];
     // The source allows one caller at a time.
     let turn: Promise<unknown> = Promise.resolve();
@@ -74,7 +73,7 @@ export class RangeRunner<L extends RangeLine> {
         await this.#fill(job, scope.signal);
       }
     };
-    const workers = Array.from({ length: this.#options.parallelRanges }, worker);
+    const workers = Array.from({ length: this.#parallelRanges }, worker);
     await Promise.all(
       workers.map((running) =>
         running.catch((error: unknown) => {

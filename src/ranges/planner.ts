@@ -19,7 +19,7 @@ export function countHeights(ranges: readonly HeightRange[]): number {
   return ranges.reduce((sum, { from, to }) => sum + Math.max(0, to - from + 1), 0);
 }
 
-export interface CutOptions {
+interface Cutting {
   readonly order: FillOrder;
   /** Heights at which a spork, or a served range, begins: no range crosses one. */
   readonly borders: readonly number[];
@@ -30,7 +30,7 @@ export interface CutOptions {
 /** Cuts all missing heights into ranges, in the order to run them. */
 export function cutAll(
   missing: readonly HeightRange[],
-  { order, ...options }: CutOptions,
+  { order, ...options }: Cutting,
 ): readonly HeightRange[] {
   const ascending = joined(missing).flatMap((hole) => {
     const cuts: HeightRange[] = [];
@@ -49,7 +49,7 @@ export function cutAll(
 /** The next range to run, at the upper or lower end of the missing heights; `undefined` when none is missing. */
 export function cutNext(
   missing: readonly HeightRange[],
-  { order, borders, maxHeights = MAX_RANGE_HEIGHTS }: CutOptions,
+  { order, borders, maxHeights = MAX_RANGE_HEIGHTS }: Cutting,
 ): HeightRange | undefined {
   const holes = joined(missing);
   if (order === 'newest') {

@@ -41,9 +41,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a change that is refused leaves its blocks in the write that others share',
-    file: 'storage/leveldb/writing/ChangeGroup.ts',
-    of: 'const isAll = accepted.length === this.#members.length && !this.#isSpoilt;',
-    instead: 'const isAll = accepted.length <= this.#members.length && !this.#isSpoilt;',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
+    of: 'for (const { blocks, staged } of accepted) await',
+    instead: 'for (const { blocks, staged } of group) await',
     heldBy: {
       file: 'unit/storage/groupedCommits.test.ts',
       test: 'do not carry one that is refused, and are not refused with it',
@@ -51,9 +51,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'of several changes that share a write only the last one counts',
-    file: 'storage/leveldb/writing/ChangeGroup.ts',
-    of: 'const changed = await member.change(after, headAt);',
-    instead: 'const changed = await member.change(before, headAt);',
+    file: 'storage/leveldb/writing/CommitQueue.ts',
+    of: 'const changed = await waiting.change(after, headAt);',
+    instead: 'const changed = await waiting.change(before, headAt);',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
@@ -70,8 +70,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what was staged is left out of the batch',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: '    const write = staged?.write ?? this.database.batch();',
-    instead: '    const write = this.database.batch();',
+    of: 'accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();',
+    instead: 'this.database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',
@@ -79,8 +79,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
-      file: 'unit/storage/commit.test.ts',
-      test: 'is carried by the batch that names it, and stored by no other',
+      file: 'unit/storage/levelStore.test.ts',
+      test: 'carries what was staged, and stores nothing else of it',
     },
   },
   {
@@ -624,13 +624,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restart forgets how far a range of history is',
     file: 'storage/records/book/bookRecords.ts',
-    of: 'if (!records.has(record)) put(openKey',
-    instead: 'if (!records.has(record) && record.next === record.from) put(openKey',
+    of: 'if (!records.has(record)) put(heightKey',
+    instead: 'if (!records.has(record) && record.next === record.from) put(heightKey',
   },
   {
     name: 'a border of a range of history is not checked',
     file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'if (!isConfirmedRoot(upper, meta)) throw new BorderError(upper, lower);',
+    of: 'if (!links(lower, upper, meta)) throw new BorderError(upper, lower);',
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     heldBy: {
@@ -804,8 +804,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'not given back: the batch of a write that failed',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: '    } finally {\n      group[Symbol.dispose]();\n    }',
-    instead: '    }',
+    of: 'using batch =',
+    instead: 'const batch =',
     heldBy: {
       file: 'unit/storage/storeLife.test.ts',
       test: 'are all given back, whatever fails before, in or after a write',

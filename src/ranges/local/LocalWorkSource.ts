@@ -172,18 +172,49 @@ export class LocalWorkSource implements WorkSource {
   }
 
   #chooseNext(): HeightRange | undefined {
-    const { chain, store } = this.#dependencies;
-    const open = store.ranges.open();
-    const ready = this.#ready(open).filter((range) => !isDisputed(range) && this.#mayRun(range));
-    const running = this.#running.all();
-    const all = store.ranges.plans();
-    const choose = (plans: readonly BackfillPlan[]): HeightRange | undefined => {
-      const known = { plans, coverage: store.coverage(), chain, open, running, maxHeights: this.#maxHeights };
-      const theirs = ready.filter((range) => plans.some((plan) => overlap(plan, range)));
-      return chooseRange({ ...known, ready: theirs }, this.#turns);
-    };
+    const all = this.#dependencies.store.ranges.plans();
     // Readers wait for damaged heights.
-    return choose(all.filter(({ heals }) => heals === true)) ?? choose(all);
+    return this.#choose(all.filter(({ heals }) => heals === true)) ?? this.#choose(all);
+  }
+
+  /** The next range of some plans, from the spork whose turn it is: an open range before a new one. */
+  #choose(plans: readonly BackfillPlan[]): HeightRange | undefined {
+    const { chain, store } = this.#dependencies;
+    const planOf = (range: HeightRange): BackfillPlan | undefined =>
+      plans.find((plan) => overlap(plan, range));
+    const open = store.ranges.open();
+    const ready = this.#ready(open).filter(
+      (range) => !isDisputed(range) && this.#mayRun(range) && planOf(range) !== undefined,
+    );
+    const unbegun = this.#unbegun(plans, open);
+    const [begun] = ready;
+    const order = (begun && planOf(begun)?.order) ?? unbegun[0]?.plan.order;
+    if (order === undefined) return undefined;
+    const borders = bordersOf(chain);
+    const running = this.#running.all();
+    for (const spork of this.#turns.inTurn({ borders: chain.borders(), running, order })) {
+      const openInSpork = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
+      const next = openInSpork.at(openInSpork[0] && planOf(openInSpork[0])?.order === 'oldest' ? 0 : -1);
+      if (next !== undefined) return { from: next.from, to: next.to };
+      for (const { plan, heights } of unbegun) {
+        const cutting = { order: plan.order, borders, maxHeights: this.#maxHeights };
+        const cut = cutNext(common(heights, [spork]), cutting);
+        if (cut !== undefined) return cut;
+      }
+    }
+    return undefined;
+  }
+
+  /** The served heights of each plan that may be begun; none while too many ranges are open. */
+  #unbegun(plans: readonly BackfillPlan[], open: readonly OpenRange[]) {
+    const { chain, store } = this.#dependencies;
+    if (open.length >= MAX_OPEN_RANGES) return [];
+    const coverage = store.coverage();
+    const there = [...coverage, ...open];
+    const served = chain.served();
+    return plans
+      .filter(({ isPaused }) => !isPaused)
+      .map((plan) => ({ plan, heights: common(lacking([plan], there), served) }));
   }
 
   /** True while an active plan includes the range. */
@@ -227,53 +258,4 @@ export class LocalWorkSource implements WorkSource {
 
 function bare({ from, to }: HeightRange): HeightRange {
   return { from, to };
-}
-
-/** What the choice of the next range depends on. */
-interface Choice {
-  readonly plans: readonly BackfillPlan[];
-  readonly coverage: readonly HeightRange[];
-  /** Begun and not published, ascending. */
-  readonly open: readonly OpenRange[];
-  /** Open ranges that may run now. */
-  readonly ready: readonly OpenRange[];
-  readonly running: readonly HeightRange[];
-  readonly chain: ServedHeights;
-  readonly maxHeights: number | undefined;
-}
-
-/** The next range, from the spork whose turn it is: an open range before a new one. */
-function chooseRange(choice: Choice, turns: SporkTurns): HeightRange | undefined {
-  const { chain, maxHeights, plans, ready, running } = choice;
-  const planOf = (range: HeightRange): BackfillPlan | undefined => plans.find((plan) => overlap(plan, range));
-  const unbegun = unbegunHeights(choice);
-  const [begun] = ready;
-  const order = (begun && planOf(begun)?.order) ?? unbegun[0]?.plan.order;
-  if (order === undefined) return undefined;
-  const borders = bordersOf(chain);
-  for (const spork of turns.inTurn({ borders: chain.borders(), running, order })) {
-    const openInSpork = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
-    const next = openInSpork.at(openInSpork[0] && planOf(openInSpork[0])?.order === 'oldest' ? 0 : -1);
-    if (next !== undefined) return { from: next.from, to: next.to };
-    for (const { plan, heights } of unbegun) {
-      const cut = cutNext(common(heights, [spork]), { order: plan.order, borders, maxHeights });
-      if (cut !== undefined) return cut;
-    }
-  }
-  return undefined;
-}
-
-interface UnbegunHeights {
-  readonly plan: BackfillPlan;
-  readonly heights: readonly HeightRange[];
-}
-
-/** The served heights of each plan that may be begun; none while too many ranges are open. */
-function unbegunHeights({ chain, coverage, open, plans }: Choice): readonly UnbegunHeights[] {
-  if (open.length >= MAX_OPEN_RANGES) return [];
-  const there = [...coverage, ...open];
-  const served = chain.served();
-  return plans
-    .filter(({ isPaused }) => !isPaused)
-    .map((plan) => ({ plan, heights: common(lacking([plan], there), served) }));
 }

@@ -1,20 +1,11 @@
-import type { Logger } from '../../observability/index.js';
 import { Pause } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { DatabaseFault, StorageError } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeFacts, SharedRangeBook } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeFacts } from '../../storage/index.js';
 import { backfillState } from '../plans.js';
-import type {
-  BackfillState,
-  RangeJob,
-  ServedHeights,
-  WantedPlan,
-  WorkerState,
-  WorkSource,
-} from '../ports.js';
-import type { Boss } from './Boss.js';
-import { liveOf, SharedPlans } from './SharedPlans.js';
-import type { SharedPlansOptions } from './SharedPlans.js';
+import type { BackfillState, RangeJob, WantedPlan, WorkerState, WorkSource } from '../ports.js';
+import { liveOf, planVersions, SharedPlans } from './SharedPlans.js';
+import type { SharedPlansOptions, SharedWork } from './SharedPlans.js';
 import { TakenJobs } from './TakenJobs.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 import { readWorkers } from './workerRows.js';
@@ -24,15 +15,11 @@ const POLL_EVERY_MS = 1_000;
 /** How often to look for queues without a plan and plans without a queue. */
 const MAINTAIN_EVERY_MS = 10_000;
 
-interface BossWorkSourceDependencies {
-  readonly boss: Boss;
+interface BossWorkSourceDependencies extends SharedWork {
   /** This process among the workers; `undefined` for a command, which takes no work. */
   readonly registry: WorkerRegistry | undefined;
-  readonly book: SharedRangeBook;
-  readonly chain: ServedHeights;
   readonly clock: Clock;
   readonly random: Random;
-  readonly logger: Logger;
 }
 
 /**
@@ -75,7 +62,7 @@ export class BossWorkSource implements WorkSource {
 
   async #read(): Promise<void> {
     const { boss, registry } = this.#deps;
-    const versions = await this.#plans.versions();
+    const versions = await planVersions(boss);
     if (registry === undefined) this.#others = await readWorkers(boss.database);
     this.#facts = await this.#deps.book.read();
     this.#versions = versions;

@@ -31,7 +31,8 @@ export interface SharedPlansOptions {
   readonly maxPartRanges?: number | undefined;
 }
 
-interface SharedPlansParts {
+/** What the parts of the work source of a process share. */
+export interface SharedWork {
   readonly boss: Boss;
   readonly book: SharedRangeBook;
   readonly chain: ServedHeights;
@@ -45,9 +46,9 @@ interface SharedPlansParts {
  */
 export class SharedPlans {
   readonly #options: SharedPlansOptions;
-  readonly #parts: SharedPlansParts;
+  readonly #parts: SharedWork;
 
-  constructor(options: SharedPlansOptions, parts: SharedPlansParts) {
+  constructor(options: SharedPlansOptions, parts: SharedWork) {
     this.#options = options;
     this.#parts = parts;
   }
@@ -55,74 +56,53 @@ export class SharedPlans {
   /** Adds the plan, and jobs for its ranges. */
   async add(wanted: WantedPlan): Promise<BackfillPlan> {
     let tried: BackfillPlan | undefined;
-    return this.#parts.book.transact(async (transaction) => {
-      await transaction.lock();
-      const facts = await transaction.read();
+    return this.#parts.book.transact(async ({ session, write, ...facts }) => {
       // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
-      const taken = [...facts.plans.map(({ id }) => id), ...(await this.versions()).keys()];
+      const taken = [...facts.plans.map(({ id }) => id), ...(await planVersions(this.#parts.boss)).keys()];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, { ...facts, live: liveOf(facts) });
       tried = planned;
-      await this.#make(planned.id);
-      await this.fill(transaction.session, planned, planned, facts);
-      await transaction.write({ plans: [...facts.plans, planned] });
+      await this.#parts.boss.makeQueue(this.#nameOf(planned.id), 'standard');
+      await this.fill(session, planned, planned, facts);
+      await write({ plans: [...facts.plans, planned] });
       return planned;
     });
   }
 
   /** Without `id`, every plan. */
   async setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
-    await this.#parts.book.transact(async (transaction) => {
-      await transaction.lock();
-      const { plans } = await transaction.read();
+    await this.#parts.book.transact(async ({ plans, write }) => {
       const { chosen } = choosePlans(plans, id);
       if (chosen.length === 0) return;
-      await transaction.write({
-        plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)),
-      });
+      await write({ plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)) });
     });
   }
 
   /** Removes plans, and their open ranges that no other plan includes. Returns the removed plans; their queues stay. */
   async remove(id: number | undefined): Promise<readonly BackfillPlan[]> {
-    let gone: readonly BackfillPlan[] = [];
-    await this.#parts.book.transact(async (transaction) => {
-      await transaction.lock();
-      const { open, plans } = await transaction.read();
+    return this.#parts.book.transact(async ({ open, plans, write }) => {
       const { chosen, kept } = choosePlans(plans, id);
       const dropped = open.filter(
         (range) => chosen.some((plan) => overlap(plan, range)) && !kept.some((plan) => overlap(plan, range)),
       );
-      gone = chosen;
-      if (chosen.length > 0) await transaction.write({ plans: kept, dropped });
+      if (chosen.length > 0) await write({ plans: kept, dropped });
+      return chosen;
     });
-    return gone;
   }
 
   /** Lets disputed ranges run again. Returns how many. */
   redrive(): Promise<number> {
-    return this.#parts.book.transact(async (transaction) => {
-      await transaction.lock();
-      const { open, plans } = await transaction.read();
+    return this.#parts.book.transact(async ({ open, plans, session, write }) => {
       const disputed = open.filter(isDisputed);
-      await transaction.write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
-      await this.#resumeAll(transaction.session, plans);
+      await write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
+      await this.#resumeAll(session, plans);
       return disputed.length;
     });
   }
 
   #nameOf(plan: number, version = this.#options.workVersion): string {
     return `plan-${plan}.v${version}`;
-  }
-
-  /** See `planVersions`. */
-  versions(): ReturnType<typeof planVersions> {
-    return planVersions(this.#parts.boss);
-  }
-
-  async #make(plan: number): Promise<void> {
-    await this.#parts.boss.makeQueue(this.#nameOf(plan), 'standard');
   }
 
   async removeQueue(plan: number, version: number): Promise<void> {
@@ -137,7 +117,7 @@ export class SharedPlans {
     const { boss, book } = this.#parts;
     const { workVersion } = this.#options;
     const { plans } = await book.read();
-    const byPlan = await this.versions();
+    const byPlan = await planVersions(boss);
     const alive = workers.filter(({ isAlive }) => isAlive);
     for (const plan of plans) {
       const versions = byPlan.get(plan.id) ?? [];
@@ -160,16 +140,14 @@ export class SharedPlans {
   }
 
   async #planAgain({ id }: BackfillPlan): Promise<void> {
-    const { book, logger } = this.#parts;
-    const made = await book.transact(async (transaction) => {
-      if (await this.#hasJobs(transaction.session, id)) return 0;
-      await transaction.lock();
-      const facts = await transaction.read();
+    const { book, boss, logger } = this.#parts;
+    if (await this.#hasJobs(boss.database, id)) return;
+    const made = await book.transact(async ({ session, ...facts }) => {
       const plan = facts.plans.find((each) => each.id === id);
       // Another process was faster, or the plan is filled.
-      if (plan === undefined || (await this.#hasJobs(transaction.session, id))) return 0;
-      await this.#make(id);
-      return this.fill(transaction.session, plan, plan, facts);
+      if (plan === undefined || (await this.#hasJobs(session, id))) return 0;
+      await boss.makeQueue(this.#nameOf(id), 'standard');
+      return this.fill(session, plan, plan, facts);
     });
     if (made > 0) logger.warn({ plan: id, ranges: made }, 'a plan had no jobs and is planned again');
   }

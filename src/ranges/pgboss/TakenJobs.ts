@@ -1,30 +1,25 @@
-import type { Logger } from '../../observability/index.js';
 import { AbortError, backoffMs } from '../../runtime/index.js';
 import type { Random } from '../../runtime/index.js';
 import { joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeStore, Session, SharedRangeBook } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
 import { common, lacking } from '../planner.js';
 import { bordersOf, FAILURES_BEFORE_DISPUTE, isDisputed, RETRY_BACKOFF } from '../plans.js';
-import type { RangeJob, ServedHeights } from '../ports.js';
+import type { RangeJob } from '../ports.js';
 import { RunningRanges } from '../RunningRanges.js';
 import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
-import type { Boss, HeldJob } from './Boss.js';
+import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
-import type { PlanJob, SharedPlans } from './SharedPlans.js';
+import type { PlanJob, SharedPlans, SharedWork } from './SharedPlans.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** A range that cannot run here or now is not offered again for this time. */
 const LATER_MS = 10_000;
 
-interface TakenJobsParts {
-  readonly boss: Boss;
+interface TakenJobsParts extends SharedWork {
   readonly registry: WorkerRegistry;
-  readonly book: SharedRangeBook;
   readonly plans: SharedPlans;
-  readonly chain: ServedHeights;
   readonly random: Random;
-  readonly logger: Logger;
   /** Called when a range is done, failed or given back. Must not throw. */
   readonly onOver: () => void;
 }
@@ -143,12 +138,10 @@ export class TakenJobs {
   async #checkPart(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<void> {
     const { book, logger, plans } = this.#parts;
     const { from, to } = claim.data;
-    const again = await book.transact(async (transaction) => {
-      await transaction.lock();
-      const facts = await transaction.read();
-      await claim.complete(transaction.session);
+    const again = await book.transact(async ({ session, ...facts }) => {
+      await claim.complete(session);
       if (!facts.plans.some(({ id }) => id === plan.id)) return 0;
-      return plans.fill(transaction.session, plan, { from, to }, facts);
+      return plans.fill(session, plan, { from, to }, facts);
     });
     if (again > 0)
       logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were missing and are planned again');
@@ -209,17 +202,15 @@ export class TakenJobs {
   /** `undefined`: the job is not ours any more. */
   #failed({ range, claim }: JobRun, reason: string, startOver: boolean): Promise<number | undefined> {
     const { book, random } = this.#parts;
-    return book.transact(async (transaction) => {
-      await transaction.lock();
-      const { open } = await transaction.read();
+    return book.transact(async ({ open, session, write }) => {
       const failures = (open.find(({ from }) => from === range.from)?.failures ?? 0) + 1;
       const isOurs =
         failures >= FAILURES_BEFORE_DISPUTE
-          ? await claim.setAside(transaction.session)
-          : await claim.fail(transaction.session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
+          ? await claim.setAside(session)
+          : await claim.fail(session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
       if (!isOurs) return undefined;
       const failed = [{ ...range, failures, reason }];
-      await transaction.write({ failed, ...(startOver ? { dropped: [range] } : {}) });
+      await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
       return failures;
     });
   }

@@ -30,21 +30,15 @@ interface AccountIndexBuilderDependencies {
 
 /** Builds the missing part of the account index from the store alone, newest first. */
 export class AccountIndexBuilder {
-  readonly #accounts: AccountIndex;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #room: WriteRoom | undefined;
+  readonly #deps: AccountIndexBuilderDependencies;
   #isStopped = false;
 
-  constructor({ accounts, clock, logger, room }: AccountIndexBuilderDependencies) {
-    this.#accounts = accounts;
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#room = room;
+  constructor(dependencies: AccountIndexBuilderDependencies) {
+    this.#deps = dependencies;
   }
 
   progress(): AccountIndexProgress {
-    const coverage = this.#accounts.coverage();
+    const coverage = this.#deps.accounts.coverage();
     if (coverage === undefined) return { state: 'off', coverage };
     if (coverage.missingHeights === 0) return { state: 'complete', coverage };
     return { state: this.#isStopped ? 'stopped' : 'building', coverage };
@@ -55,38 +49,35 @@ export class AccountIndexBuilder {
    * which reads report as well; the signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
+    const { clock, room } = this.#deps;
     // What was damaged may have been healed.
     this.#isStopped = false;
-    await this.#build(signal);
-  }
-
-  async #build(signal: AbortSignal): Promise<void> {
     if (!this.#isBuilding()) return;
     this.#log('building the account index');
-    let reportedAtMs = this.#clock.monotonic();
+    let reportedAtMs = clock.monotonic();
     while (this.#isBuilding()) {
-      await this.#room?.whenRoom(signal);
-      const startedAtMs = this.#clock.monotonic();
+      await room?.whenRoom(signal);
+      const startedAtMs = clock.monotonic();
       await this.#step();
-      const nowMs = this.#clock.monotonic();
+      const nowMs = clock.monotonic();
       if (nowMs - reportedAtMs >= REPORT_EVERY_MS) {
         reportedAtMs = nowMs;
         this.#log('building the account index');
       }
       const restMs = (nowMs - startedAtMs) * (1 / BUILD_SHARE - 1);
-      await sleep(this.#clock, Math.max(MIN_REST_MS, restMs), signal);
+      await sleep(clock, Math.max(MIN_REST_MS, restMs), signal);
     }
-    if (!this.#isStopped) this.#log('the account index is complete');
+    if (this.progress().state === 'complete') this.#log('the account index is complete');
   }
 
   async #step(): Promise<void> {
     try {
-      await this.#accounts.extend();
+      await this.#deps.accounts.extend();
     } catch (error) {
       // Damage must not stop the daemon here: reads report it too.
       if (!isCorruption(error)) throw error;
       this.#isStopped = true;
-      this.#logger.error({ kind: error.kind, error }, 'the account index cannot be built further');
+      this.#deps.logger.error({ kind: error.kind, error }, 'the account index cannot be built further');
     }
   }
 
@@ -96,6 +87,9 @@ export class AccountIndexBuilder {
 
   #log(message: string): void {
     const { coverage } = this.progress();
-    this.#logger.info({ coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights }, message);
+    this.#deps.logger.info(
+      { coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights },
+      message,
+    );
   }
 }

@@ -5,21 +5,18 @@ import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '.
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
-import type { Database } from '../records/Database.js';
-import { entered, extended, isLive, missingHeights, nextHole } from '../records/accountCoverage.js';
+import type { Database, WriteBatch } from '../records/Database.js';
+import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
 import type { Coverage } from '../records/accountCoverage.js';
-import type { Put } from '../records/blocks/BlockEntryWriter.js';
-import { openBlockRecord, readBody } from '../records/blocks/readBlocks.js';
+import { readWhole } from '../records/blocks/readBlocks.js';
 import type { ReadBlock } from '../records/blocks/readBlocks.js';
 import { readCoverage, sealCoverage } from '../records/book/bookRecords.js';
-import { without } from '../records/heightRanges.js';
+import { joined, without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import {
   agreesOnAccounts,
   COVERAGE_KEY,
-  heightRange,
   META_KEY,
-  parseBlockKey,
   Prefix,
   prefixRange,
   RANGES_SCHEMA_VERSION,
@@ -43,7 +40,7 @@ interface AccountIndexStore {
 /** A range that the next write adds to the index, or takes out of it. */
 export interface Entering {
   /** Puts the coverage record, which includes all ranges that the same write has added so far. */
-  readonly put: (put: Put) => void;
+  readonly put: (batch: WriteBatch) => void;
   /** To be called once the write is durable. */
   readonly release: () => void;
 }
@@ -92,7 +89,8 @@ export class LevelAccountIndex implements AccountIndex {
     if (this.#coverage === undefined || live === undefined || !this.isLive()) return undefined;
     const { meta, latestIndexedHeight: to } = book.live;
     const from = Math.min(live.from, to + 1);
-    return { from, to, missingHeights: missingHeights(this.#coverage, meta.firstHeight) };
+    const missing = missingBelow(this.#coverage, meta.firstHeight);
+    return { from, to, missingHeights: missing.reduce((sum, range) => sum + heightsOf(range), 0) };
   }
 
   async page(query: AccountQuery): Promise<AccountPage> {
@@ -105,7 +103,7 @@ export class LevelAccountIndex implements AccountIndex {
   async extend(): Promise<void> {
     assert(this.#step === undefined, 'a step of the account index is already under way');
     if (this.#holds > 0 || !this.isLive()) return;
-    this.#step = this.#tell(this.#extend());
+    this.#step = this.#tell(() => this.#extend());
     try {
       await this.#step;
     } finally {
@@ -118,7 +116,7 @@ export class LevelAccountIndex implements AccountIndex {
    * several ranges. `undefined`: there is no index.
    */
   enter(range: HeightRange): Promise<Entering | undefined> {
-    return this.#join((coverage) => entered(coverage, range));
+    return this.#join((coverage) => joined([...coverage, range]));
   }
 
   /** Like `enter`, for heights whose entries are not to be relied on any more. */
@@ -133,7 +131,7 @@ export class LevelAccountIndex implements AccountIndex {
     const next = change(this.#entering ?? this.#coverage);
     this.#entering = next;
     return {
-      put: (put) => put(...sealCoverage(next)),
+      put: (batch) => batch.put(...sealCoverage(next)),
       release: () => this.release(next),
     };
   }
@@ -156,17 +154,28 @@ export class LevelAccountIndex implements AccountIndex {
     this.#entering = undefined;
   }
 
+  /** Adds the entries of the highest blocks of the highest hole. Blocks above the watermark may be missing. */
   async #extend(): Promise<void> {
     const store = this.#store;
     const { database } = store;
     const live = store.book()?.live;
     const coverage = this.#coverage ?? [];
-    const hole = nextHole(coverage, live?.meta.firstHeight ?? 0);
-    if (hole === undefined) return;
+    const hole = live && missingBelow(coverage, live.meta.firstHeight).at(-1);
+    if (live === undefined || hole === undefined) return;
+    const lowest = Math.max(hole.from, hole.to - MAX_STEP_HEIGHTS + 1);
     using batch = database.batch();
-    const put = (key: Buffer, value: Buffer): void => batch.put(key, value);
-    const from = await putStep(database, hole, { watermark: live?.latestIndexedHeight ?? -1, put });
-    const next = extended(coverage, from);
+    let [from, bytes] = [hole.to + 1, 0];
+    for (; from > lowest; from -= 1) {
+      const height = from - 1;
+      const found = await readWhole(database, height);
+      if (found === undefined && height <= live.latestIndexedHeight)
+        throw corruptRecord('block record', height, 'it is missing');
+      if (found === undefined) continue;
+      bytes += found.body.length;
+      if (bytes > MAX_STEP_BYTES && bytes > found.body.length) break;
+      putAccounts(height, collectionsOf(found.read, found.body), (key, value) => batch.put(key, value));
+    }
+    const next = joined([...coverage.slice(0, -1), { from, to: OPEN_END }]);
     batch.put(...sealCoverage(next));
     await store.beside(() => batch.write());
     this.#coverage = next;
@@ -177,47 +186,16 @@ export class LevelAccountIndex implements AccountIndex {
 const MAX_STEP_HEIGHTS = 128;
 const MAX_STEP_BYTES = 512 * 1024;
 
-/**
- * Puts the account entries of the highest blocks of a hole, and returns the height down to which it is now complete.
- * Blocks above the watermark may be missing. Expected errors: `StorageError`.
- */
-export async function putStep(
-  database: Database,
-  hole: HeightRange,
-  { watermark, put }: { readonly watermark: number; readonly put: Put },
-): Promise<number> {
-  const lowest = Math.max(hole.from, hole.to - MAX_STEP_HEIGHTS + 1);
-  const entries = await database.first(heightRange(Prefix.block, lowest, hole.to), MAX_STEP_HEIGHTS);
-  const blocks = new Map<number, ReadBlock>();
-  for (const [key, value] of entries) {
-    const height = parseBlockKey(key);
-    if (height !== undefined) blocks.set(height, openBlockRecord(key, value, height));
-  }
-  let bytes = 0;
-  for (let height = hole.to; height >= lowest; height -= 1) {
-    const block = blocks.get(height);
-    if (block === undefined) {
-      if (height <= watermark) throw corruptRecord('block record', height, 'it is missing');
-      continue;
-    }
-    bytes += block.bodyLength;
-    if (bytes > MAX_STEP_BYTES && bytes > block.bodyLength) return height + 1;
-    if (block.bodyLength > 0) putAccounts(height, await collectionsOf(database, block), put);
-  }
-  return lowest;
-}
-
-async function collectionsOf(database: Database, read: ReadBlock): Promise<LocatedCollection[]> {
-  const body = await readBody(database, read, { offset: 0, length: read.bodyLength });
+function collectionsOf({ block, shapes }: ReadBlock, body: Buffer): LocatedCollection[] {
   let offset = 0;
-  return read.shapes.map(({ length }, index) => {
+  return shapes.map(({ length }, index) => {
     const encoded = body.subarray(offset, offset + length);
     offset += length;
     try {
       return locate(encoded);
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
-      throw corruptRecord(`collection ${index}`, read.block.height, error.message, { cause: error });
+      throw corruptRecord(`collection ${index}`, block.height, error.message, { cause: error });
     }
   });
 }

@@ -21,12 +21,6 @@ export interface SnapshotProgress {
   readonly ofBytes: number | undefined;
 }
 
-export interface SnapshotDependencies {
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly onProgress?: ((progress: SnapshotProgress) => void) | undefined;
-}
-
 /**
  * Fills a new directory with the files of a database from a tar archive, plain or gzipped, while it is downloaded. Only
  * plain files with names of LevelDB are written, all into that directory, whatever paths the archive names.
@@ -37,7 +31,15 @@ export interface SnapshotDependencies {
 export async function unpackSnapshot(
   url: string,
   directory: string,
-  { clock, onProgress, signal }: SnapshotDependencies,
+  {
+    clock,
+    onProgress,
+    signal,
+  }: {
+    readonly clock: Clock;
+    readonly signal: AbortSignal;
+    readonly onProgress?: ((progress: SnapshotProgress) => void) | undefined;
+  },
 ): Promise<void> {
   await mkdir(directory, { mode: 0o700 });
   const given = childOf(signal);

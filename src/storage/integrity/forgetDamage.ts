@@ -1,7 +1,6 @@
 import { putAccounts } from '../accounts/accountEntries.js';
 import { withSoundAccounts } from '../accounts/LevelAccountIndex.js';
-import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
-import { defaultTuning } from '../leveldb/directory/openLevel.js';
+import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
@@ -46,10 +45,9 @@ import type { VerifyReport } from '../verify/DamageList.js';
  * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and adds
  * plans for the holes. Expected errors: `StorageError`, `corrupt` when nothing can be kept.
  */
-export async function forgetDamage(copy: string, path: string, found: VerifyReport) {
-  const opened = await LevelDatabase.open(copy, defaultTuning, { create: false });
-  const database = readingOn(opened, () => undefined);
-  try {
+export function forgetDamage(copy: string, path: string, found: VerifyReport) {
+  return withDatabase(copy, async (opened) => {
+    const database = readingOn(opened, () => undefined);
     const stored = await unlessDamaged(() => readMeta(database));
     if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
     const meta = await withSoundAccounts(database, stored);
@@ -59,12 +57,9 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     const { book, holes } = repairedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
     const { latestIndexedHeight } = book.live;
     using batch = database.batch();
-    for (const keys of [
-      [REWIND_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY],
-      ...(await openKeys(database)),
-    ]) {
+    for (const key of [REWIND_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY]) batch.del(key);
+    for await (const keys of database.keyPages(prefixRange(Prefix.open)))
       for (const key of keys) batch.del(key);
-    }
     // Nodes are asked again.
     for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
@@ -84,9 +79,7 @@ export async function forgetDamage(copy: string, path: string, found: VerifyRepo
     await restorePointers(database, without(damaged, lost), withAccounts);
     const { firstHeight } = before.live.meta;
     return { firstHeight, keptThrough: latestIndexedHeight, kept: coverageOfBook(book), holes };
-  } finally {
-    await database.close();
-  }
+  });
 }
 
 /** Rebuilds every pointer to the blocks of these heights. */
@@ -131,12 +124,6 @@ async function bookOf(database: Database, meta: StoreMeta, watermark?: number): 
     hasAccounts: false,
     unproven: (await unlessDamaged(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
   };
-}
-
-async function openKeys(database: Database): Promise<Buffer[][]> {
-  const pages: Buffer[][] = [];
-  for await (const keys of database.keyPages(prefixRange(Prefix.open))) pages.push(keys);
-  return pages;
 }
 
 export function beyondRepair(path: string, what: string): StorageError {

@@ -13,14 +13,6 @@ import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyOptions, VerifyProgress } from '../verify/checkHeights.js';
 
-export interface RestoreOptions extends Pick<VerifyOptions, 'objectionTo'> {
-  /** A directory with a store, a data directory, or the URL of an archive of either. */
-  readonly from: string;
-  /** Where the store goes: missing, or a store that never held anything. */
-  readonly path: string;
-  readonly chainId: string;
-}
-
 export interface RestoreDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -28,21 +20,23 @@ export interface RestoreDependencies {
   readonly onProgress?: (progress: VerifyProgress | SnapshotProgress) => void;
 }
 
-/** True for a snapshot that is read over HTTP. */
-function isSnapshotUrl(from: string): boolean {
-  return /^https?:\/\//i.test(from);
-}
-
 /**
  * Makes a store from a snapshot, which is not trusted: it becomes the store only after `verifyStore` has recomputed every
- * id and found no damage. An interrupted restore can be run again from the beginning.
+ * id and found no damage. An interrupted restore can be run again from the beginning. `from`: a directory with a store, a
+ * data directory, or the URL of an archive of either. `path`: where the store goes: missing, or a store that never held
+ * anything.
  *
  * Expected errors: `StorageError` (`corrupt` for a damaged snapshot, naming its first damage; `missing`, `not_a_store`
  * when there is a store already, `disk_full`, …); `OperatorError` (`foreign`, `configuration`, `usage` for a URL that
  * does not return an archive); the signal's abort reason.
  */
 export async function restoreStore(
-  { from, path, chainId, objectionTo }: RestoreOptions,
+  {
+    from,
+    path,
+    chainId,
+    objectionTo,
+  }: Pick<VerifyOptions, 'chainId' | 'objectionTo'> & { readonly from: string; readonly path: string },
   dependencies: RestoreDependencies,
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
@@ -55,7 +49,7 @@ export async function restoreStore(
     await rm(partial, { recursive: true, force: true });
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
-    if (isSnapshotUrl(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
+    if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
     else await copyFiles(await storeIn(from), partial);
     const report = await verifyStore(
       { path: partial, chainId, maxDamages: 1, objectionTo },

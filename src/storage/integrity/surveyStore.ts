@@ -2,11 +2,11 @@ import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists } from '../files/synced.js';
-import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
-import { defaultTuning } from '../leveldb/directory/openLevel.js';
+import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import type { BackfillPlan } from '../port/RangeBook.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import { readMeta, readPlans, readProgress, readPublished } from '../records/book/bookRecords.js';
+import type { Database } from '../records/Database.js';
 import { hasCode, storageErrorFrom, unlessDamaged } from '../StorageError.js';
 
 /** What the records of a store say of it. */
@@ -34,20 +34,13 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
   const copy = `${path}.survey-${process.pid}`;
   try {
     const { linkedBytes } = await copyFiles(path, copy, { linksOnly: true });
-    const database = await LevelDatabase.open(copy, defaultTuning, { create: false });
-    try {
-      return { ...(await readSurvey(database)), bytes: linkedBytes };
-    } finally {
-      await database.close();
-    }
+    return { ...(await withDatabase(copy, readSurvey)), bytes: linkedBytes };
   } finally {
     if (await exists(copy)) await rm(copy, { recursive: true, force: true });
   }
 }
 
-async function readSurvey(
-  database: LevelDatabase,
-): Promise<Pick<StoreSurvey, 'meta' | 'coverage' | 'plans'>> {
+async function readSurvey(database: Database): Promise<Pick<StoreSurvey, 'meta' | 'coverage' | 'plans'>> {
   const meta = await unlessDamaged(() => readMeta(database));
   const latest = await unlessDamaged(() => readProgress(database));
   const published = (await unlessDamaged(() => readPublished(database))) ?? [];

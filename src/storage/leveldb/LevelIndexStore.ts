@@ -10,7 +10,6 @@ import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
-import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
@@ -41,8 +40,8 @@ import { LevelRangeBook } from './ranges/LevelRangeBook.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
 import { beginRewind, finishRewind } from './removal/rewind.js';
-import type { Change, Changed } from './writing/ChangeGroup.js';
 import { CommitQueue } from './writing/CommitQueue.js';
+import type { Change, Changed } from './writing/CommitQueue.js';
 
 /** `path`: the store's own directory; created, readable by its owner only, when it does not exist. */
 export interface LevelIndexStoreOptions extends LoadOptions {
@@ -93,7 +92,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       hasAccounts: () => this.#accounts.isLive(),
       onChanged: () => this.#note?.changed(),
     });
-    this.#accounts = new LevelAccountIndex(coverage, isWanted, this.#queue, (reading) => this.tell(reading));
+    this.#accounts = new LevelAccountIndex(coverage, isWanted, this.#queue, (read) => this.tell(read));
     this.#ranges = new LevelRangeBook({ queue: this.#queue, accounts: this.#accounts, reader: this });
   }
 
@@ -237,8 +236,8 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
         entries.push({ block });
         if (record !== value) records.push([key, record]);
       }
-      const putAlso = (put: Put): void => {
-        for (const [key, record] of records) put(key, record);
+      const putAlso: Changed['putAlso'] = (batch) => {
+        for (const [key, record] of records) batch.put(key, record);
       };
       return { after: withProofs(book, book, entries), putAlso };
     });
@@ -255,11 +254,11 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       if (healed === undefined) return undefined;
       holes = healed.holes;
       const leaving = await this.#accounts.leave(holes);
-      const putAlso: Changed['putAlso'] = (put, del) => {
-        leaving?.put(put);
+      const putAlso: Changed['putAlso'] = (batch) => {
+        leaving?.put(batch);
         // The run that fills the hole would take a record for a durable block.
         for (const { from, to } of holes)
-          for (let height = from; height <= to; height += 1) del(blockKey(height));
+          for (let height = from; height <= to; height += 1) batch.del(blockKey(height));
       };
       return { after: healed.book, putAlso, onDurable: leaving?.release };
     };

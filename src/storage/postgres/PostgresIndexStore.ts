@@ -1,29 +1,51 @@
+import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
+import { AbortError, Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
-import type { BlockHead, CommitteeEvidence, HeightRange } from '../port/stored.js';
+import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
-import { healingIn } from '../records/book/repairedBook.js';
+import { bothSporks } from '../records/book/changeBook.js';
+import { healingIn, rewoundRanges } from '../records/book/repairedBook.js';
 import { within } from '../records/heightRanges.js';
+import { RecordReader } from '../records/reading/RecordReader.js';
+import { SCHEMA_VERSION } from '../records/schema.js';
+import { StorageError } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
-import { LiveRange } from './LiveRange.js';
-import type { LiveRangeOptions } from './LiveRange.js';
+import type { Session, WriteSession } from './connection/Session.js';
+import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage } from './reading/accountPage.js';
-import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
+import { loadStore, readMark, readSizeBytes, readStore } from './reading/loadStore.js';
 import type { Loaded, StoreMark } from './reading/loadStore.js';
+import { postgresSource } from './reading/postgresReader.js';
+import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
+import { writeSporks } from './tables/readState.js';
+import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
-import { healRows } from './writing/changeRows.js';
+import { BlockLine } from './writing/BlockLine.js';
+import { forgetAbove, healRows } from './writing/changeRows.js';
+import { Fence } from './writing/Fence.js';
 import { addProofs, parseHeights } from './writing/unprovenRows.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
 
-export interface PostgresIndexStoreOptions extends LiveRangeOptions {
+export interface PostgresIndexStoreOptions {
   readonly url: string;
+  /** A store of another chain is refused. */
+  readonly chainId: string;
+  /**
+   * Default false. True: for a command that only reads. It does not see later commits of others, does not wait for an
+   * unreachable database, and may not lead.
+   */
+  readonly isReadOnly?: boolean;
+  /** As `LevelIndexStoreOptions.forRewind`. */
+  readonly forRewind?: boolean;
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;
   /** Default true. False: the account index, which is always kept, is not shown. */
@@ -34,12 +56,31 @@ export interface PostgresIndexStoreOptions extends LiveRangeOptions {
   readonly patienceMs?: number;
 }
 
-/** The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once. */
-export class PostgresIndexStore extends LiveRange implements IndexStore, SharedStore {
+/**
+ * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
+ * store without asking the database, and the range that follows the head, which this process writes, or another one.
+ */
+export class PostgresIndexStore extends RecordReader implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
+  readonly ranges: PostgresRangeBook;
   readonly shared: SharedStore = this;
+  readonly #database: PostgresDatabase;
+  /** Waits for an unreachable database; for a command, the error is passed on. */
+  readonly #session: Session;
+  readonly #changes = new Listeners();
+  readonly #options: PostgresIndexStoreOptions;
+  readonly #deps: PostgresDatabaseDependencies;
+  readonly #parts: { readonly partitions: Partitions; readonly scripts: Scripts };
   readonly #holds: ReturnType<typeof proofChecker>;
-  #closing: Promise<void> | undefined;
+  /** The end of the last range in its coverage, the live one, is older than that of the line. */
+  #known: Pick<Loaded, 'createdBy' | 'coverage' | 'sporks' | 'isDamaged'>;
+  #rewinds = 0;
+  /** `undefined` for a store that was never initialised. */
+  #line: BlockLine | undefined;
+  /** Set while this process leads. */
+  #leading: { readonly fence: Fence; readonly replaced: AbortController } | undefined;
+  /** Publications and reads of others' changes, one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
   /** The mark of the state that is known here. */
   #mark: StoreMark | undefined;
   /** Heights whose blocks may have no proof; `undefined`: none has one. */
@@ -47,6 +88,7 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
   #proven: BlockHead | undefined;
   /** Its height, as the database had it last. */
   #provenMark: number | null = null;
+  #closing: Promise<void> | undefined;
   readonly #watching: Promise<undefined> | undefined;
 
   private constructor(
@@ -55,10 +97,28 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
     loaded: Loaded & Pick<StoreMark, 'unproven'>,
     dependencies: PostgresDatabaseDependencies,
   ) {
-    super(options, database, loaded, dependencies);
     const { accounts = true, isReadOnly = false } = options;
+    const session: Session = isReadOnly
+      ? database
+      : { query: (statement) => database.persist(() => database.query(statement)) };
+    super(postgresSource(session));
+    this.#session = session;
+    this.#database = database;
+    this.#options = options;
+    this.#deps = dependencies;
+    this.#parts = { partitions: new Partitions({ database }), scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
+    this.#known = loaded;
     this.#unproven = parseHeights(loaded.unproven);
+    this.ranges = new PostgresRangeBook({
+      ...this.#parts,
+      database,
+      reader: this,
+      storeMeta: () => this.#initialised(),
+      inTurn: (action) => this.#inTurn(action),
+      onPublished: (published) => this.#adopt(published),
+    });
+    this.#load(loaded);
     this.accounts = {
       coverage: () => {
         if (!accounts) return undefined;
@@ -66,7 +126,7 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
         if (meta === undefined) return { from: 0, to: -1, missingHeights: 0 };
         return { from: meta.firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
       },
-      page: (query) => readAccountPage(this.session, query, this.accounts.coverage()),
+      page: (query) => readAccountPage(this.#session, query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
@@ -110,13 +170,139 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
     }
   }
 
+  coverage(): readonly HeightRange[] {
+    const published = this.#published();
+    const { from, to } = this.#live();
+    return to < from ? published : [...published, { from, to }];
+  }
+
+  meta(): StoreMeta | undefined {
+    const { createdBy, sporks } = this.#known;
+    if (this.#line === undefined) return undefined;
+    const { chainId } = this.#options;
+    return { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: this.#live().from, createdBy, sporks };
+  }
+
+  /** 0 for a store that was never initialised. */
+  latestIndexedHeight(): number {
+    return this.#line?.state.latestIndexedHeight ?? 0;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.#line?.state.latestBlock;
+  }
+
+  rewinds(): number {
+    return this.#rewinds;
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    return this.#line?.blocksAboveWatermark() ?? [];
+  }
+
+  hasHeight(height: number): boolean {
+    return this.#line?.hasHeight(height) === true;
+  }
+
+  stage(entry: BlockEntry): void {
+    this.#line?.stage(entry);
+  }
+
+  isLeading(): boolean {
+    return this.#leading !== undefined;
+  }
+
+  /** This and the methods below: see `SharedStore`. */
+  onChanged(callback: () => void): () => void {
+    return this.#changes.add(callback);
+  }
+
+  async lead(): Promise<AbortSignal> {
+    const { isReadOnly = false, forRewind = false } = this.#options;
+    assert(!isReadOnly, 'the store was opened to be read');
+    await this.follow();
+    const database = this.#database;
+    const fence = await database.persist(() =>
+      database.transaction((session) => Fence.take(database, session, { table: 'store' })),
+    );
+    const replaced = new AbortController();
+    await this.#inTurn(async () => {
+      this.#load(await readStore(database, { isTolerant: forRewind, before: this.latestBlock() }));
+      this.#renew();
+      this.#leading = { fence, replaced };
+    });
+    this.#changes.tell();
+    return replaced.signal;
+  }
+
+  async follow(): Promise<void> {
+    if (this.#leading === undefined) return;
+    await this.#line?.end();
+    this.#leading = undefined;
+    this.#renew();
+  }
+
+  /** This and the methods below: see `IndexStore`. */
+  async initialise(meta: StoreMeta): Promise<void> {
+    assert(this.meta() === undefined, 'the store is initialised already');
+    assert(meta.chainId === this.#options.chainId, 'the meta record is of another chain');
+    const { createdBy, firstHeight, sporks } = meta;
+    const live = { from: firstHeight, to: firstHeight - 1 };
+    await this.#write((fence) =>
+      fence.write(async (session) => {
+        await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [createdBy] });
+        await session.query({
+          text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)',
+          values: [live.from, live.to],
+        });
+        await writeSporks(session, sporks);
+      }),
+    );
+    const nothing = { open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false };
+    this.#load({ ...nothing, isRewound: false, createdBy, coverage: [live], sporks });
+  }
+
+  async commit(batch: CommitBatch): Promise<void> {
+    const line = this.#initialisedLine();
+    const before = line.state.latestIndexedHeight;
+    const sporks = await this.#write(() =>
+      line.commit(batch, {
+        write: async (session, { latestIndexedHeight, meta }) => {
+          if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
+          if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
+          return meta.sporks;
+        },
+      }),
+    );
+    if (batch.spork !== undefined) this.#adopt({ coverage: this.#known.coverage, sporks });
+  }
+
+  /** Damaged records above the target are removed as well. */
+  async rewind(height: number): Promise<void> {
+    const { clock, logger } = this.#deps;
+    const database = this.#database;
+    const line = this.#initialisedLine();
+    const { above, latestIndexedHeight } = line.state;
+    const live = this.#live();
+    const after = rewoundRanges({ published: this.#published(), live }, height);
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !this.#known.isDamaged) return;
+    if (after.live.from !== live.from) await this.ranges.endRuns();
+    const startedAtMs = clock.monotonic();
+    line.discardStaged();
+    await this.#inTurn(async () => {
+      await this.#write((fence) => line.alone(() => fence.write((session) => forgetAbove(session, height))));
+      this.#load(await readStore(database, { isTolerant: false, before: this.latestBlock() }));
+    });
+    logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
+  }
+
   /** Why the database does not do what is asked; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.database.trouble();
+    return this.#database.trouble();
   }
 
   sizeBytes(): Promise<number> {
-    return readSizeBytes(this.database);
+    return readSizeBytes(this.#database);
   }
 
   unproven(): readonly HeightRange[] {
@@ -126,7 +312,7 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
   }
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
-    const { database } = this;
+    const database = this.#database;
     this.#unproven = parseHeights(
       await database.persist(() => database.transaction((session) => addProofs(session, proven))),
     );
@@ -137,20 +323,20 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
   }
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
-    const { database } = this;
-    return this.inTurn(async () => {
+    const database = this.#database;
+    return this.#inTurn(async () => {
       const healed = await database.persist(() =>
         database.transaction((session) => healRows(session, damaged, lastPlan)),
       );
       if (healed === undefined) return [];
-      this.adopt(healed);
-      this.changes.tell();
+      this.#adopt(healed);
+      this.#changes.tell();
       return healed.holes;
     });
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    return checkStored(this.session, range, { holds: this.#holds, signal });
+    return checkStored(this.#session, range, { holds: this.#holds, signal });
   }
 
   provenBlock(): BlockHead | undefined {
@@ -182,8 +368,8 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
   /** Runs a statement over `leader`, which has a row while this process leads. */
   async #asLeader(text: string, ...[height, ...more]: readonly [number, ...Buffer[]]): Promise<void> {
     if (!this.isLeading()) return;
-    const { database } = this;
-    const { epoch } = this.fence();
+    const database = this.#database;
+    const { epoch } = this.#current().fence;
     // The lock lets nobody take over, and rewind, between the comparison and the write.
     const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
     const values = [height, epoch, ...more];
@@ -192,8 +378,9 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
 
   /** Finds out what other processes have done to the store. */
   async #look(): Promise<undefined> {
-    const mark = await readMark(this.database);
-    this.noticeEpoch(mark.epoch);
+    const mark = await readMark(this.#database);
+    if (this.#leading !== undefined && mark.epoch > this.#leading.fence.epoch)
+      this.#leading.replaced.abort(replacement());
     this.#unproven = parseHeights(mark.unproven);
     const isSame = mark.rest === this.#mark?.rest && (this.isLeading() || mark.live === this.#mark.live);
     if (isSame && mark.proven === this.#provenMark) return;
@@ -201,28 +388,129 @@ export class PostgresIndexStore extends LiveRange implements IndexStore, SharedS
     const proven = mark.proven === null ? undefined : await this.blockByHeight(mark.proven);
     this.#proven = proven?.block;
     this.#provenMark = mark.proven;
-    this.changes.tell();
+    this.#changes.tell();
   }
 
   /** Takes over what other processes have written. */
   async #join(mark: StoreMark): Promise<void> {
-    await this.inTurn(async () => {
+    await this.#inTurn(async () => {
       const options = { isTolerant: true, before: this.latestBlock() };
-      const loaded = await this.database.snapshot((session) => loadStore(session, options));
+      const loaded = await this.#database.snapshot((session) => loadStore(session, options));
       const isLeading = this.isLeading();
       if (isLeading) {
         const { coverage, sporks, open, plans } = loaded;
-        this.adopt({ coverage, sporks, open, plans });
-      } else this.load(loaded);
+        this.#adopt({ coverage, sporks, open, plans });
+      } else this.#load(loaded);
       // What another leader has written is not known before this process has stopped leading.
       this.#mark = isLeading ? { ...mark, live: '' } : mark;
     });
   }
 
+  /** Takes over everything that was read from the database. */
+  #load(loaded: Loaded): void {
+    this.#known = loaded;
+    if (loaded.isRewound) this.#rewinds += 1;
+    this.ranges.load(loaded);
+    const live = loaded.coverage.at(-1);
+    if (live === undefined) return;
+    const { latestBlock, above } = loaded;
+    const state = { latestIndexedHeight: live.to, latestBlock, above };
+    if (this.#line !== undefined) this.#line.change(state);
+    else this.#line = this.#lineAt(state);
+  }
+
+  /**
+   * Takes over what has joined the coverage: a range of this process, or, in the leader, what others did. It knows the end of
+   * the live range, and its sporks, better. Plans and open ranges that are left out have not changed.
+   */
+  #adopt({
+    coverage,
+    sporks,
+    ...facts
+  }: Pick<Loaded, 'coverage' | 'sporks'> & Partial<Pick<Loaded, 'open' | 'plans'>>): void {
+    if (coverage.length === 0) return;
+    this.#known = { ...this.#known, coverage, sporks: bothSporks(this.#known.sporks, sporks) };
+    this.ranges.load(facts);
+  }
+
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(action, action);
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** The live range, which may be empty. */
+  #live(): HeightRange {
+    const live = this.#known.coverage.at(-1);
+    return live === undefined ? { from: 0, to: -1 } : { from: live.from, to: this.latestIndexedHeight() };
+  }
+
+  /** The ranges below the live one, ascending. */
+  #published(): readonly HeightRange[] {
+    return this.#known.coverage.slice(0, -1);
+  }
+
+  #initialised(): StoreMeta {
+    const meta = this.meta();
+    assert(meta !== undefined, 'the store is not initialised');
+    return meta;
+  }
+
+  #initialisedLine(): BlockLine {
+    assert(this.#line !== undefined, 'the store is not initialised');
+    return this.#line;
+  }
+
+  #lineAt(state: BlockLine['state']): BlockLine {
+    return new BlockLine(state, {
+      ...this.#parts,
+      fence: () => this.#current().fence,
+      meta: () => this.#initialised(),
+    });
+  }
+
+  /** Forgets staged blocks, and a write that failed. */
+  #renew(): void {
+    if (this.#line !== undefined) this.#line = this.#lineAt(this.#line.state);
+  }
+
+  /** Expected errors: those of `write`. */
+  async #write<T>(write: (fence: Fence) => Promise<T>): Promise<T> {
+    const { fence, replaced } = this.#current();
+    try {
+      return await write(fence);
+    } catch (error) {
+      if (error instanceof StorageError && error.kind === 'locked') replaced.abort(replacement());
+      throw error;
+    }
+  }
+
+  #current() {
+    assert(this.#leading !== undefined, 'this process does not lead');
+    return this.#leading;
+  }
+
   async #close(): Promise<void> {
-    this.database.giveUp();
-    await this.endLines();
-    await this.database.close();
+    this.#database.giveUp();
+    await this.#line?.end();
+    await this.ranges.endRuns();
+    await this.#database.close();
     await this.#watching;
   }
+}
+
+function replacement(): AbortError {
+  return new AbortError('another process leads now');
+}
+
+/** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
+function moveWatermark(session: WriteSession, before: number, after: number): void {
+  session.later(
+    {
+      name: 'watermark',
+      text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1',
+      values: [before, after],
+    },
+    (rowCount) => assert(rowCount === 1, `no range ends at height ${before}`),
+  );
 }

@@ -53,33 +53,13 @@ export function rewound(coverage: Coverage, target: number): Coverage {
   return joined([...kept, { from: Math.min(live.from, target + 1), to: OPEN_END }]);
 }
 
-/** The live range now reaches down to `from`. */
-export function extended(coverage: Coverage, from: number): Coverage {
-  return joined([...coverage.slice(0, -1), { from, to: OPEN_END }]);
-}
-
-/** These heights have been committed with their entries. */
-export function entered(coverage: Coverage, range: HeightRange): Coverage {
-  return joined([...coverage, range]);
-}
-
-/** The highest heights missing below the live range; `undefined` when it covers everything from `firstHeight`. */
-export function nextHole(coverage: Coverage, firstHeight: number): HeightRange | undefined {
-  return missing(coverage, firstHeight).at(-1);
-}
-
-/** Heights below the live range that no range covers. */
-export function missingHeights(coverage: Coverage, firstHeight: number): number {
-  return missing(coverage, firstHeight).reduce((sum, range) => sum + heightsOf(range), 0);
-}
-
-/** The uncovered heights from `firstHeight` up to the live range. */
-function missing(coverage: Coverage, firstHeight: number): HeightRange[] {
+/** The uncovered heights from `firstHeight` up to the live range: none when it covers everything from there. */
+export function missingBelow(coverage: Coverage, firstHeight: number): HeightRange[] {
   const live = coverage.at(-1);
   if (live === undefined || live.from <= firstHeight) return [];
   return without([{ from: firstHeight, to: live.from - 1 }], coverage);
 }
 
-function heightsOf({ from, to }: HeightRange): number {
+export function heightsOf({ from, to }: HeightRange): number {
   return to - from + 1;
 }

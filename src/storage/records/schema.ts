@@ -130,14 +130,20 @@ export function heightRange(prefix: HeightPrefix, from: number, to: number): Key
   return { gte, lt: to === Number.MAX_SAFE_INTEGER ? Buffer.of(prefix + 1) : heightKey(prefix, to + 1) };
 }
 
-function heightKey(prefix: HeightPrefix, height: number, bytes = HEIGHT_KEY_BYTES): Buffer {
+/** The key of a record of a height, or the beginning of one of `bytes`. */
+export function heightKey(prefix: HeightPrefix, height: number, bytes = HEIGHT_KEY_BYTES): Buffer {
   const key = Buffer.allocUnsafe(bytes);
   key[0] = prefix;
   writeHeight(key, height, 1);
   return key;
 }
 
-function parseHeightKey(prefix: HeightPrefix, key: Buffer, bytes = HEIGHT_KEY_BYTES): number | undefined {
+/** The height in a key of a prefix; `undefined` for any other key. */
+export function parseHeightKey(
+  prefix: HeightPrefix,
+  key: Buffer,
+  bytes = HEIGHT_KEY_BYTES,
+): number | undefined {
   return key[0] === prefix && key.length === bytes ? tryReadHeight(key, 1) : undefined;
 }
 
@@ -167,24 +173,6 @@ export function blockKey(height: number): Buffer {
 /** The height in a block record's key; `undefined` for any other key. */
 export function parseBlockKey(key: Buffer): number | undefined {
   return parseHeightKey(Prefix.block, key);
-}
-
-export function openKey(from: number): Buffer {
-  return heightKey(Prefix.open, from);
-}
-
-/** The first height of the range in an open range's key; `undefined` for any other key. */
-export function parseOpenKey(key: Buffer): number | undefined {
-  return parseHeightKey(Prefix.open, key);
-}
-
-export function evidenceKey(height: number): Buffer {
-  return heightKey(Prefix.evidence, height);
-}
-
-/** The height in a key of evidence; `undefined` for any other key. */
-export function parseEvidenceKey(key: Buffer): number | undefined {
-  return parseHeightKey(Prefix.evidence, key);
 }
 
 export function bodyKey(height: number, chunk: number): Buffer {

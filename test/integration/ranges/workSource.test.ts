@@ -243,6 +243,7 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     await expect(refused(150, 155)).rejects.toMatchObject({ exit: 'usage', message: /planned already/ });
     await expect(refused(181, 185)).rejects.toMatchObject({ exit: 'usage', message: /indexed already/ });
     await expect(refused(190, 195)).rejects.toMatchObject({ exit: 'usage', message: /above the latest/ });
+    await expect(refused(130, 120)).rejects.toMatchObject({ exit: 'usage', message: /--from is above --to/ });
     await expect(process.source.pause(7)).rejects.toMatchObject({ exit: 'usage', message: /no plan 7/ });
     expect(await fillAll(process, 2)).toEqual([110, 150]);
   });

@@ -113,8 +113,10 @@ export function commitSuite({ name, use }: StoreKind): void {
 
       it('nothing of what it does not hold', async () => {
         const store = await filled(makeChain(10, [[seededCollection('a', 1)]]));
-        for (const height of [9, 11, -1, 1.5]) expect(await store.blockByHeight(height)).toBeUndefined();
-        expect(await store.collectionsByHeight(11)).toBeUndefined();
+        for (const height of [9, 11, -1, 1.5, Number.NaN, 2 ** 60]) {
+          expect(await store.blockByHeight(height)).toBeUndefined();
+          expect(await store.collectionsByHeight(height)).toBeUndefined();
+        }
         expect(await store.blockById(UNKNOWN)).toBeUndefined();
         expect(await store.collection(UNKNOWN)).toBeUndefined();
         expect(await store.transaction(UNKNOWN)).toBeUndefined();

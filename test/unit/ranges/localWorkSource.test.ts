@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { countHeights, LocalWorkSource } from '../../../src/ranges/index.js';
 import { FAILURES_BEFORE_DISPUTE } from '../../../src/ranges/plans.js';
 import type { RangeJob } from '../../../src/ranges/index.js';
-import type { WantedPlan } from '../../../src/ranges/ports.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { joined } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
@@ -82,17 +81,6 @@ describe('a plan', () => {
     }
   });
 
-  it('is refused, in words, where there is nothing to fill', async () => {
-    const { source } = setUp();
-    const plan = (wanted: Partial<WantedPlan>) => source.plan({ ...ALL, ...wanted });
-    await expect(plan({ to: 121 })).rejects.toThrow('Height 121 is above the latest indexed one, 120');
-    await expect(plan({ from: 50, to: 40 })).rejects.toThrow('--from is above --to');
-    await expect(plan({ from: 100, to: 110 })).rejects.toThrow('all indexed already');
-    await plan({ from: 10 });
-    await expect(plan({ from: 20, to: 30 })).rejects.toThrow('planned already, by plan 1 (10 to 99)');
-    await expect(source.cancel(7)).rejects.toThrow('There is no plan 7');
-  });
-
   it('ends at the border of a spork, and waits where nobody serves its heights', async () => {
     const served = [{ from: 80, to: 1_000 }];
     const { clock, next, nextNow, source } = setUp({ served, borders: [95] });
@@ -118,14 +106,6 @@ describe('a plan', () => {
 });
 
 describe('plans of several sporks', () => {
-  it('have each spork worked on before any gets a second range, newest first', async () => {
-    const { next, source } = setUp({ borders: [25, 50, 75] });
-    await source.plan(ALL);
-    const firsts: number[] = [];
-    for (let count = 0; count < 6; count += 1) firsts.push((await next()).range.from);
-    expect(firsts).toEqual([90, 65, 40, 15, 80, 55]);
-  });
-
   it('give a free place to the spork whose last turn is longest ago', async () => {
     const { next, source, store } = setUp({ borders: [50, 80] });
     await source.plan({ ...ALL, order: 'oldest' });

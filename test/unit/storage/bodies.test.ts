@@ -11,7 +11,7 @@ import { useStores } from '../../support/storeDirectory.js';
 
 const KIB = 1024;
 
-/** What holds for LevelDB alone; what every store promises is in test/integration/storage/conformance.test.ts. */
+/** What holds for LevelDB alone; what every store promises is in test/support/storeSuite/commits.ts. */
 describe('the bodies of a block in LevelDB', () => {
   const { filled } = useStores();
 
@@ -36,14 +36,6 @@ describe('the bodies of a block in LevelDB', () => {
     const all = await store.collectionsByHeight(5);
     const body = Buffer.concat(collections.map(({ encoded }) => encoded));
     expect(Buffer.concat(all!.map(({ encoded }) => encoded)).equals(body)).toBe(true);
-  });
-
-  it('has no block at a number that is no height', async () => {
-    const store = await filled(makeChain(100, [[seededCollection('a', 1)]]));
-    for (const height of [-1, 0.5, Number.NaN, 2 ** 60]) {
-      expect(await store.blockByHeight(height)).toBeUndefined();
-      expect(await store.collectionsByHeight(height)).toBeUndefined();
-    }
   });
 
   it('hands out transactions that pin no larger buffer', async () => {

@@ -1,17 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { toIdentifier } from '../../../src/flow/index.js';
-import { BorderError, openLevelReplica, verifyStore } from '../../../src/storage/index.js';
+import { BorderError, verifyStore } from '../../../src/storage/index.js';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
 import { blocksIn, commitThrough, fill, heal } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import {
-  makeBlock,
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-  transactionIdsOf,
-} from '../../support/storeBlocks.js';
+import { makeChain, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
@@ -53,20 +45,6 @@ async function expectSound(path: string): Promise<void> {
   const { damages } = await verifyStore({ path, chainId: TEST_CHAIN }, { logger });
   expect(damages).toEqual([]);
 }
-
-describe('a store of one range', () => {
-  it('covers it, has no others, and is of the version that it always was', async () => {
-    const store = await liveStore();
-    expect(store.coverage()).toEqual([{ from: LIVE, to: LAST }]);
-    expect(store.ranges.plans()).toEqual([]);
-    expect(store.ranges.open()).toEqual([]);
-    expect(store.meta()?.schemaVersion).toBe(1);
-    const empty = await open(await freshPath());
-    expect(empty.coverage()).toEqual([]);
-    await empty.initialise(metaFrom(5));
-    expect(empty.coverage()).toEqual([]);
-  });
-});
 
 describe('a range', () => {
   it.each([true, undefined])(
@@ -200,17 +178,6 @@ describe('a range', () => {
     await commitThrough(run, chain, 40);
     expect(store.meta()?.sporks).toEqual([early, confirmed]);
   });
-
-  it('links to a root whose parent the spork table confirms', async () => {
-    const root = makeBlock(LIVE, toIdentifier(Buffer.alloc(32, 0xee)), []);
-    const store = await open(await freshPath());
-    await store.initialise(metaFrom(LIVE, { sporks: [{ rootHeight: LIVE, sporkId: 'aa' }] }));
-    const spork = { rootHeight: LIVE, sporkId: 'aa', rootParentId: root.block.parentId };
-    await store.commit({ blocks: [root], latestIndexedHeight: LIVE, spork });
-    expect(store.meta()?.sporks).toEqual([spork]);
-    await fill(store, chain, { from: 31, to: 40 });
-    expect(store.coverage()).toEqual([{ from: 31, to: LIVE }]);
-  });
 });
 
 describe('plans', () => {
@@ -318,41 +285,6 @@ describe('a rewind', () => {
     expect(lowest).toBe(1);
     await again.close();
     await expectSound(path);
-  });
-});
-
-describe('readers', () => {
-  const [oftenTransaction = expect.unreachable()] = transactionIdsOf(often);
-
-  it('see the ranges that they are shown', async () => {
-    const path = await freshPath();
-    const store = await open(path, { isShared: true });
-    await store.initialise(metaFrom(LIVE));
-    await commitThrough(store, chain, LAST);
-    await fill(store, chain, { from: 11, to: 20 });
-    const replica = await openLevelReplica(path);
-    const show = (): void =>
-      replica.show({
-        meta: store.meta(),
-        latestIndexedHeight: store.latestIndexedHeight(),
-        coverage: store.coverage(),
-        latestBlock: store.latestBlock(),
-        rewinds: store.rewinds(),
-        accounts: store.accounts.coverage(),
-      });
-    show();
-    await fill(store, chain, { from: 1, to: 10 });
-    expect(replica.coverage()).toEqual([
-      { from: 11, to: 20 },
-      { from: LIVE, to: LAST },
-    ]);
-    expect((await replica.transaction(oftenTransaction))?.place.height).toBe(12);
-    expect(await replica.blockByHeight(3)).toBeUndefined();
-    show();
-    expect((await replica.transaction(oftenTransaction))?.place.height).toBe(3);
-    expect(await replica.transactionPlaces(oftenTransaction, 2)).toHaveLength(2);
-    expect((await replica.blockByHeight(3))?.block.id).toBe(chain[2]?.block.id);
-    await replica.close();
   });
 });
 

@@ -133,7 +133,7 @@ describe('a store is not opened', () => {
       Buffer.from('100000000000000067', 'hex'),
       /block record of height 103: its checksum/,
     ],
-  ])('when a record is damaged: %s', async (_, key, message) => {
+  ])('when a record is damaged or missing: %s', async (_, key, message) => {
     const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
       const value = await database.get(key);
@@ -145,14 +145,6 @@ describe('a store is not opened', () => {
       exit: 'storage',
       message: expect.stringMatching(message) as string,
     });
-  });
-
-  it.each<[string, Buffer]>([
-    ['meta', Buffer.of(1)],
-    ['progress', Buffer.of(2)],
-    ['the block at the watermark', Buffer.from('100000000000000067', 'hex')],
-  ])('when a record is missing: %s', async (_, key) => {
-    const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.del(key));
     await expect(open(path)).rejects.toBeInstanceOf(StorageError);
   });

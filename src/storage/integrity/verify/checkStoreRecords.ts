@@ -67,118 +67,85 @@ export async function checkStoreRecords(
   damages: DamageList,
   { logger }: { readonly logger: Logger },
 ): Promise<LevelExtent | undefined> {
-  const meta = await damages.unlessIn('store_record', () => readMeta(database));
+  const sound: Reading = (read) => damages.unlessIn('store_record', read);
+  const wrong = (message: string): void => damages.add('store_record', undefined, message);
+  const isThere = async (key: Buffer): Promise<boolean | undefined> =>
+    (await sound(() => database.hasMany([key])))?.[0];
+  const meta = await sound(() => readMeta(database));
   if (meta !== undefined) {
     checkMeta(meta, where);
-    await damages.unlessIn('store_record', () => checkMetaForm(database, meta, damages));
-    await damages.unlessIn('store_record', () => finishInterrupted(database, meta, logger));
+    for (const message of await metaFaults(database, meta, sound)) wrong(message);
+    await sound(() => finishInterrupted(database, meta, logger));
   }
-  const progress = await damages.unlessIn('store_record', () => readProgress(database));
-  const [anything] = (await damages.unlessIn('store_record', () => database.first({}, 1))) ?? [];
+  const progress = await sound(() => readProgress(database));
+  const [anything] = (await sound(() => database.first({}, 1))) ?? [];
   if (anything === undefined && damages.count === 0) return undefined;
 
-  const present =
-    (await damages.unlessIn('store_record', () => database.hasMany([META_KEY, PROGRESS_KEY]))) ?? [];
-  if (present[0] === false) damages.add('store_record', undefined, 'meta record: it is missing');
-  if (present[1] === false) damages.add('store_record', undefined, 'progress record: it is missing');
+  if ((await isThere(META_KEY)) === false) wrong('meta record: it is missing');
+  if ((await isThere(PROGRESS_KEY)) === false) wrong('progress record: it is missing');
+  const highestIn = (range: KeyRange) =>
+    sound(async () => {
+      const key = await database.lastKey(range);
+      return key && parseBlockKey(key);
+    });
+  const lowest = async (): Promise<number | undefined> => {
+    const [entry] = await database.first(blocks, 1);
+    return entry && parseBlockKey(entry[0]);
+  };
   const blocks = prefixRange(Prefix.block);
-  const firstHeight =
-    meta?.firstHeight ?? (await damages.unlessIn('store_record', () => lowestBlock(database, blocks))) ?? 0;
-  const latestIndexedHeight =
-    progress ??
-    (await damages.unlessIn('store_record', () => highestBlock(database, blocks))) ??
-    firstHeight - 1;
-  if (latestIndexedHeight < firstHeight - 1) {
-    damages.add('store_record', undefined, 'progress record: it lies below the first height');
-  }
-  const window = heightRange(
-    Prefix.block,
-    latestIndexedHeight + 1,
-    latestIndexedHeight + MAX_BLOCKS_ABOVE_WATERMARK,
-  );
-  const coverage = await checkCoverage(database, meta, damages);
+  const firstHeight = meta?.firstHeight ?? (await sound(lowest)) ?? 0;
+  const latestIndexedHeight = progress ?? (await highestIn(blocks)) ?? firstHeight - 1;
+  if (latestIndexedHeight < firstHeight - 1) wrong('progress record: it lies below the first height');
+
+  const stored = await sound(() => readCoverage(database));
+  const hasAccounts = (await isThere(COVERAGE_KEY)) === true;
+  const agrees = meta === undefined || agreesOnAccounts(meta, hasAccounts);
+  if (!agrees) wrong('record of the account index: it does not go with the meta record');
+  const claimed = hasAccounts ? (stored ?? 'unknown') : undefined;
+  const coverage = agrees ? claimed : 'unknown';
+
+  const top = latestIndexedHeight + MAX_BLOCKS_ABOVE_WATERMARK;
   const highest =
-    (await damages.unlessIn('store_record', () => highestBlock(database, window))) ?? latestIndexedHeight;
-  const { published, open } = await checkRanges(database, meta, { firstHeight, damages });
-  for (const entry of (await damages.unlessIn('store_record', () => readEvidence(database))) ?? [])
-    await damages.unlessIn('store_record', () => openEvidence(entry));
+    (await highestIn(heightRange(Prefix.block, latestIndexedHeight + 1, top))) ?? latestIndexedHeight;
+  let published = (await sound(() => readPublished(database))) ?? [];
+  const plans = (await sound(() => readPlans(database))) ?? [];
+  let open: OpenRecord[] = [];
+  for await (const page of database.pages(prefixRange(Prefix.open))) {
+    for (const entry of page) open.push(...((await sound(() => [openOpenRecord(entry)])) ?? []));
+  }
+  const disorder = disorderOf({ firstHeight, published, open });
+  if (disorder !== undefined) {
+    wrong(`record of the ranges: ${disorder}`);
+    [published, open] = [[], []];
+  }
+  const hasRanges = disorder === undefined && published.length + plans.length + open.length > 0;
+  if (hasRanges && meta !== undefined && meta.schemaVersion < RANGES_SCHEMA_VERSION)
+    wrong('record of the ranges: it does not go with the meta record');
+  for (const entry of (await sound(() => readEvidence(database))) ?? [])
+    await sound(() => openEvidence(entry));
   const live = { from: firstHeight, to: latestIndexedHeight };
-  const entered = open.filter(({ hasAccounts }) => hasAccounts);
+  const entered = open.filter((record) => record.hasAccounts);
+  const hasProofs = meta?.schemaVersion === PROOFS_SCHEMA_VERSION;
   return {
     ...extentOf({ live, published, open }, highest),
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
     coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
-    unproven: await damages.unlessIn('store_record', () => readUnprovenOf(database, meta)),
+    unproven: hasProofs ? await sound(() => readUnproven(database)) : undefined,
   };
 }
 
-async function readUnprovenOf(database: Database, meta: StoreMeta | undefined) {
-  return meta?.schemaVersion === PROOFS_SCHEMA_VERSION ? readUnproven(database) : undefined;
-}
+/** Reads what is sound; notes the damage of what is not. */
+type Reading = <T>(read: () => T | Promise<T>) => Promise<T | undefined>;
 
-/** The ranges besides the live one, as far as their records are sound. */
-async function checkRanges(
-  database: Database,
-  meta: StoreMeta | undefined,
-  { firstHeight, damages }: { readonly firstHeight: number; readonly damages: DamageList },
-): Promise<Pick<Extent, 'published'> & { readonly open: readonly OpenRecord[] }> {
-  const published = (await damages.unlessIn('store_record', () => readPublished(database))) ?? [];
-  const plans = (await damages.unlessIn('store_record', () => readPlans(database))) ?? [];
-  const open: OpenRecord[] = [];
-  for await (const page of database.pages(prefixRange(Prefix.open))) {
-    for (const entry of page) {
-      const record = await damages.unlessIn('store_record', () => openOpenRecord(entry));
-      if (record !== undefined) open.push(record);
-    }
-  }
-  const wrong = disorderOf({ firstHeight, published, open });
-  if (wrong !== undefined) {
-    damages.add('store_record', undefined, `record of the ranges: ${wrong}`);
-    return { published: [], open: [] };
-  }
-  const isAny = published.length + plans.length + open.length > 0;
-  if (isAny && meta !== undefined && meta.schemaVersion < RANGES_SCHEMA_VERSION) {
-    damages.add('store_record', undefined, 'record of the ranges: it does not go with the meta record');
-  }
-  return { published, open };
-}
-
-async function checkCoverage(
-  database: Database,
-  meta: StoreMeta | undefined,
-  damages: DamageList,
-): Promise<Coverage | 'unknown' | undefined> {
-  const coverage = await damages.unlessIn('store_record', () => readCoverage(database));
-  const isThere =
-    (await damages.unlessIn('store_record', () => database.hasMany([COVERAGE_KEY])))?.[0] === true;
-  if (meta !== undefined && !agreesOnAccounts(meta, isThere)) {
-    const message = 'record of the account index: it does not go with the meta record';
-    damages.add('store_record', undefined, message);
-    return 'unknown';
-  }
-  return isThere ? (coverage ?? 'unknown') : undefined;
-}
-
-async function checkMetaForm(database: Database, meta: StoreMeta, damages: DamageList): Promise<void> {
-  const stored = await database.get(META_KEY);
-  if (stored?.equals(seal(META_KEY, encodeMeta(meta))) !== true) {
-    damages.add('store_record', undefined, 'meta record: it is not in canonical encoding');
-  }
-  let below = -1;
-  for (const { rootHeight } of meta.sporks) {
-    if (rootHeight <= below) damages.add('store_record', undefined, 'meta record: its sporks do not ascend');
-    below = rootHeight;
-  }
-}
-
-async function lowestBlock(database: Database, range: KeyRange): Promise<number | undefined> {
-  const [entry] = await database.first(range, 1);
-  return entry && parseBlockKey(entry[0]);
-}
-
-async function highestBlock(database: Database, range: KeyRange): Promise<number | undefined> {
-  const key = await database.lastKey(range);
-  return key && parseBlockKey(key);
+async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): Promise<readonly string[]> {
+  const stored = await sound(async () => ({ value: await database.get(META_KEY) }));
+  const isCanonical = stored?.value?.equals(seal(META_KEY, encodeMeta(meta))) !== false;
+  const roots = meta.sporks.map(({ rootHeight }) => rootHeight);
+  const ascend = roots.every((root, index) => root > (roots[index - 1] ?? -1));
+  return [
+    ...(isCanonical ? [] : ['meta record: it is not in canonical encoding']),
+    ...(ascend ? [] : ['meta record: its sporks do not ascend']),
+  ];
 }
 
 /** Looks for keys outside the key space: between the known prefixes, and next to the single records. */

@@ -1,7 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
 import { abortReason } from '../../../runtime/index.js';
-import { LevelDatabase } from '../../leveldb/directory/LevelDatabase.js';
-import { defaultTuning } from '../../leveldb/directory/openLevel.js';
+import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
 import { headBelow, storedHeights } from '../../leveldb/reading/checkHeights.js';
 import { readingOn } from '../../leveldb/reading/readingOn.js';
@@ -49,8 +48,7 @@ export async function verifyStore(
   };
   try {
     await prepareDirectory(path, false);
-    const database = await LevelDatabase.open(path, defaultTuning, { create: false });
-    try {
+    return await withDatabase(path, async (database) => {
       for (const line of await droppedAtOpen(path))
         damages.add('log', undefined, `the write-ahead log: ${line}`);
       const unreadable = new Set<string>();
@@ -59,10 +57,8 @@ export async function verifyStore(
         unreadable.add(damage);
         damages.add('database', undefined, `the database cannot read all of its files: ${damage}`);
       });
-      return await verifyDatabase(sound, options, damages, { logger: dependencies.logger, step });
-    } finally {
-      await database.close();
-    }
+      return verifyDatabase(sound, options, damages, { logger: dependencies.logger, step });
+    });
   } catch (error) {
     if (!isCorruption(error)) throw error;
     damages.add('database', undefined, error.damage ?? causesOf(error).at(-1)?.message ?? error.message);

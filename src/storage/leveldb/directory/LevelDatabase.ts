@@ -3,12 +3,11 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Level } from 'level';
 import { messageOf, outOfDescriptors, sleep, systemClock } from '../../../runtime/index.js';
-import type { EndGate } from '../../../runtime/index.js';
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
 import type { KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
-import { openLevel } from './openLevel.js';
-import type { DescriptorWait, LevelTuning, OpenOptions } from './openLevel.js';
+import { defaultTuning, openLevel } from './openLevel.js';
+import type { LevelTuning, OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
 
 /** Bytes and entries per page of an iterator. */
@@ -46,31 +45,24 @@ export class LevelDatabase implements Database {
   readonly #path: string;
   readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
-  readonly #gate: EndGate | undefined;
+  readonly #options: OpenOptions;
   /** Empty batches to reuse: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
   readonly #reads = new ReadBatcher({ read: (keys) => this.#betweenWrites(() => this.#level.getMany(keys)) });
   #writes = 0;
   /** Reads to begin as soon as no write is under way. */
   #waitingReads: (() => void)[] = [];
-  readonly #descriptors: DescriptorWait | undefined;
   /** There were writes, and the latest one succeeded: closing may tidy up. */
   #mayTidyUp = false;
   /** How often it was opened again: iterators of before are closed. */
   #reopened = 0;
   #reopening: Promise<void> | undefined;
 
-  private constructor(
-    path: string,
-    tuning: LevelTuning,
-    level: Level<Buffer, Buffer>,
-    { gate, descriptors }: OpenOptions,
-  ) {
+  private constructor(path: string, tuning: LevelTuning, level: Level<Buffer, Buffer>, options: OpenOptions) {
     this.#path = path;
     this.#tuning = tuning;
     this.#level = level;
-    this.#gate = gate;
-    this.#descriptors = descriptors;
+    this.#options = options;
   }
 
   /** Expected errors: `StorageError`. */
@@ -235,7 +227,8 @@ export class LevelDatabase implements Database {
   }
 
   #make<T>(open: () => T): Promise<T> {
-    return this.#betweenWrites(() => (this.#gate === undefined ? open() : this.#gate.within(open)));
+    const { gate } = this.#options;
+    return this.#betweenWrites(() => (gate === undefined ? open() : gate.within(open)));
   }
 
   /** New writes wait as well while reads do, so that those have their turn. */
@@ -265,21 +258,22 @@ export class LevelDatabase implements Database {
 
   /** Waits where no file can be opened: nothing of the action has been done then, so it is repeated. */
   async #guard<T>(doing: string, action: () => Promise<T>, { isWrite = false } = {}): Promise<T> {
+    const { descriptors } = this.#options;
     for (let waited = 0; ;) {
       if (this.#reopening !== undefined) await this.#reopening;
       const reopened = this.#reopened;
       try {
         const result = await action();
-        if (waited > 0) this.#descriptors?.waits(undefined);
+        if (waited > 0) descriptors?.waits(undefined);
         return result;
       } catch (error) {
         // It was closed meanwhile, to be opened again.
         if (this.#reopening !== undefined || reopened !== this.#reopened) continue;
-        const isOver = this.#descriptors === undefined && waited >= MAX_WAITS;
+        const isOver = descriptors === undefined && waited >= MAX_WAITS;
         if (isOver || outOfDescriptors(error) === undefined) throw storageErrorFrom(error, doing, this.#path);
-        this.#descriptors?.waits(`the store cannot open a file (${messageOf(error)})`);
+        descriptors?.waits(`the store cannot open a file (${messageOf(error)})`);
         do await sleep(systemClock, WAIT_MS);
-        while (this.#descriptors !== undefined && !(await canOpen(this.#path)));
+        while (descriptors !== undefined && !(await canOpen(this.#path)));
         // Files can be opened, and it failed before although they could.
         if (isWrite && waited > 0 && reopened === this.#reopened) await this.#reopen();
         waited += 1;
@@ -297,7 +291,7 @@ export class LevelDatabase implements Database {
       while (!(await this.#opens())) await sleep(systemClock, WAIT_MS);
       this.#reopened += 1;
     };
-    this.#reopening ??= (this.#descriptors?.alone(again) ?? again()).finally(
+    this.#reopening ??= (this.#options.descriptors?.alone(again) ?? again()).finally(
       () => (this.#reopening = undefined),
     );
     return this.#reopening;
@@ -333,3 +327,13 @@ export type OpenDatabase = (path: string, tuning: LevelTuning, options: OpenOpti
 
 export const openLevelDatabase: OpenDatabase = (path, tuning, options) =>
   LevelDatabase.open(path, tuning, options);
+
+/** Does something with a database that is there, and closes it. Expected errors: `StorageError`; those of `action`. */
+export async function withDatabase<T>(path: string, action: (database: Database) => Promise<T>): Promise<T> {
+  const database = await LevelDatabase.open(path, defaultTuning, { create: false });
+  try {
+    return await action(database);
+  } finally {
+    await database.close();
+  }
+}

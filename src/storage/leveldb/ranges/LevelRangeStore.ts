@@ -3,7 +3,7 @@ import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
 import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { isConfirmedRoot, applyCommit } from '../../records/book/applyCommit.js';
+import { applyCommit, links } from '../../records/book/applyCommit.js';
 import {
   openAfter,
   openAt,
@@ -20,7 +20,7 @@ import { blocksAbove, isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeBlocks } from '../removal/rewind.js';
-import type { Change, HeadAt } from '../writing/ChangeGroup.js';
+import type { Change, HeadAt } from '../writing/CommitQueue.js';
 import type { CommitQueue } from '../writing/CommitQueue.js';
 
 /** The parts of a store that its ranges use. */
@@ -95,7 +95,7 @@ export class LevelRangeStore implements RangeStore {
         const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
         assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
         const isWhole = state.latestIndexedHeight === to;
-        await this.#checkBorders(book, state, { blocks: batch.blocks, isWhole, headAt });
+        await this.#checkBorders(book, state, batch.blocks, headAt);
         const next = openAfter(book, open, state);
         const noted = (after: StoreBook): StoreBook => withProofs(book, after, batch.blocks);
         if (!isWhole) return { after: noted(withOpen(book, next)) };
@@ -160,27 +160,21 @@ export class LevelRangeStore implements RangeStore {
    */
   async #checkBorders(
     book: StoreBook,
-    { meta }: StoreState,
-    {
-      blocks,
-      headAt,
-      isWhole,
-    }: { readonly blocks: readonly BlockEntry[]; readonly headAt: HeadAt; readonly isWhole: boolean },
+    { meta, latestIndexedHeight }: StoreState,
+    blocks: readonly BlockEntry[],
+    headAt: HeadAt,
   ): Promise<void> {
     const { from, to } = this.#range;
-    const inside = async (height: number): Promise<BlockHead | undefined> =>
-      blocks.find(({ block }) => block.height === height)?.block ?? (isWhole ? headAt(height) : undefined);
-    const outside = async (height: number): Promise<BlockHead | undefined> =>
-      isCovered(book, height) ? headAt(height) : undefined;
-    const first = await inside(from);
-    const last = await inside(to);
-    const borders = [
-      { lower: first && (await outside(from - 1)), upper: first },
-      { lower: last, upper: last && (await outside(to + 1)) },
-    ];
-    for (const { lower, upper } of borders) {
-      if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
-      if (!isConfirmedRoot(upper, meta)) throw new BorderError(upper, lower);
+    for (const [inner, outer] of [
+      [from, from - 1],
+      [to, to + 1],
+    ] as const) {
+      const added = blocks.find(({ block }) => block.height === inner)?.block;
+      const isChecked = added !== undefined || latestIndexedHeight === to;
+      if (!isChecked || !isCovered(book, outer)) continue;
+      const [own, other] = [added ?? (await headAt(inner)), await headAt(outer)];
+      const [lower, upper] = outer < inner ? [other, own] : [own, other];
+      if (!links(lower, upper, meta)) throw new BorderError(upper, lower);
     }
   }
 

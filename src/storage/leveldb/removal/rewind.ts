@@ -27,12 +27,12 @@ import {
   RANGES_SCHEMA_VERSION,
   REWIND_KEY,
   blockKey,
+  heightKey,
   heightRange,
-  openKey,
   parseAccountKey,
   parseBlockKey,
   parseBodyKey,
-  parseEvidenceKey,
+  parseHeightKey,
   parsePointerKey,
   prefixRange,
 } from '../../records/schema.js';
@@ -188,7 +188,7 @@ export async function sweepOutside(
 
 function heightOf(key: Buffer): number | undefined {
   return (
-    parseEvidenceKey(key) ??
+    parseHeightKey(Prefix.evidence, key) ??
     parseBlockKey(key) ??
     parseBodyKey(key)?.height ??
     (parsePointerKey(key) ?? parseAccountKey(key))?.height
@@ -211,7 +211,7 @@ export async function finishInterrupted(database: Database, meta: StoreMeta, log
     const write = (batch: WriteBatch): Promise<void> => batch.write();
     await removeBlocks(database, { from: keep + 1, to }, { coverage, write });
     using batch = database.batch();
-    const key = openKey(from);
+    const key = heightKey(Prefix.open, from);
     if (isDropped) batch.del(key);
     else batch.put(key, seal(key, encodeOpenRecord({ ...record, keep: undefined })));
     await batch.write();

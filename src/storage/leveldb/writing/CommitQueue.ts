@@ -1,32 +1,67 @@
 import { ok as assert } from 'node:assert/strict';
-import { sleep } from '../../../runtime/index.js';
+import { asError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
+import type { BlockHead } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
+import { readHead } from '../../records/blocks/readBlocks.js';
 import { putChanges } from '../../records/book/bookRecords.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
-import { ChangeGroup, WaitingChange } from './ChangeGroup.js';
-import type { Change } from './ChangeGroup.js';
 
 /**
  * Bytes to put into a batch before yielding to the event loop, so that readers do not wait for a group of many blocks. A
  * group at the tip, a block or two, is prepared in one go.
  */
 const TURN_BYTES = 128 * 1024;
+/**
+ * With this many bytes of collections a write is full, and no further range joins it: the live range never waits long for
+ * a write that it is not part of.
+ */
+const WRITE_FULL_BYTES = 2 * 1024 * 1024;
+
+/** The block of a height in the book: durable, or carried by the same write. Expected errors: `StorageError`. */
+export type HeadAt = (height: number) => Promise<BlockHead>;
+
+/** The result of a change. */
+export interface Changed {
+  readonly after: StoreBook;
+  /** Puts further entries into the same write, or deletes some. */
+  readonly putAlso?: ((batch: WriteBatch) => void) | undefined;
+  /** Called once the write is durable and the new book counts. */
+  readonly onDurable?: (() => void) | undefined;
+}
+
+/** Returns the new book; earlier changes of the same write are in the given one. `undefined`: no change. */
+export type Change = (book: StoreBook, headAt: HeadAt) => Changed | undefined | Promise<Changed | undefined>;
 
 /** Entries that are in a batch already, before the commit that will carry them. */
 interface Staged {
-  readonly write: WriteBatch;
+  readonly batch: WriteBatch;
   readonly entries: Set<BlockEntry>;
 }
 
-/** A change of the live range, and the batch with its blocks. */
-interface LiveChange {
-  readonly waiting: WaitingChange;
-  readonly prepared: Promise<WriteBatch>;
+/** A change that waits for the write that carries it. */
+interface WaitingChange {
+  readonly change: Change;
+  readonly blocks: readonly BlockEntry[];
+  /** Has some of the blocks. */
+  readonly staged: Staged | undefined;
+  /** Call it when the change is durable. */
+  readonly resolve: () => void;
+  /** With the error of the change, or that of the write. */
+  readonly reject: (error: unknown) => void;
+}
+
+interface CommitQueueParts {
+  readonly clock: Clock;
+  readonly database: Database;
+  /** Every commit also writes account entries; constant for the life of a store. */
+  readonly hasAccounts: () => boolean;
+  /** A new book is durable. */
+  readonly onChanged: () => void;
 }
 
 /** Which range writes: the live one, which goes first, or another. */
@@ -38,16 +73,12 @@ type Line = 'live' | 'range';
  */
 export class CommitQueue {
   readonly database: Database;
-  readonly #clock: Clock;
-  readonly #hasAccounts: () => boolean;
-  readonly #onChanged: () => void;
+  readonly #parts: CommitQueueParts;
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
-  /** The changes that the next write carries. */
-  #next = new ChangeGroup(this);
-  #live: LiveChange | undefined;
-  /** Ends when all changes so far have joined a group: at most one per range waits for that. */
-  #joining: Promise<void> = Promise.resolve();
+  /** Waiting to be written: the change of the live range, and those of others in order of arrival, at most one per range. */
+  #live: WaitingChange | undefined;
+  #ranges: WaitingChange[] = [];
   /** The beginning of the next commit of the live range. */
   #staged: Staged | undefined;
   /** The turn under way. */
@@ -61,29 +92,10 @@ export class CommitQueue {
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
-  /**
-   * `hasAccounts`: every commit also writes account entries; constant for the life of a store. `onChanged`: a new book is
-   * durable.
-   */
-  constructor(
-    book: StoreBook | undefined,
-    {
-      clock,
-      database,
-      hasAccounts,
-      onChanged,
-    }: {
-      readonly clock: Clock;
-      readonly database: Database;
-      readonly hasAccounts: () => boolean;
-      readonly onChanged: () => void;
-    },
-  ) {
+  constructor(book: StoreBook | undefined, parts: CommitQueueParts) {
     this.#book = book;
-    this.#clock = clock;
-    this.database = database;
-    this.#hasAccounts = hasAccounts;
-    this.#onChanged = onChanged;
+    this.#parts = parts;
+    this.database = parts.database;
   }
 
   /** `undefined` for a store that was never initialised. */
@@ -99,20 +111,20 @@ export class CommitQueue {
   /** Takes over a book whose records were written elsewhere. */
   replace(book: StoreBook): void {
     this.#book = book;
-    this.#onChanged();
+    this.#parts.onChanged();
   }
 
   /** Like `RangeStore.stage`, for the live range. */
   stage(entry: BlockEntry): void {
     if (this.#failure !== undefined || this.#closed) return;
-    const { entries, write } = (this.#staged ??= { write: this.database.batch(), entries: new Set() });
+    const { entries, batch } = (this.#staged ??= { batch: this.database.batch(), entries: new Set() });
     if (entries.has(entry)) return;
     entries.add(entry);
-    this.#put(entry, (key, value) => write.put(key, value));
+    this.#put(entry, (key, value) => batch.put(key, value));
   }
 
   discardStaged(): void {
-    this.#staged?.write[Symbol.dispose]();
+    this.#staged?.batch[Symbol.dispose]();
     this.#staged = undefined;
   }
 
@@ -122,26 +134,23 @@ export class CommitQueue {
    * `write`.
    */
   async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
-    const waiting = new WaitingChange(change, blocks);
-    // The caller gets the error from the await below, which may come later.
-    waiting.done.catch(() => undefined);
-    if (line === 'live') await this.#recordLive(waiting);
-    else await this.#recordRange(waiting);
-    await waiting.done;
-  }
-
-  /** Puts the entries of these blocks into a batch, and yields to the event loop now and then. */
-  async fill(write: WriteBatch, blocks: readonly BlockEntry[]): Promise<void> {
-    const put: Put = (key, value) => write.put(key, value);
-    let turnBytes = 0;
-    for (const entry of blocks) {
-      if (turnBytes >= TURN_BYTES) {
-        turnBytes = 0;
-        await sleep(this.#clock, 0);
-      }
-      this.#put(entry, put);
-      for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
-    }
+    const staged = line === 'live' ? this.#takeStaged(blocks) : undefined;
+    let turn: Promise<void> | undefined;
+    const done = new Promise<void>((resolve, reject) => {
+      const waiting = { change, blocks, staged, resolve, reject };
+      if (line === 'live') this.#live = waiting;
+      else this.#ranges.push(waiting);
+      // The turn of another range may write it first.
+      turn = this.inTurn(line, () => this.#writeNext()).catch((error: unknown) => {
+        if (this.#live === waiting) this.#live = undefined;
+        this.#ranges = this.#ranges.filter((each) => each !== waiting);
+        staged?.batch[Symbol.dispose]();
+        reject(asError(error));
+      });
+    });
+    done.catch(() => undefined);
+    if (line === 'live') await turn;
+    await done;
   }
 
   /**
@@ -206,65 +215,58 @@ export class CommitQueue {
     await this.#turn?.catch(() => undefined);
   }
 
-  async #recordLive(waiting: WaitingChange): Promise<void> {
-    const prepared = this.#prepare(waiting.blocks);
-    prepared.catch(() => undefined);
-    const live = { waiting, prepared };
-    this.#live = live;
-    try {
-      // The turn of a range may have written it already.
-      await this.inTurn('live', async () => {
-        if (this.#live === live) await this.#writeNext();
-      });
-    } finally {
-      if (this.#live === live) {
-        this.#live = undefined;
-        prepared.then((batch) => batch[Symbol.dispose]()).catch(() => undefined);
-      }
-    }
-  }
-
-  async #recordRange(waiting: WaitingChange): Promise<void> {
-    const joining = this.#joining.then(async () => {
-      while (this.#next.isFull) await this.#next.closed;
-      await this.#next.add(waiting);
-    });
-    this.#joining = joining.catch(() => undefined);
-    await joining;
-    // The turn of another range may write it first.
-    this.inTurn('range', () => this.#writeNext()).catch((error: unknown) => this.#abandon(error));
-  }
-
   /** Call it within a turn. Does not reject: the waiting changes do. */
   async #writeNext(): Promise<void> {
-    const live = this.#live;
-    const isLiveAlone = live !== undefined && this.#next.members.length === 0;
-    const group = isLiveAlone ? new ChangeGroup(this) : this.#next;
-    if (live === undefined && group.members.length === 0) return;
-    if (!isLiveAlone) this.#next = new ChangeGroup(this);
-    this.#live = undefined;
+    const group = this.#takeGroup();
     try {
-      await group.close();
-      if (live !== undefined) await group.addLive(live.waiting, await live.prepared);
       await this.#writeGroup(group);
     } catch (error) {
-      live?.waiting.reject(error);
-      for (const member of group.members) member.reject(error);
+      for (const { reject } of group) reject(error);
     } finally {
-      group[Symbol.dispose]();
+      for (const { staged } of group) staged?.batch[Symbol.dispose]();
     }
   }
 
-  async #writeGroup(group: ChangeGroup): Promise<void> {
+  #takeGroup(): readonly WaitingChange[] {
+    const group = this.#live === undefined ? [] : [this.#live];
+    this.#live = undefined;
+    for (let bytes = 0; bytes < WRITE_FULL_BYTES;) {
+      const next = this.#ranges.shift();
+      if (next === undefined) break;
+      group.push(next);
+      for (const { collections } of next.blocks)
+        for (const { encoded } of collections) bytes += encoded.length;
+    }
+    return group;
+  }
+
+  /** Applies the changes in order. One that throws is rejected, and nothing of it is written. */
+  async #writeGroup(group: readonly WaitingChange[]): Promise<void> {
+    if (group.length === 0) return;
     const before = this.initialised();
-    const { after, accepted, batch, changes } = await group.apply(before);
+    const heads = new Map<number, BlockHead>();
+    const headAt: HeadAt = async (height) => heads.get(height) ?? readHead(this.database, height);
+    const accepted: WaitingChange[] = [];
+    const changes: Changed[] = [];
+    let after = before;
+    for (const waiting of group) {
+      try {
+        const changed = await waiting.change(after, headAt);
+        accepted.push(waiting);
+        if (changed === undefined) continue;
+        after = changed.after;
+        changes.push(changed);
+        for (const { block } of waiting.blocks) heads.set(block.height, block);
+      } catch (error) {
+        waiting.reject(error);
+      }
+    }
     if (after !== before) {
+      using batch =
+        accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();
+      for (const { blocks, staged } of accepted) await this.#fill(batch, blocks, staged?.entries);
       putChanges(before, after, batch);
-      for (const { putAlso } of changes)
-        putAlso?.(
-          (key, value) => batch.put(key, value),
-          (key) => batch.del(key),
-        );
+      for (const { putAlso } of changes) putAlso?.(batch);
       await this.write(() => batch.write());
       this.replace(after);
     }
@@ -272,25 +274,22 @@ export class CommitQueue {
     for (const { resolve } of accepted) resolve();
   }
 
-  /** Rejects the changes that wait for a turn, when there will be none. */
-  #abandon(error: unknown): void {
-    const group = this.#next;
-    this.#next = new ChangeGroup(this);
-    void group.close().then(() => group[Symbol.dispose]());
-    for (const member of group.members) member.reject(error);
-  }
-
-  /** A batch with the blocks of the live range's next commit, most of which may be staged already. */
-  async #prepare(blocks: readonly BlockEntry[]): Promise<WriteBatch> {
-    const staged = this.#takeStaged(blocks);
-    const write = staged?.write ?? this.database.batch();
-    const left = staged === undefined ? blocks : blocks.filter((entry) => !staged.entries.has(entry));
-    try {
-      await this.fill(write, left);
-      return write;
-    } catch (error) {
-      write[Symbol.dispose]();
-      throw error;
+  /** Puts the entries of these blocks into a batch, but for those that are there, and yields to the event loop now and then. */
+  async #fill(
+    batch: WriteBatch,
+    blocks: readonly BlockEntry[],
+    there: ReadonlySet<BlockEntry> | undefined,
+  ): Promise<void> {
+    const put: Put = (key, value) => batch.put(key, value);
+    let turnBytes = 0;
+    for (const entry of blocks) {
+      if (there?.has(entry) === true) continue;
+      if (turnBytes >= TURN_BYTES) {
+        turnBytes = 0;
+        await sleep(this.#parts.clock, 0);
+      }
+      this.#put(entry, put);
+      for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
     }
   }
 
@@ -309,7 +308,7 @@ export class CommitQueue {
 
   #put(entry: BlockEntry, put: Put): void {
     this.#entryWriter.put(entry, put);
-    if (this.#hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
+    if (this.#parts.hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
   }
 
   /** The staged entries; discards them, and returns `undefined`, if these blocks do not include all of them. */

@@ -1,17 +1,16 @@
 import { ok as assert } from 'node:assert/strict';
-import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
-import type { BackfillPlan, FailedRange, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
+import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore } from '../../port/RangeStore.js';
-import { RangeTakenError } from '../../port/RangeTakenError.js';
-import type { HeightRange, SporkRecord } from '../../port/stored.js';
-import { contains, overlap } from '../../records/heightRanges.js';
+import type { HeightRange } from '../../port/stored.js';
+import { newRange, openAt, withOpen, withRangeChange } from '../../records/book/changeBook.js';
+import { coverageOfBook } from '../../records/book/StoreBook.js';
+import { contains } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
 import type { Loaded } from '../reading/loadStore.js';
-import { lockStore, readHeads, readRanges, writePlans } from '../tables/readState.js';
+import { rangesOf, readBook, writeBook } from '../tables/bookRows.js';
+import { lockStore, readHeads, readOpenRanges, readRanges } from '../tables/readState.js';
 import type { OpenRangeRow } from '../tables/readState.js';
-import { deleteBlocks } from '../writing/BlockLine.js';
 import { Fence } from '../writing/Fence.js';
-import { withHoles } from '../writing/changeRows.js';
 import { PostgresRange } from './PostgresRange.js';
 import type { RangeParts, RangeState, RunHooks } from './PostgresRange.js';
 
@@ -23,12 +22,10 @@ export interface RangeFacts {
   readonly plans: readonly BackfillPlan[];
 }
 
-interface BookTransaction {
+/** No other process changes plans and ranges before it ends. */
+interface BookTransaction extends RangeFacts {
   readonly session: Session;
-  /** Keeps every other process from changing plans and ranges until the transaction ends. */
-  lock(): Promise<void>;
-  read(): Promise<RangeFacts>;
-  write(change: RangeChange): Promise<void>;
+  readonly write: (change: RangeChange) => Promise<void>;
 }
 
 /** The ranges of a store that several processes fill: each change is based on what the database holds. */
@@ -60,10 +57,7 @@ export class PostgresRangeBook implements RangeBook {
 
   async change(change: RangeChange): Promise<void> {
     for (const { from } of change.dropped ?? []) await this.#endRun(from);
-    await this.transact(async (transaction) => {
-      await transaction.lock();
-      await transaction.write(change);
-    });
+    await this.transact((transaction) => transaction.write(change));
   }
 
   /** One snapshot at a time, in order: an older one must not replace a newer one. Expected errors: `StorageError`. */
@@ -83,14 +77,17 @@ export class PostgresRangeBook implements RangeBook {
   async transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
     const { database } = this.#parts;
     const result = await database.persist(() =>
-      database.transaction((session) =>
-        work({
+      database.transaction(async (session) => {
+        await lockStore(session);
+        const book = await readBook(session);
+        return work({
           session,
-          lock: () => lockStore(session),
-          read: () => readRanges(session),
-          write: (change) => writeChange(session, change),
-        }),
-      ),
+          coverage: rangesOf(book),
+          open: book.open.map(({ record }) => record),
+          plans: book.plans,
+          write: (change) => writeBook(session, book, withRangeChange(book, change, false)),
+        });
+      }),
     );
     await database.persist(() => this.read());
     return result;
@@ -98,19 +95,17 @@ export class PostgresRangeBook implements RangeBook {
 
   /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
-    const { from, to } = range;
+    const { from } = range;
     await this.#endRun(from);
     const { database } = this.#parts;
     const { state, fence } = await database.persist(() =>
       database.transaction(async (session) => {
         await lockStore(session);
-        const facts = await readRanges(session);
-        if (!facts.open.some((each) => each.from === from && each.to === to)) {
-          checkFree(range, facts);
-          await addOpenRange(session, { ...range, failures: 0 });
-        }
+        const book = await readBook(session);
+        if (openAt(book, range) === undefined)
+          await writeBook(session, book, withOpen(book, newRange(book, range, false)));
         const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
-        return { fence: taken, state: await stateOf(session, range, facts.coverage) };
+        return { fence: taken, state: await stateOf(session, range, coverageOfBook(book)) };
       }),
     );
     await database.persist(() => this.read());
@@ -160,11 +155,7 @@ async function stateOf(
   { from, to }: HeightRange,
   coverage: readonly HeightRange[],
 ): Promise<RangeState> {
-  const { rows } = await session.query<{ next: number; sporks: readonly SporkRecord[] }>({
-    text: 'SELECT next_height AS next, sporks::json AS sporks FROM flow_store.open_range WHERE from_height = $1',
-    values: [from],
-  });
-  const [row] = rows;
+  const row = (await readOpenRanges(session)).find((each) => each.from === from);
   assert(row !== undefined, 'the range is open');
   const { next, sporks } = row;
   const heads = await readHeads(session, from, to);
@@ -176,50 +167,4 @@ async function stateOf(
     above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
     below: contains(coverage, from - 1) ? (await readHeads(session, from - 1, from - 1))[0] : undefined,
   };
-}
-
-/** Checks that a range is below the live one, not covered, and overlaps no other. Expected errors: `RangeTakenError`. */
-function checkFree({ from, to }: HeightRange, { coverage, open }: RangeFacts): void {
-  assert(from >= 0 && from <= to && to - from < MAX_RANGE_HEIGHTS, `no range: ${from} to ${to}`);
-  const live = coverage.at(-1);
-  assert(live !== undefined && live.to >= live.from && to <= live.to, 'a range lies below the live one');
-  const overlaps = (range: HeightRange): boolean => overlap(range, { from, to });
-  if (coverage.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} is covered in part`);
-  if (open.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
-  if (open.length >= MAX_OPEN_RANGES) throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} open ranges`);
-}
-
-async function writeChange(
-  session: Session,
-  { plans, failed = [], dropped = [] }: RangeChange,
-): Promise<void> {
-  const wanted = plans?.filter(({ heals }) => heals !== true) ?? [];
-  assert(wanted.length <= MAX_PLANS, `more than ${MAX_PLANS} plans`);
-  assert(plans?.every(({ from, to }) => from >= 0 && from <= to) !== false, 'a plan of no heights');
-  const { coverage, open } = await readRanges(session);
-  const isOpen = (range: HeightRange): boolean =>
-    open.some(({ from, to }) => from === range.from && to === range.to);
-  for (const range of dropped.filter(isOpen)) {
-    // The row first: this waits for the write under way, and no other can follow.
-    await session.query({
-      text: 'DELETE FROM flow_store.open_range WHERE from_height = $1',
-      values: [range.from],
-    });
-    await deleteBlocks(session, range.from, range.to);
-  }
-  for (const range of failed) {
-    if (!isOpen(range)) checkFree(range, { coverage, open, plans: [] });
-    await addOpenRange(session, range);
-  }
-  if (plans !== undefined) await writePlans(session, withHoles(plans, coverage));
-}
-
-/** The epoch begins at the current time: a range that is dropped and begun again must differ from the former one. */
-async function addOpenRange(session: Session, { from, to, failures, reason }: FailedRange): Promise<void> {
-  await session.query({
-    text: `INSERT INTO flow_store.open_range VALUES ($1, $2, $1, $3, $4, '[]',
-        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0)
-      ON CONFLICT (from_height) DO UPDATE SET failures = excluded.failures, reason = excluded.reason`,
-    values: [from, to, failures, reason ?? null],
-  });
 }

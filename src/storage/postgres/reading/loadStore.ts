@@ -36,11 +36,14 @@ export interface LoadOptions {
 export async function loadStore(session: Session, { isTolerant, before }: LoadOptions): Promise<Loaded> {
   const ranges = await readRanges(session);
   const { coverage } = ranges;
+  const { rows } = await session.query<{ createdBy: string }>({
+    text: 'SELECT created_by AS "createdBy" FROM flow_store.store',
+  });
   const common = {
     ...ranges,
     isDamaged: false,
     isRewound: before !== undefined && !(await isIndexed(session, before, coverage)),
-    createdBy: await readCreator(session),
+    createdBy: rows[0]?.createdBy ?? '',
     sporks: await readSporks(session),
   };
   const live = coverage.at(-1);
@@ -68,13 +71,6 @@ async function isIndexed(
 ): Promise<boolean> {
   const [head] = contains(coverage, height) ? await readHeads(session, height, height) : [];
   return head?.id === id;
-}
-
-async function readCreator(session: Session): Promise<string> {
-  const { rows } = await session.query<{ created_by: string }>({
-    text: 'SELECT created_by FROM flow_store.store',
-  });
-  return rows[0]?.created_by ?? '';
 }
 
 /** A cheap way to find out whether anything has changed. */

@@ -9,7 +9,6 @@ import { readCoverage, readPlans, readSporks } from '../tables/readState.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
-/** What `doctor` learns about a database, in one read-only transaction. */
 /** What a server says of itself. */
 interface ServerFacts {
   readonly version: string;
@@ -25,6 +24,7 @@ interface ServerFacts {
   readonly connections: { readonly used: number; readonly max: number };
 }
 
+/** What `doctor` learns about a database, in one read-only transaction. */
 export interface DatabaseSurvey extends ServerFacts {
   /** Without credentials. */
   readonly place: string;

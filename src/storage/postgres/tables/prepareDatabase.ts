@@ -1,7 +1,7 @@
 import { OperatorError } from '../../../runtime/index.js';
 import { checkMeta } from '../../records/book/checkStore.js';
 import type { Entry } from '../../records/Database.js';
-import { evidenceKey } from '../../records/schema.js';
+import { heightKey, Prefix } from '../../records/schema.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
@@ -121,5 +121,5 @@ export async function readEvidence(session: Session): Promise<Entry[]> {
   const { rows } = await session.query<{ height: number; record: Buffer }>({
     text: 'SELECT height, record FROM flow_store.evidence ORDER BY height',
   });
-  return rows.map(({ height, record }) => [evidenceKey(height), record]);
+  return rows.map(({ height, record }) => [heightKey(Prefix.evidence, height), record]);
 }

@@ -42,17 +42,18 @@ export async function writeSporks(session: Session, sporks: readonly SporkRecord
 
 /** An open range, and the counts of its fence, which order the states of the row. */
 export interface OpenRangeRow extends OpenRange {
+  readonly reason: string | undefined;
+  /** First seen with its blocks. */
+  readonly sporks: readonly SporkRecord[];
   readonly epoch: number;
   readonly commits: number;
 }
 
 /** Ascending. */
 export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> {
-  const { rows } = await session.query<
-    Record<'from' | 'to' | 'next' | 'failures' | 'epoch' | 'commits', number> & { reason: string | null }
-  >({
-    text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, epoch, commits
-      FROM flow_store.open_range ORDER BY from_height`,
+  const { rows } = await session.query<Omit<OpenRangeRow, 'reason'> & { readonly reason: string | null }>({
+    text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, sporks::json AS sporks,
+        epoch, commits FROM flow_store.open_range ORDER BY from_height`,
   });
   return rows.map((row) => ({ ...row, reason: row.reason ?? undefined }));
 }

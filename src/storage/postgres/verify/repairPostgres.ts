@@ -10,7 +10,8 @@ import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { Fence } from '../writing/Fence.js';
-import { bookOf, repairRows, writeRepaired } from '../writing/changeRows.js';
+import { readBook } from '../tables/bookRows.js';
+import { repairBook, repairRows } from '../writing/changeRows.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 
@@ -48,16 +49,11 @@ export async function repairPostgres(
     const report = unchanged(found);
     if (found.damageCount === 0) return report;
     if (fence === undefined) {
-      const before = await database.snapshot((session) => bookOf(session));
+      const before = await database.snapshot(readBook);
       return { ...report, ...outcomeOf(repairedBook(before, found.lostHeights)) };
     }
     await repairAll(fence, without(found.damagedHeights, found.lostHeights), signal);
-    const repaired = await fence.write(async (session) => {
-      const before = await bookOf(session);
-      const after = repairedBook(before, found.lostHeights, { lastPlan });
-      await writeRepaired(session, { before, after: after.book, lost: found.lostHeights });
-      return after;
-    });
+    const repaired = await fence.write((session) => repairBook(session, found.lostHeights, lastPlan));
     const [left] = (await verify()).damages;
     if (left !== undefined) {
       throw new StorageError(

@@ -8,7 +8,6 @@ import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import type { Partitions } from '../tables/Partitions.js';
-import { DATA_TABLES } from '../tables/schema.js';
 import type { Scripts } from '../tables/Scripts.js';
 import type { Fence } from './Fence.js';
 import { noteProofs } from './unprovenRows.js';
@@ -156,15 +155,5 @@ export class BlockLine {
     const rows = isUsable ? staged.rows : this.#newRows();
     for (const entry of blocks) if (!isUsable || !staged.entries.has(entry)) rows.add(entry);
     return rows;
-  }
-}
-
-/** Deletes every row of the heights `from … to`. */
-export async function deleteBlocks(session: Session, from: number, to: number): Promise<void> {
-  for (const table of DATA_TABLES) {
-    await session.query({
-      text: `DELETE FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
-      values: [from, to],
-    });
   }
 }

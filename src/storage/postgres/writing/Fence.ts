@@ -22,13 +22,14 @@ interface Counts {
 export class Fence {
   readonly #database: PostgresDatabase;
   readonly #row: FenceRow;
-  readonly #epoch: number;
+  /** The number of this writer: only the one with the highest number may write. */
+  readonly epoch: number;
   #commits: number;
 
   private constructor(database: PostgresDatabase, row: FenceRow, counts: Counts) {
     this.#database = database;
     this.#row = row;
-    this.#epoch = counts.epoch;
+    this.epoch = counts.epoch;
     this.#commits = counts.commits;
   }
 
@@ -42,11 +43,6 @@ export class Fence {
     const [counts] = rows;
     if (counts === undefined) throw replaced(row, database.place);
     return new Fence(database, row, counts);
-  }
-
-  /** The number of this writer: only the one with the highest number may write. */
-  get epoch(): number {
-    return this.#epoch;
   }
 
   /** How many writes the row has seen. */
@@ -90,7 +86,7 @@ export class Fence {
     return {
       name: `fence_${table}`,
       text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
-      values: [...values, this.#epoch, this.#commits],
+      values: [...values, this.epoch, this.#commits],
     };
   }
 
@@ -103,7 +99,7 @@ export class Fence {
     });
     const [counts] = rows;
     if (counts === undefined) return isGone(session);
-    return counts.epoch === this.#epoch && counts.commits === this.#commits + 1;
+    return counts.epoch === this.epoch && counts.commits === this.#commits + 1;
   }
 }
 

@@ -1,4 +1,3 @@
-import { ok as assert } from 'node:assert/strict';
 import { BorderError } from '../../port/BorderError.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -6,32 +5,21 @@ import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
-import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { isConfirmedRoot } from '../../records/book/applyCommit.js';
-import { emptyLine, newRecord, unfilled } from '../../records/book/changeBook.js';
-import { healedBook, rewoundRanges } from '../../records/book/repairedBook.js';
+import { links } from '../../records/book/applyCommit.js';
+import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
+import { healedBook, repairedBook, rewoundBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { contains, joined, overlap } from '../../records/heightRanges.js';
+import { contains, joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { SCHEMA_VERSION, parseEvidenceKey } from '../../records/schema.js';
+import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
-import { readEvidence } from '../tables/prepareDatabase.js';
-import {
-  lockStore,
-  readCoverage,
-  readHeads,
-  readPlans,
-  readRanges,
-  readSporks,
-  readStored,
-  writePlans,
-  writeSporks,
-} from '../tables/readState.js';
 import { BlockRows } from '../tables/BlockRows.js';
+import { deleteBlocks, rangesOf, readBook, writeBook } from '../tables/bookRows.js';
+import { readEvidence } from '../tables/prepareDatabase.js';
+import { lockStore, readCoverage, readHeads, readStored } from '../tables/readState.js';
 import { Scripts } from '../tables/Scripts.js';
 import { isCovered } from '../tables/schema.js';
-import { deleteBlocks } from './BlockLine.js';
 
 /** The state of the store after a range was published. */
 export interface Published {
@@ -39,6 +27,17 @@ export interface Published {
   readonly coverage: readonly HeightRange[];
   readonly sporks: readonly SporkRecord[];
   readonly plans: readonly BackfillPlan[];
+}
+
+/** Takes a state of the store over: only the live range may grow before the transaction ends. */
+async function lockedBook(session: Session): Promise<StoreBook> {
+  await lockStore(session);
+  await readCoverage(session, 'FOR UPDATE');
+  return readBook(session);
+}
+
+function publishedIn(book: StoreBook): Published {
+  return { coverage: rangesOf(book), sporks: book.live.meta.sporks, plans: book.plans };
 }
 
 /**
@@ -50,38 +49,14 @@ export async function publish(
   range: HeightRange,
   sporks: readonly SporkRecord[],
 ): Promise<Published> {
-  const { from, to } = range;
-  // One publication at a time, in whatever process.
-  await lockStore(session);
-  const covered = await readCoverage(session, 'FOR UPDATE');
-  const lower = covered.find((each) => each.to === from - 1);
-  const upper = covered.find((each) => each.from === to + 1);
-  await writeSporks(session, sporks);
-  const known = await readSporks(session);
-  await checkBorders(session, range, { sporks: known });
-  const whole = { from: lower?.from ?? from, to: upper?.to ?? to };
-  const others = covered.filter((each) => each !== lower && each !== upper);
-  const coverage = [...others, whole].sort((left, right) => left.from - right.from);
-  await writeCoverage(session, covered, coverage);
-  await session.query({ text: 'DELETE FROM flow_store.open_range WHERE from_height = $1', values: [from] });
-  return { coverage, sporks: known, plans: await removeDonePlans(session, coverage) };
-}
-
-/** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
-async function writeCoverage(session: Session, before: HeightRanges, after: HeightRanges): Promise<void> {
-  const write = (text: string, ...values: number[]) => session.query({ text, values });
-  const endsAt = (ranges: HeightRanges, end: number) => ranges.find(({ to }) => to === end);
-  const kept = before.filter(({ to }) => endsAt(after, to) !== undefined);
-  for (const range of before)
-    if (!kept.includes(range))
-      await write('DELETE FROM flow_store.coverage WHERE from_height = $1', range.from);
-  for (const { from, to } of kept) {
-    const next = endsAt(after, to)?.from ?? from;
-    await write('UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1', from, next);
-  }
-  for (const { from, to } of after)
-    if (endsAt(kept, to) === undefined)
-      await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
+  const before = await lockedBook(session);
+  const after = withPublished(before, {
+    record: { ...newRecord(range, false), sporks },
+    line: emptyLine(range.from),
+  });
+  await checkBorders(session, range, after.live.meta);
+  await writeBook(session, before, after);
+  return publishedIn(after);
 }
 
 /**
@@ -98,51 +73,23 @@ export async function checkBorders(
     const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
     if (!contains(covered, neighbour)) continue;
     const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
-    if (lower === undefined || upper === undefined || upper.parentId === lower.id) continue;
-    if (!isConfirmedRoot(upper, known)) throw new BorderError(upper, lower);
+    if (lower === undefined || upper === undefined) continue;
+    if (!links(lower, upper, known)) throw new BorderError(upper, lower);
   }
-}
-
-/** Removes the plans whose heights are all covered; returns the others. */
-async function removeDonePlans(session: Session, coverage: readonly HeightRange[]): Promise<BackfillPlan[]> {
-  const plans = await readPlans(session);
-  const left = withHoles(plans, coverage);
-  if (left.length < plans.length) await writePlans(session, left);
-  return left;
-}
-
-export function withHoles(plans: readonly BackfillPlan[], coverage: readonly HeightRange[]): BackfillPlan[] {
-  return unfilled(plans, coverage, coverage.at(-1)?.from ?? 0);
 }
 
 /** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */
 export async function forgetAbove(session: Session, height: number): Promise<void> {
-  const before = await readCoverage(session);
-  const whole = before.at(-1);
-  assert(whole !== undefined, 'the store is not initialised');
-  const { live, published, target } = rewoundRanges({ published: before.slice(0, -1), live: whole }, height);
-  await deleteBlocks(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  const coverage = [...published, live];
-  await writeCoverage(session, before, coverage);
-  await session.query({
-    text: 'DELETE FROM flow_store.open_range WHERE from_height > $1',
-    values: [live.from],
-  });
+  const before = await readBook(session);
+  const { after, target } = rewoundBook(before, height);
+  await deleteBlocks(session, after.live.latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
+  await writeBook(session, before, settled(after));
   await session.query({
     text: `UPDATE flow_store.unproven SET heights = heights * int8multirange(int8range(NULL, $1, '[]'))`,
     values: [target],
   });
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height > $1', values: [target] });
   await session.query({ text: 'UPDATE flow_store.proven SET height = least(height, $1)', values: [target] });
-  // A spork whose root is removed will be recorded again; the first one stays.
-  await session.query({
-    text: `DELETE FROM flow_store.spork WHERE root_height > $1`,
-    values: [Math.max(target, live.from)],
-  });
-  const plans = (await readPlans(session))
-    .filter(({ from }) => from <= target)
-    .map((plan) => ({ ...plan, to: Math.min(plan.to, target) }));
-  await writePlans(session, withHoles(plans, coverage));
 }
 
 /**
@@ -170,7 +117,7 @@ export async function repairRows(session: WriteSession, range: HeightRange | und
 async function removeDamagedEvidence(session: Session): Promise<void> {
   const heights: (number | undefined)[] = [];
   for (const entry of await readEvidence(session))
-    if (await isDamagedEvidence(entry)) heights.push(parseEvidenceKey(entry[0]));
+    if (await isDamagedEvidence(entry)) heights.push(parseHeightKey(Prefix.evidence, entry[0]));
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [heights] });
 }
 
@@ -183,39 +130,21 @@ async function removeDamagedScripts(session: Session): Promise<HeightRange[]> {
   return rows.flatMap(({ height }) => (height === null ? [] : [{ from: height, to: height }]));
 }
 
-/** Writes the repaired book, and deletes lost heights and blocks outside all ranges. */
-export async function writeRepaired(
+/** Deletes lost heights and blocks outside all ranges; the others become the book. */
+export async function repairBook(
   session: Session,
-  {
-    before,
-    after,
-    lost,
-  }: { readonly before: StoreBook; readonly after: StoreBook; readonly lost: HeightRanges },
-): Promise<void> {
-  const { live, published, plans, open } = after;
-  const isShorter = live.latestIndexedHeight < before.live.latestIndexedHeight;
-  const gone = isShorter ? [{ from: live.latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
+  lost: HeightRanges,
+  lastPlan: number,
+): Promise<RepairedBook> {
+  const before = await readBook(session);
+  const repaired = repairedBook(before, lost, { lastPlan });
+  const { latestIndexedHeight } = repaired.book.live;
+  const isShorter = latestIndexedHeight < before.live.latestIndexedHeight;
+  const gone = isShorter ? [{ from: latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
   for (const { from, to } of [...lost, ...gone]) await deleteBlocks(session, from, to);
-  const ranges = [...published, { from: live.meta.firstHeight, to: live.latestIndexedHeight }];
-  await writeCoverage(session, await readCoverage(session), ranges);
-  await session.query({
-    text: 'DELETE FROM flow_store.spork WHERE NOT root_height = ANY($1)',
-    values: [live.meta.sporks.map(({ rootHeight }) => rootHeight)],
-  });
-  await session.query({
-    text: 'DELETE FROM flow_store.open_range WHERE NOT from_height = ANY($1)',
-    values: [open.map(({ record }) => record.from)],
-  });
-  for (const { record } of open) {
-    if (!lost.some((range) => overlap(range, record))) continue;
-    // The next write of the range's worker is refused.
-    await session.query({
-      text: 'UPDATE flow_store.open_range SET next_height = $2, epoch = epoch + 1 WHERE from_height = $1',
-      values: [record.from, record.next],
-    });
-  }
-  await writePlans(session, plans);
+  await writeBook(session, before, repaired.book);
   await deleteStrays(session);
+  return repaired;
 }
 
 /** Deletes blocks below the live range that are in no range. */
@@ -230,34 +159,6 @@ async function deleteStrays(session: Session): Promise<void> {
     await deleteBlocks(session, from, to);
 }
 
-/** The book according to the rows; no block is read. */
-export async function bookOf(session: Session): Promise<StoreBook> {
-  const { coverage, open, plans } = await readRanges(session);
-  const live = coverage.at(-1);
-  assert(live !== undefined, 'a store with damage was initialised');
-  return {
-    live: {
-      ...emptyLine(live.from),
-      latestIndexedHeight: live.to,
-      meta: {
-        schemaVersion: SCHEMA_VERSION,
-        chainId: '',
-        firstHeight: live.from,
-        createdBy: '',
-        sporks: await readSporks(session),
-      },
-    },
-    published: coverage.slice(0, -1),
-    plans,
-    open: open.map(({ from, to, next }) => ({
-      record: { ...newRecord({ from, to }, false), next },
-      line: emptyLine(from),
-    })),
-    hasAccounts: false,
-    unproven: [],
-  };
-}
-
 /** Like `IndexStore.heal`; `undefined`: no height became a hole. Expected errors: those of the session. */
 export async function healRows(
   session: Session,
@@ -265,15 +166,10 @@ export async function healRows(
   lastPlan: number,
 ): Promise<(Published & Pick<RepairedBook, 'holes'>) | undefined> {
   // No publication meanwhile; the leader's commits wait for its row of the coverage.
-  await lockStore(session);
-  await readCoverage(session, 'FOR UPDATE');
-  const before = await bookOf(session);
+  const before = await lockedBook(session);
   const healed = healedBook(before, damaged, { lastPlan });
   if (healed === undefined) return undefined;
-  const { book, holes } = healed;
-  for (const { from, to } of holes) await deleteBlocks(session, from, to);
-  const coverage = coverageOfBook(book);
-  await writeCoverage(session, coverageOfBook(before), coverage);
-  await writePlans(session, book.plans);
-  return { coverage, sporks: book.live.meta.sporks, plans: book.plans, holes };
+  for (const { from, to } of healed.holes) await deleteBlocks(session, from, to);
+  await writeBook(session, before, healed.book);
+  return { ...publishedIn(healed.book), holes: healed.holes };
 }

@@ -4,20 +4,20 @@ import type { CommitteeEvidence } from '../../port/stored.js';
 import { unlessDamaged } from '../../StorageError.js';
 import { openKeyOf, openValue, seal } from '../coding/seal.js';
 import type { Database, Entry } from '../Database.js';
-import { evidenceKey, parseEvidenceKey, Prefix, prefixRange } from '../schema.js';
+import { heightKey, parseHeightKey, Prefix, prefixRange } from '../schema.js';
 
 const RECORD = 'evidence of a committee';
 
 /** The entry of LevelDB; PostgreSQL has the value. */
 export function sealEvidence(evidence: CommitteeEvidence): Entry {
   const { height, id, isAnchor, protocolState, epochState, events } = evidence;
-  const key = evidenceKey(height);
+  const key = heightKey(Prefix.evidence, height);
   return [key, seal(key, encodeRlp([identifierBytes(id), isAnchor, protocolState, epochState, ...events]))];
 }
 
 /** Expected errors: `StorageError` (`corrupt`). */
 export function openEvidence([key, value]: Entry): CommitteeEvidence {
-  const height = openKeyOf(RECORD, key, parseEvidenceKey);
+  const height = openKeyOf(RECORD, key, (each) => parseHeightKey(Prefix.evidence, each));
   return openValue({ what: RECORD, height }, key, value, (payload) => {
     const [id, isAnchor, protocolState, epochState, ...events] = fieldsOf(payload);
     if (id === undefined || isAnchor === undefined || protocolState === undefined) return undefined;

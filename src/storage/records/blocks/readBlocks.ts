@@ -104,18 +104,6 @@ function chunksThatMayHold({ offset, length }: Slice): number[] {
 }
 
 /**
- * Part of a block's body; of a chunked one only the chunks that hold it are read. The result may be a view of a larger
- * buffer. Expected errors: `StorageError` (`corrupt`).
- */
-export async function readBody(database: Values, read: ReadBlock, slice: Slice): Promise<Buffer> {
-  const { first, last } = chunksOf(read, slice);
-  const keys: Buffer[] = [];
-  for (let chunk = first; chunk <= last; chunk += 1) keys.push(bodyKey(read.block.height, chunk));
-  const values = keys.length === 0 ? [] : await database.getMany(keys);
-  return bodySlice(read, slice, (chunk) => values[chunk - first]);
-}
-
-/**
  * A block record and the block's whole body, in one read unless the body is chunked. The body may be a view of a larger
  * buffer. `undefined` when there is no such block. Expected errors: `StorageError` (`corrupt`).
  */
@@ -124,12 +112,13 @@ export async function readWhole(
   height: number,
 ): Promise<{ readonly read: ReadBlock; readonly body: Buffer } | undefined> {
   const recordKey = blockKey(height);
-  const [record, chunk] = await database.getMany([recordKey, bodyKey(height, 0)]);
+  const [record, first] = await database.getMany([recordKey, bodyKey(height, 0)]);
   if (record === undefined) return undefined;
   const read = openBlockRecord(recordKey, record, height);
-  const whole = { offset: 0, length: read.bodyLength };
-  const isOneValue = chunksOf(read, whole).last <= 0;
-  return { read, body: isOneValue ? wholeBody(read, () => chunk) : await readBody(database, read, whole) };
+  const others = Math.max(0, bodyChunks(read.bodyLength) - 1);
+  const keys = Array.from({ length: others }, (_, index) => bodyKey(height, index + 1));
+  const values = [first, ...(others === 0 ? [] : await database.getMany(keys))];
+  return { read, body: wholeBody(read, (chunk) => values[chunk]) };
 }
 
 /** The body of a block from its values. Expected errors: `StorageError` (`corrupt`). */

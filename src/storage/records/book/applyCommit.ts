@@ -60,14 +60,10 @@ function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, 
 
 /** False: neither is the lower block the parent of the one above it, nor does the spork table name another. */
 export function links(lower: BlockHead, upper: BlockHead, meta: Pick<StoreMeta, 'sporks'>): boolean {
-  return upper.parentId === lower.id || isConfirmedRoot(upper, meta);
-}
-
-/** True for the root block of a recorded spork whose parent the spork table confirms. */
-export function isConfirmedRoot(block: BlockHead, meta: Pick<StoreMeta, 'sporks'>): boolean {
-  return meta.sporks.some(
-    ({ rootHeight, rootParentId }) => rootHeight === block.height && rootParentId === block.parentId,
-  );
+  const { height, parentId } = upper;
+  const isConfirmed = ({ rootHeight, rootParentId }: SporkRecord): boolean =>
+    rootHeight === height && rootParentId === parentId;
+  return parentId === lower.id || meta.sporks.some(isConfirmed);
 }
 
 /**

@@ -35,10 +35,10 @@ import {
   RANGES_SCHEMA_VERSION,
   REWIND_KEY,
   UNPROVEN_KEY,
+  heightKey,
   heightRange,
-  openKey,
   parseBlockKey,
-  parseOpenKey,
+  parseHeightKey,
   prefixRange,
 } from '../schema.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
@@ -83,7 +83,7 @@ export async function readOpenRecords(database: Database): Promise<OpenRecord[]>
 
 /** Checks and parses the record of an open range. Expected errors: `StorageError` (`corrupt`). */
 export function openOpenRecord([key, value]: Entry): OpenRecord {
-  const from = openKeyOf(OPEN_RECORD, key, parseOpenKey);
+  const from = openKeyOf(OPEN_RECORD, key, (each) => parseHeightKey(Prefix.open, each));
   return openValue({ what: OPEN_RECORD, height: from }, key, value, (payload) =>
     decodeOpenRecord(from, payload),
   );
@@ -198,9 +198,9 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
   if (open === before?.open) return;
   const records = new Set(before?.open.map(({ record }) => record));
   for (const { record } of open)
-    if (!records.has(record)) put(openKey(record.from), encodeOpenRecord(record));
+    if (!records.has(record)) put(heightKey(Prefix.open, record.from), encodeOpenRecord(record));
   const left = new Set(open.map(({ record }) => record.from));
-  for (const { from } of records) if (!left.has(from)) batch.del(openKey(from));
+  for (const { from } of records) if (!left.has(from)) batch.del(heightKey(Prefix.open, from));
 }
 
 /**

@@ -1,8 +1,11 @@
-import type { BackfillPlan } from '../../port/RangeBook.js';
+import { ok as assert } from 'node:assert/strict';
+import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
+import type { BackfillPlan, RangeChange } from '../../port/RangeBook.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
+import { RangeTakenError } from '../../port/RangeTakenError.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import type { BlockEntry } from '../../port/RangeStore.js';
-import { joined, without } from '../heightRanges.js';
+import { joined, overlap, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
 import { coverageOfBook, durableHeights } from './StoreBook.js';
@@ -21,7 +24,7 @@ export function settled(book: StoreBook): StoreBook {
 }
 
 /** The plans with an uncovered height below the live range, which grows over the heights above it. */
-export function unfilled(
+function unfilled(
   plans: readonly BackfillPlan[],
   coverage: HeightRanges,
   firstHeight: number,
@@ -114,6 +117,60 @@ export function openAfter(book: StoreBook, { record }: OpenState, state: StoreSt
 /** The line of a range without durable blocks. */
 export function emptyLine(from: number): LineState {
   return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damaged: false };
+}
+
+/** A range that was not open before. Expected errors: `RangeTakenError`. */
+export function newRange(book: StoreBook, { from, to }: HeightRange, hasAccounts: boolean): OpenState {
+  const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
+  assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is not a range`);
+  const { latestIndexedHeight, meta } = book.live;
+  assert(latestIndexedHeight >= meta.firstHeight, 'there is no live range yet');
+  assert(to <= latestIndexedHeight, `height ${to} is not below the live range`);
+  const range = { from, to };
+  const overlaps = (other: HeightRange): boolean => overlap(other, range);
+  if (coverageOfBook(book).some(overlaps))
+    throw new RangeTakenError(`the range ${from} to ${to} is covered in part`);
+  if (book.open.some(({ record }) => overlaps(record)))
+    throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
+  if (book.open.length >= MAX_OPEN_RANGES)
+    throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} ranges would be open`);
+  return { record: newRecord(range, hasAccounts), line: emptyLine(from) };
+}
+
+/**
+ * The book after a change of plans and open ranges; the same where there is none. A dropped range is marked, for its blocks
+ * to be removed. `hasAccounts`: of ranges that were not open before. Expected errors: `RangeTakenError`.
+ */
+export function withRangeChange(
+  book: StoreBook,
+  { plans, failed = [], dropped = [] }: RangeChange,
+  hasAccounts: boolean,
+): StoreBook {
+  let after = plans === undefined ? book : { ...book, plans: checked(plans) };
+  for (const { failures, reason, ...range } of failed) {
+    const open = openAt(after, range) ?? newRange(after, range, hasAccounts);
+    after = withOpen(after, { ...open, record: { ...open.record, failures, reason } });
+  }
+  for (const { from, to } of dropped) {
+    const open = openAt(after, { from, to });
+    if (open === undefined) continue;
+    const isDropped = !failed.some((other) => other.from === from && other.to === to);
+    const record = { ...open.record, next: from, keep: from - 1, isDropped };
+    after = withOpen(after, { record, line: emptyLine(from) });
+  }
+  return after === book ? book : settled(after);
+}
+
+function checked(plans: readonly BackfillPlan[]): readonly BackfillPlan[] {
+  const wanted = plans.filter(({ heals }) => heals !== true);
+  assert(wanted.length <= MAX_PLANS, `there would be more than ${MAX_PLANS} plans`);
+  let below = -1;
+  for (const { id, from, to } of plans) {
+    assert(id > below, 'the ids of plans must ascend');
+    assert(from >= 0 && to >= from, `plan ${id} has no heights`);
+    below = id;
+  }
+  return plans;
 }
 
 export function newRecord({ from, to }: HeightRange, hasAccounts: boolean): OpenRecord {

@@ -41,9 +41,12 @@ export function repairedBook(
   const open = before.open
     .filter(({ record }) => record.to < live.from)
     .map((each) => repairedOpen(each, damaged));
+  const isSameTop = live.to === before.live.latestIndexedHeight;
   return {
     book: settled({
-      live: repairedLive(before.live, live),
+      live: isSameTop
+        ? { ...before.live, meta: { ...meta, firstHeight: live.from } }
+        : liveAt(before.live, live),
       published: left,
       plans: withHoles(before.plans, holes, lastPlan),
       open,
@@ -65,12 +68,11 @@ export function healedBook(
   return lost.length === 0 ? undefined : repairedBook(before, lost, options);
 }
 
-function repairedLive(before: StoreState, { from, to }: HeightRange): StoreState {
-  const { meta } = before;
-  if (to === before.latestIndexedHeight) return { ...before, meta: { ...meta, firstHeight: from } };
-  const kept = Math.max(to, from);
-  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= kept);
-  return { ...emptyLine(0), latestIndexedHeight: to, meta: { ...meta, firstHeight: from, sporks } };
+/** The live range when it is another one; the next load reads its blocks. What is kept reaches up to `kept`. */
+function liveAt({ meta }: StoreState, { from, to }: HeightRange, kept = to): StoreState {
+  // A spork whose root is removed will be recorded again; the first one stays.
+  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= Math.max(kept, from));
+  return { ...emptyLine(to + 1), meta: { ...meta, firstHeight: from, sporks } };
 }
 
 function repairedOpen(open: OpenState, damaged: HeightRanges): OpenState {
@@ -161,18 +163,10 @@ function withLive(
   published: StoreBook['published'],
   target: number,
 ): StoreBook {
-  const { meta } = book.live;
-  // A spork whose root is removed will be recorded again; the first one stays.
-  const kept = Math.max(target, range.from);
-  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= kept);
   const open = book.open.filter(({ record }) => record.to < range.from);
   const isAbove = book.plans.some(({ to }) => to > target);
   const plans = isAbove ? book.plans.flatMap((plan) => planUpTo(plan, target)) : book.plans;
-  const live = {
-    ...emptyLine(0),
-    latestIndexedHeight: range.to,
-    meta: { ...meta, firstHeight: range.from, sporks },
-  };
+  const live = liveAt(book.live, range, target);
   return { ...book, published, plans, open, live, unproven: upTo(book.unproven, target) };
 }
 

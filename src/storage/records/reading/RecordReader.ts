@@ -64,9 +64,9 @@ export abstract class RecordReader implements StoredReads {
   }
 
   /** Passes a read on, and tells the listeners of damage that it meets. */
-  async tell<T>(reading: Promise<T>): Promise<T> {
+  async tell<T>(read: () => Promise<T>): Promise<T> {
     try {
-      return await reading;
+      return await read();
     } catch (error) {
       if (isCorruption(error)) {
         const damage = { height: error.height, what: error.damage ?? error.message };
@@ -77,7 +77,7 @@ export abstract class RecordReader implements StoredReads {
   }
 
   blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    return this.tell(this.#blockAt(height));
+    return this.tell(() => this.#blockAt(height));
   }
 
   /** A block that is readable or not: one of a range that is being filled. Expected errors: `StorageError`. */
@@ -89,7 +89,14 @@ export abstract class RecordReader implements StoredReads {
   }
 
   blockById(id: Identifier): Promise<StoredBlock | undefined> {
-    return this.tell(this.#blockOf(id));
+    return this.tell(async () => {
+      const [pointer] = await this.#places(Prefix.blockId, id, 1);
+      if (pointer === undefined) return undefined;
+      const stored = await this.#blockAt(pointer.height);
+      if (stored !== undefined && stored.block.id !== id)
+        throw corruptRecord('block id pointer', pointer.height, 'another block stands at its height');
+      return stored;
+    });
   }
 
   async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
@@ -97,23 +104,47 @@ export abstract class RecordReader implements StoredReads {
   }
 
   wholeBlock(height: number): Promise<WholeBlock | undefined> {
-    return this.tell(this.#whole(height));
+    return this.tell(async () => {
+      const found = await this.#present(height, () => readWhole(this.#source.values, height));
+      if (found === undefined) return undefined;
+      const { body, read } = found;
+      let offset = 0;
+      const collections = read.block.collectionIds.map((id, collectionIndex) => {
+        const end = offset + (read.shapes[collectionIndex] as CollectionShape).length;
+        const encoded = body.subarray(offset, end);
+        offset = end;
+        return { id, place: { height, collectionIndex }, blockId: read.block.id, encoded };
+      });
+      return { block: read.block, transactionCounts: read.transactionCounts, collections };
+    });
   }
 
   collection(id: Identifier): Promise<StoredCollection | undefined> {
-    return this.tell(this.#collectionOf(id));
+    return this.tell(async () => {
+      const [pointer] = await this.#places(Prefix.collection, id, 1);
+      const found = pointer && (await this.#follow(pointer));
+      if (pointer === undefined || found === undefined) return undefined;
+      const { collectionId, ...stored } = found;
+      if (collectionId !== id)
+        throw corruptRecord('collection pointer', pointer.height, 'another collection stands at its place');
+      return { id, place: collectionPlace(pointer), ...stored };
+    });
   }
 
   async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return (await this.tell(this.#places(Prefix.collection, id, limit))).map(collectionPlace);
+    return (await this.tell(() => this.#places(Prefix.collection, id, limit))).map(collectionPlace);
   }
 
   transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    return this.tell(this.#transactionOf(id));
+    return this.tell(async () => {
+      const [pointer] = await this.#places(Prefix.transaction, id, 1);
+      const found = pointer && (await this.#follow(pointer));
+      return found && { id, place: transactionPlace(pointer), ...found };
+    });
   }
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return (await this.tell(this.#places(Prefix.transaction, id, limit))).map(transactionPlace);
+    return (await this.tell(() => this.#places(Prefix.transaction, id, limit))).map(transactionPlace);
   }
 
   async evidence(): Promise<readonly CommitteeEvidence[]> {
@@ -123,48 +154,6 @@ export abstract class RecordReader implements StoredReads {
   async #blockAt(height: number): Promise<StoredBlock | undefined> {
     const read = await this.#present(height, () => readBlock(this.#source.values, height));
     return read && { block: read.block, transactionCounts: read.transactionCounts };
-  }
-
-  async #blockOf(id: Identifier): Promise<StoredBlock | undefined> {
-    const [pointer] = await this.#places(Prefix.blockId, id, 1);
-    if (pointer === undefined) return undefined;
-    const stored = await this.#blockAt(pointer.height);
-    if (stored !== undefined && stored.block.id !== id) {
-      throw corruptRecord('block id pointer', pointer.height, 'another block stands at its height');
-    }
-    return stored;
-  }
-
-  async #whole(height: number): Promise<WholeBlock | undefined> {
-    const found = await this.#present(height, () => readWhole(this.#source.values, height));
-    if (found === undefined) return undefined;
-    const { body, read } = found;
-    let offset = 0;
-    const collections = read.block.collectionIds.map((id, collectionIndex) => {
-      const end = offset + (read.shapes[collectionIndex] as CollectionShape).length;
-      const encoded = body.subarray(offset, end);
-      offset = end;
-      return { id, place: { height, collectionIndex }, blockId: read.block.id, encoded };
-    });
-    return { block: read.block, transactionCounts: read.transactionCounts, collections };
-  }
-
-  async #collectionOf(id: Identifier): Promise<StoredCollection | undefined> {
-    const [pointer] = await this.#places(Prefix.collection, id, 1);
-    if (pointer === undefined) return undefined;
-    const found = await this.#follow(pointer);
-    if (found === undefined) return undefined;
-    if (found.collectionId !== id) {
-      throw corruptRecord('collection pointer', pointer.height, 'another collection stands at its place');
-    }
-    return { id, place: collectionPlace(pointer), blockId: found.blockId, encoded: found.encoded };
-  }
-
-  async #transactionOf(id: Identifier): Promise<StoredTransaction | undefined> {
-    const [pointer] = await this.#places(Prefix.transaction, id, 1);
-    if (pointer === undefined) return undefined;
-    const found = await this.#follow(pointer);
-    return found && { id, place: transactionPlace(pointer), ...found };
   }
 
   #places(prefix: PointerPrefix, id: Identifier, limit: number): Promise<readonly ReadPlace[]> {

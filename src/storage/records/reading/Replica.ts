@@ -39,7 +39,7 @@ export class Replica extends RecordReader implements IndexReader {
       page: (query) => {
         const { accounts: coverage, meta } = this.#shown;
         assert(coverage !== undefined, 'the account index is off');
-        return this.tell(source.accountPage(query, { coverage, firstHeight: meta?.firstHeight ?? 0 }));
+        return this.tell(() => source.accountPage(query, { coverage, firstHeight: meta?.firstHeight ?? 0 }));
       },
     };
   }
