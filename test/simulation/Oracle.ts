@@ -12,7 +12,7 @@ import { invalidBlockReasons } from '../../src/proof/blocks/BlockProver.js';
 import type { RangeJob } from '../../src/ranges/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
-import { parseEvidenceKey } from '../../src/storage/records/schema.js';
+import { parseHeightKey, Prefix } from '../../src/storage/records/schema.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../src/storage/index.js';
 import type { Stretch } from './catalogue.js';
 import type { CallObserver } from './SimulatedChannel.js';
@@ -696,7 +696,7 @@ function withoutEvidence(reader: LevelIndexStore): Pick<LevelIndexStore, 'entrie
   return {
     async *entries() {
       for await (const entry of reader.entries())
-        if (parseEvidenceKey(Buffer.from(entry[0])) === undefined) yield entry;
+        if (parseHeightKey(Prefix.evidence, Buffer.from(entry[0])) === undefined) yield entry;
     },
   };
 }
