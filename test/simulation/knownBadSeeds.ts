@@ -7,6 +7,8 @@ export const knownBadSeeds: readonly {
   readonly crossesSporks: boolean;
   /** Found when worlds were drawn as they are today: with proofs, peers, accounts and full disks. */
   readonly isDrawnToday?: boolean;
+  /** Found since consensus nodes sign in some worlds. */
+  readonly hasCertificates?: boolean;
 }[] = [
   {
     seed: 220,
@@ -130,7 +132,21 @@ export const knownBadSeeds: readonly {
     crossesSporks: true,
     isDrawnToday: true,
   },
+  {
+    seed: 1,
+    cause:
+      'the anchor is proven afterwards while the head stands still, and nothing that follows from it is proven until a block comes',
+    isFixed: true,
+    crossesSporks: false,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
 ];
+
+/** A seed whose world was drawn before there were certificates. */
+export function isUnsigned(seed: number): boolean {
+  return knownBadSeeds.some((known) => known.seed === seed && known.hasCertificates !== true);
+}
 
 /** A seed whose world has none of what worlds were given since: so it goes on showing its cause. */
 export function keepsItsWorld(seed: number): boolean {

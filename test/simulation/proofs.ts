@@ -5,7 +5,7 @@ import type { Stretch } from './catalogue.js';
 import { signingOf } from './finality.js';
 import type { Signing } from './finality.js';
 import { Dice } from './Dice.js';
-import { keepsItsWorld } from './knownBadSeeds.js';
+import { isUnsigned, keepsItsWorld } from './knownBadSeeds.js';
 import type { EndpointPlan, Scenario } from './plan.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 
@@ -30,7 +30,7 @@ export function isProvableWorld(seed: number): boolean {
 
 /** Who signs what a world indexes; only over one spork, and where blocks are provable. */
 export function signingOfWorld(seed: number, index: number): Signing | undefined {
-  return isProvableWorld(seed) && index < PLAIN_STRETCHES ? signingOf(seed) : undefined;
+  return isProvableWorld(seed) && !isUnsigned(seed) && index < PLAIN_STRETCHES ? signingOf(seed) : undefined;
 }
 
 /** The scenario with its mode of proving, and with nodes that lie of what is proven. */

@@ -154,6 +154,7 @@ export function openUpstream(
           logger,
           nodes: network.history,
           share: () => pace.share(),
+          onProven: () => window.moved(),
           mayRun: () =>
             store.shared?.isLeading() !== false &&
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,

@@ -32,6 +32,8 @@ export interface ProofBackfillDependencies {
   /** The share of its speed that history may have, above 0 to 1. */
   readonly share: () => number;
   readonly room?: WriteRoom | undefined;
+  /** More blocks are proven: what follows from them may be proven now, though the head stands still. */
+  readonly onProven: () => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -116,7 +118,10 @@ export class ProofBackfill {
       return each.value;
     });
     const proven = answers.flatMap((answer) => (answer?.kind === 'proven' ? [answer.block] : []));
-    if (proven.length > 0) await this.#deps.store.addProofs?.(proven);
+    if (proven.length > 0) {
+      await this.#deps.store.addProofs?.(proven);
+      this.#deps.onProven();
+    }
     const kinds = new Set(answers.map((answer) => answer?.kind));
     const left: HeightRange[] = [];
     for (const [index, answer] of answers.entries()) {

@@ -28,6 +28,8 @@ class Backfill {
   readonly added: number[] = [];
   readonly backfill: ProofBackfill;
   mayRun = true;
+  /** How often more was proven. */
+  told = 0;
   /** What adding proofs fails with. */
   damage: StorageError | undefined;
   readonly ended: Promise<unknown>;
@@ -47,6 +49,7 @@ class Backfill {
       ...{ clock: this.clock, logger: this.logger, nodes: this.nodes },
       mayRun: () => this.mayRun,
       share: () => this.share,
+      onProven: () => (this.told += 1),
       store: {
         blockByHeight: (height) => {
           const block = this.stored.get(height);
@@ -102,6 +105,9 @@ describe('ProofBackfill', () => {
     expect(run.node().mostCallsUnderWay).toBeLessThanOrEqual(16);
     expect(run.backfill.reason()).toBeUndefined();
     expect(run.node().calls).toHaveLength(HEIGHTS);
+    // Once for each batch.
+    expect(run.told).toBeGreaterThan(1);
+    expect(run.told).toBeLessThanOrEqual(HEIGHTS);
   });
 
   it('waits while it may not run, and is slower with a smaller share', async () => {
