@@ -79,8 +79,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
-      file: 'unit/storage/levelStore.test.ts',
-      test: 'carries what was staged, and stores nothing else of it',
+      file: 'unit/storage/commit.test.ts',
+      test: 'is carried by the batch that names it, and stored by no other',
     },
   },
   {
