@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { at, followTip } from './tipTimes.js';
 import type { TipNode } from './tipTimes.js';
 
-const BLOCKS = 50;
+const BLOCKS = 30;
 /** Nothing of this takes time: messages take a millisecond, a commit two. */
 const OWN_MS = 15;
 /** Calls for the blocks of the tip, beside the streams. */
