@@ -106,7 +106,7 @@ const subFloors = {
   'api/http': [['admission'], ['forwarding'], ['responses'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['routes'], ['EventStreams.ts']],
-  'app/health': [['Diagnosis.ts', 'symptoms.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
+  'app/health': [['Diagnosis.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [
     ['TakenJobs.ts'],

@@ -2,10 +2,8 @@ import { daemonSettings } from '../config/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import type { LogLevel, ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
-import type { Descriptors } from './lifecycle/Descriptors.js';
-import type { Health, StorageWatch } from './health/startHealth.js';
-import type { SecretFiles } from './guard/SecretFiles.js';
-import type { ReaderThread } from './threads/ReaderThread.js';
+import type { DaemonParts } from './health/DaemonState.js';
+import type { Health } from './health/startHealth.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
@@ -20,14 +18,9 @@ export interface Reloading {
 }
 
 /** Parts whose settings may change while they run. */
-export interface Reloadable {
-  readonly descriptors: Pick<Descriptors, 'reload'>;
-  readonly diskWatch: Pick<StorageWatch, 'setMinFreeBytes'>;
+type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers' | 'secretFiles'> & {
   readonly health: Pick<Health, 'setLimits'>;
-  readonly secretFiles: Pick<SecretFiles, 'reload'>;
-  /** Absent when no readers are served. */
-  readonly readers: Pick<ReaderThread, 'change'> | undefined;
-}
+};
 
 /**
  * Applies changed settings to the running daemon, and logs the outcome: one line for what has changed, one for what needs a
@@ -114,7 +107,7 @@ function apply(config: LoadedConfig['config'], parts: Reloadable): void {
   const { corsOrigins, ratePerSecondPerAddress } = api;
   parts.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
   parts.descriptors.reload(config);
-  parts.diskWatch.setMinFreeBytes(disk.minFreeBytes);
+  parts.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
   parts.health.setLimits(ready);
 }
 

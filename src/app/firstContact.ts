@@ -1,11 +1,11 @@
-import { statfs } from 'node:fs/promises';
 import { parseEndpoint, proxyFor } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { formatSize } from '../observability/index.js';
 import type { Logger } from '../observability/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { hostAndPort, storePathOf } from './lifecycle/daemonRecord.js';
+import type { DiskWatch } from './health/watches/DiskWatch.js';
+import { hostAndPort } from './lifecycle/daemonRecord.js';
 
 interface Address {
   readonly host: string;
@@ -23,15 +23,16 @@ export interface ListenAddresses {
  * Announces what the daemon is about to do: to people in five lines, to machines in one line of the log. Nothing is
  * printed at a quiet log level.
  */
-export async function tellPlan(
+export function tellPlan(
   config: DaemonConfig,
   parts: {
     readonly addresses: ListenAddresses;
+    readonly diskWatch: DiskWatch | undefined;
     readonly store: IndexStore;
     readonly logger: Logger;
     readonly print: (text: string) => void;
   },
-): Promise<void> {
+): void {
   const { accessNodes, chainId, dataDir, edi, log, network, stopHeight } = config;
   const { addresses, store } = parts;
   const nodes = accessNodes.map(maskedEndpoint);
@@ -41,7 +42,7 @@ export async function tellPlan(
   const meta = store.meta();
   const continuesAt = meta === undefined ? undefined : store.latestIndexedHeight() + 1;
   const database = config.store === undefined ? undefined : maskedEndpoint(config.store);
-  const freeBytes = database === undefined ? await freeOn(storePathOf(dataDir)) : undefined;
+  const freeBytes = parts.diskWatch?.disk()?.freeBytes;
   const lines = [
     `network  ${network} (${chainId})`,
     ...(nodes.length === 0 ? [] : [`nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`]),
@@ -136,13 +137,4 @@ function portsInWords({ api, grpc, metrics }: ListenAddresses, isSecure: boolean
     ...(grpc === undefined ? [] : [`gRPC ${hostAndPort(grpc)}${isSecure ? ' (TLS)' : ''}`]),
     `metrics http://${hostAndPort(metrics)}/metrics`,
   ].join(', ');
-}
-
-async function freeOn(path: string): Promise<number | undefined> {
-  try {
-    const { bavail, bsize } = await statfs(path);
-    return bavail * bsize;
-  } catch {
-    return undefined;
-  }
 }

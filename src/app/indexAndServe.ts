@@ -1,10 +1,9 @@
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import type { createLogger, LiveTerminal, Metrics, ProgramLogger } from '../observability/index.js';
+import type { createLogger, Logger, ProgramLogger } from '../observability/index.js';
 import type { KillMode } from '../ranges/index.js';
 import { CertificateThread } from '../proof/index.js';
-import { programVersion, systemClock, systemRandom } from '../runtime/index.js';
-import type { Output } from '../runtime/index.js';
+import { hasSoundHttp2, programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
 import { ConfigReload } from './ConfigReload.js';
@@ -12,17 +11,18 @@ import type { Reloading } from './ConfigReload.js';
 import { seedStore } from './stores/copies.js';
 import { tellPlan } from './firstContact.js';
 import { SecretFiles } from './guard/SecretFiles.js';
+import type { DaemonParts } from './health/DaemonState.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
-import { storePathOf } from './lifecycle/daemonRecord.js';
+import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
+import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Descriptors } from './lifecycle/Descriptors.js';
-import type { Lifecycle } from './lifecycle/Lifecycle.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
-import { openOwnStore } from './ownStores.js';
-import type { Common } from './ownStores.js';
+import { checkStartOfFilledStore } from './line/startHeight.js';
 import { startServers } from './startServers.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
+import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';
 import { ReaderThread } from './threads/ReaderThread.js';
 import { startCertificates, startWorker } from './threads/startWorker.js';
@@ -37,6 +37,9 @@ export interface DaemonPorts {
   readonly startCertificates?: typeof startCertificates;
 }
 
+/** What everything that the daemon starts depends on. */
+type Common = Pick<DaemonParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
+
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
@@ -50,13 +53,9 @@ export async function indexAndServe(
     print,
     reloading,
     terminal,
-  }: {
+  }: Pick<DaemonParts, 'lifecycle' | 'metrics' | 'outputs' | 'terminal'> & {
     readonly ports: DaemonPorts;
-    readonly lifecycle: Lifecycle;
     readonly logger: ProgramLogger;
-    readonly metrics: Metrics;
-    readonly outputs: readonly Output[];
-    readonly terminal: LiveTerminal | undefined;
     readonly notifier: ServiceNotifier | undefined;
     /** Writes to standard output, above the live line. */
     readonly print: (text: string) => void;
@@ -70,7 +69,7 @@ export async function indexAndServe(
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
   const sporks = await readShippedSporks(config.network);
-  const descriptors = Descriptors.claim(config, common);
+  const descriptors = new Descriptors(config, common);
   lifecycle.supervise(descriptors.run(lifecycle.signal));
   const secretFiles = await SecretFiles.open(config, { ...common, sporks });
   lifecycle.supervise(secretFiles.run(lifecycle.signal));
@@ -100,46 +99,32 @@ export async function indexAndServe(
   let onKill = (_mode: KillMode): void => lifecycle.stop();
   const queue = await openQueueToWork(config, { ...common, onKill: (mode) => onKill(mode) });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
-  const diskWatch = watchStorage(config, { ...common, store });
+  const watched = watchStorage(config, { ...common, store });
   const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
   lifecycle.onClose('certificates', () => certificates.close());
-  const parts = openUpstream(config, {
+  const upstream = openUpstream(config, {
     ...common,
     store,
     queue,
     sporks,
-    room: diskWatch,
+    room: watched.diskWatch,
     certificates,
     openChannel: ports.openChannel,
     credentialsFor: (endpoint, isPeer) => secretFiles.credentialsFor(endpoint, isPeer),
   });
+  const served = { descriptors, outputs, queue, readers, replica, secretFiles, terminal };
+  const parts: DaemonParts = { ...upstream, ...watched, ...served };
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
   const checking = parts.healing.checkNewest(newestBytes, lifecycle.signal).then(() => 'done');
   if ((await lifecycle.unlessStopped(checking)) === undefined) return;
-  const health = startHealth(config, {
-    ...parts,
-    descriptors,
-    diskWatch,
-    outputs,
-    queue,
-    readers,
-    replica,
-    terminal,
-  });
-  reload?.start({ descriptors, diskWatch, health, readers, secretFiles });
-  const addresses = await startServers(config, {
-    ...parts,
-    descriptors,
-    readers,
-    replica,
-    secretFiles,
-    health,
-  });
+  const health = startHealth(config, parts);
+  reload?.start({ ...parts, health });
+  const addresses = await startServers(config, { ...parts, health });
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
-  await tellPlan(config, { addresses, store, logger, print });
+  tellPlan(config, { ...parts, addresses, print });
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, lifecycle.signal));
   await runIndexing(config, parts, {
     onLine: (line) => health.running(line),
@@ -162,8 +147,9 @@ function startReaderThread(
   },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
+  const { corsOrigins, ratePerSecondPerAddress } = api;
   const forwards = api.forward || api.forwardRest !== undefined;
-  const readerSecrets = () => ({
+  const secrets = () => ({
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
@@ -171,19 +157,18 @@ function startReaderThread(
   const readers = new ReaderThread(
     {
       accessNodes,
-      api: { ...api, maxConnections, forwardSockets },
+      api: { ...api, forwardSockets },
+      settings: { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level, ...secrets() },
       chainId,
       version: programVersion(),
       userAgent: userAgent(),
       storePath: storePathOf(dataDir),
       storeUrl: api.store ?? store,
       maxMessageBytes: access.maxMessageBytes,
-      logLevel: log.level,
-      ...readerSecrets(),
     },
     { ...common, start: ports.startReader ?? startWorker },
   );
-  secretFiles.onChange(() => readers.secure(readerSecrets()));
+  secretFiles.onChange(() => readers.change(secrets()));
   descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares.perPort }));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
@@ -197,4 +182,57 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
 /** True when history is planned, or the configuration asks to plan some: it is filled in before the daemon ends. */
 function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
   return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
+}
+
+/**
+ * Opens the store for writing. Expected errors: OperatorError (locked, damaged, another chain, a start that does not
+ * fit).
+ */
+async function openOwnStore(
+  config: DaemonConfig,
+  {
+    clock,
+    descriptors,
+    lifecycle,
+    logger,
+    openStore = openLevelStore,
+    readers,
+  }: Common & {
+    readonly descriptors: Descriptors;
+    readonly openStore: OpenStore | undefined;
+    readonly readers: ReaderThread | undefined;
+  },
+): Promise<IndexStore> {
+  const { maxOpenFiles } = descriptors.shares;
+  if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
+  const store = await openStoreToIndex(config, {
+    openStore,
+    maxOpenFiles,
+    clock,
+    logger,
+    descriptors: {
+      waits: (why) => descriptors.storeWaits(why),
+      alone: (action) => (readers === undefined ? action() : readers.without(action)),
+    },
+  });
+  // The reader thread reads the store, so it ends first.
+  lifecycle.onClose('store', async () => {
+    await readers?.close();
+    await store.close();
+  });
+  await refuseUnwritable(config.dataDir);
+  // The directory is ours now: a record in it is left from a killed daemon.
+  removeDaemonRecord(config.dataDir);
+  if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
+  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
+    warnOfNode(logger);
+  checkStartOfFilledStore(config, store);
+  return store;
+}
+
+function warnOfNode(logger: Logger): void {
+  logger.warn(
+    { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
+    'callers of the gRPC port can end the process: this version of Node.js has a bug',
+  );
 }

@@ -2,28 +2,19 @@ import { MetricsServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
-import type { IndexStore } from '../storage/index.js';
-import type { SecretFiles } from './guard/SecretFiles.js';
 import type { ListenAddresses } from './firstContact.js';
+import type { DaemonParts } from './health/DaemonState.js';
 import type { Health } from './health/startHealth.js';
-import type { Descriptors } from './lifecycle/Descriptors.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { ControlSocket } from './lifecycle/ControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
-import type { IndexingParts } from './line/runIndexing.js';
 import type { ReaderAddresses } from './threads/messages.js';
-import { readableIndex, sealedHeight } from './threads/readableIndex.js';
+import { readableIndex } from './threads/readableIndex.js';
 import type { ReaderThread } from './threads/ReaderThread.js';
 import type { ReaderSources } from './threads/ReaderInstance.js';
 
-type ServedParts = IndexingParts & {
-  readonly descriptors: Descriptors;
-  readonly readers: ReaderThread | undefined;
-  readonly replica: IndexStore | undefined;
-  readonly secretFiles: SecretFiles;
-  readonly health: Health;
-};
+type ServedParts = DaemonParts & { readonly health: Health };
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
@@ -105,14 +96,10 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonl
 }
 
 function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
-  const { health, listener, network } = parts;
+  const { health, network } = parts;
   const { inspector, monitor, report } = health;
   return {
-    moment: () => ({
-      ...readableIndex(config, parts),
-      head: listener.finalizedHeight() ?? null,
-      sealed: sealedHeight(config, parts) ?? null,
-    }),
+    moment: () => readableIndex(config, parts),
     surroundings: () => ({
       isReady: monitor.readiness().ready,
       // One interface must not give answers from two chains.

@@ -5,7 +5,7 @@ export type { ReaderMetrics } from './metrics/createReaderMetrics.js';
 export type { ConnectionMetrics } from './metrics/metricMakers.js';
 export { mergedPage, MirroredMetrics } from './metrics/MirroredMetrics.js';
 export type { MetricsSnapshot } from './metrics/MirroredMetrics.js';
-export { createLogger, errorFields, silentLogger } from './logs/createLogger.js';
+export { createLogger, errorFields, silentLogger, withoutIds } from './logs/createLogger.js';
 /** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
 export type { Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
@@ -14,8 +14,7 @@ export { allReadinessCodes, consistent, readinessCodes } from './health/readines
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { ProgressMeter } from './progress/ProgressMeter.js';
 export type { ProgressState } from './progress/ProgressMeter.js';
-export { LastHour, MAX_MINUTES } from './progress/LastHour.js';
-export { slowestUsual } from './progress/totals.js';
+export { LastHour, MAX_MINUTES, slowestUsual } from './progress/LastHour.js';
 export type { Minute, Stretch } from './progress/LastHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { ProgressReporter } from './progress/ProgressReporter.js';

@@ -1,19 +1,17 @@
-export interface RunningAverageOptions {
-  /** The weight of one observation: the share of the difference by which it moves the average. */
-  readonly weight: number;
-  /** The average before the first observation; without it the first observation is the average. */
-  readonly initial?: number;
-  /** Observations are clamped to these bounds. */
-  readonly min?: number;
-  readonly max?: number;
-}
-
 /** An exponentially weighted average of sizes or durations. */
 export class RunningAverage {
-  readonly #options: RunningAverageOptions;
+  readonly #options: ConstructorParameters<typeof RunningAverage>[0];
   #value: number | undefined;
 
-  constructor(options: RunningAverageOptions) {
+  constructor(options: {
+    /** The weight of one observation: the share of the difference by which it moves the average. */
+    readonly weight: number;
+    /** The average before the first observation; without it the first observation is the average. */
+    readonly initial?: number;
+    /** Observations are clamped to these bounds. */
+    readonly min?: number;
+    readonly max?: number;
+  }) {
     this.#options = options;
     this.#value = options.initial;
   }

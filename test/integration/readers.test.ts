@@ -10,6 +10,7 @@ import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { getJson } from '../support/httpProbe.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { answer, networkOf, RawNode } from '../support/rawNode.js';
+import { readerOptions } from '../support/readerOptions.js';
 import { readersHere, readersOfSources } from '../support/readers.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
@@ -34,14 +35,10 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
     ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test', sporks: [] },
   });
   const readers = new ReaderThread(
-    {
-      ...{ storePath: path, chainId: 'flow-localnet', version: '0.1.0', accessNodes: ['node:9000'] },
-      ...{ userAgent: 'test/1', maxMessageBytes: 1024 * 1024, logLevel: 'info' },
-      api: {
-        ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward, forwardRest: undefined },
-        ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
-      },
-    },
+    readerOptions({
+      ...{ storePath: path, accessNodes: ['node:9000'], maxMessageBytes: 1024 * 1024 },
+      api: { host: '127.0.0.1', port: 0, grpcPort: 0, forward, forwardRest: undefined },
+    }),
     {
       ...{ clock: systemClock, logger, start: startReader },
       metrics: createMetrics({ version: '', node: '' }),
@@ -186,20 +183,10 @@ describe('a reader thread', () => {
   });
 
   it('that is closed before it served says so', async () => {
-    const readers = new ReaderThread(
-      {
-        ...{ storePath: '/none', chainId: 'flow-localnet', version: '0.1.0', accessNodes: [] },
-        ...{ userAgent: 'test/1', maxMessageBytes: 1, logLevel: 'info' },
-        api: {
-          ...{ host: '127.0.0.1', port: 0, grpcPort: 0, forward: false, forwardRest: undefined },
-          ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
-        },
-      },
-      {
-        ...{ clock: systemClock, logger: new RecordingLogger(), start: readersHere },
-        metrics: createMetrics({ version: '', node: '' }),
-      },
-    );
+    const readers = new ReaderThread(readerOptions({ storePath: '/none' }), {
+      ...{ clock: systemClock, logger: new RecordingLogger(), start: readersHere },
+      metrics: createMetrics({ version: '', node: '' }),
+    });
     await readers.close();
     await expect(readers.serve({} as ReaderSources)).rejects.toBeInstanceOf(AbortError);
   });

@@ -7,6 +7,7 @@ import { EndGate } from '../../src/runtime/index.js';
 import type { Clock, Timer } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
 import type { Database, IndexReader, ShownIndex } from '../../src/storage/index.js';
+import { readerOptions } from '../support/readerOptions.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */
@@ -92,14 +93,9 @@ export class SimulatedReaders {
     this.#durable = dependencies.durable;
     this.#fail = dependencies.fail;
     this.#thread = new ReaderThread(
-      {
-        ...{ storePath: '', chainId: '', version: '', accessNodes: [], userAgent: '', maxMessageBytes: 1 },
-        ...{ logLevel: 'silent' },
-        api: {
-          ...{ host: '', port: 0, grpcPort: 'off', forward: false, forwardRest: undefined },
-          ...{ corsOrigins: [], maxConnections: 512, keepAliveMs: 75_000, ratePerSecondPerAddress: 0 },
-        },
-      },
+      readerOptions({
+        api: { host: '', port: 0, grpcPort: 'off', forward: false, forwardRest: undefined },
+      }),
       {
         ...{ clock: this.#clock, logger: silentLogger, metrics: dependencies.metrics },
         start: (given) => this.#begin(given),

@@ -26,16 +26,14 @@ const UNFIT: Readonly<Record<number, string>> = {
   0x0102_1997: `9P, ${REMOTE}`,
 };
 
-interface DiskPlans {
-  readonly stored: StoredHeights;
-  /** Heights still to be indexed: up to the head, and in plans. `undefined`: no node gave its head. */
-  readonly heightsToCome: number | undefined;
-}
-
-/** Whether the disk of the data directory keeps what it is given, and has room for the heights to come. */
+/**
+ * Whether the disk of the data directory keeps what it is given, and has room for the heights to come: up to the head, and in
+ * plans. `undefined`: no node gave its head.
+ */
 export async function checkDisk(
   { dataDir, store }: Pick<DaemonConfig, 'dataDir' | 'store'>,
-  { heightsToCome, stored }: DiskPlans,
+  stored: StoredHeights,
+  heightsToCome: number | undefined,
 ): Promise<Finding[]> {
   if (store !== undefined) return [ok('The index is in a database, whose disks are not seen from here.')];
   const { bavail, bsize, type } = await statfs(await nearest(resolve(dataDir)));

@@ -1,20 +1,24 @@
+import { surveyNode } from '../../access/index.js';
 import type { NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
-import { knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
+import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
 import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers, surveyNodes, surveyPeers } from './nodes.js';
+import type { Survey } from './nodes.js';
 import { lookAtStore, nothingStored } from './store.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
 
+/** For each call to a node, and for the wait for a stream. */
+const CALL_LIMIT_MS = 4_000;
 /** A check that takes longer counts as hanging. */
 const CHECK_LIMIT_MS = 45_000;
 /** Networks that make blocks all the time. */
@@ -56,15 +60,18 @@ export async function examine(
     const metadata =
       metadataFile === undefined ? undefined : await readNodeMetadata(metadataFile, { access, nodes });
     const token = peerTokenFile === undefined ? undefined : readPeerToken(peerTokenFile);
-    const surveying = { clock, sources: { metadata: () => metadata, metadataFile, peerToken: () => token } };
-    surveys = await surveyNodes(config, surveying);
-    const peers = await surveyPeers(config, stored.coverage.at(-1)?.to ?? headOf(surveys) ?? 0, surveying);
-    return [...checkNodes(config, { surveys, stored }), ...checkPeers(config, peers)];
+    const sources = { metadata: () => metadata, metadataFile, peerToken: () => token };
+    const survey: Survey = ({ endpoint, isPeer, ...asks }) => {
+      const credentials = credentialsFor(endpoint, isPeer, sources);
+      const options = { endpoint, maxMessageBytes: access.maxMessageBytes, credentials, ...asks };
+      return surveyNode({ ...options, timeoutMs: CALL_LIMIT_MS }, { clock });
+    };
+    surveys = await surveyNodes(config, survey);
+    const peers = await surveyPeers(config, stored.coverage.at(-1)?.to ?? headOf(surveys) ?? 0, survey);
+    return [...checkNodes(config, surveys, stored), ...checkPeers(config, peers)];
   });
   await check('clock', () => [checkClock(surveys, { isPublic: PUBLIC.includes(config.network) })]);
-  await check('disk', async () =>
-    checkDisk(config, { stored, heightsToCome: heightsToCome(config, stored, surveys, sporks) }),
-  );
+  await check('disk', async () => checkDisk(config, stored, heightsToCome(config, stored, surveys, sporks)));
   await check('exposure', () => checkExposure({ config, origins }, clock));
   return verdicts;
 }

@@ -1,16 +1,11 @@
-import { parseEndpoint, surveyNode } from '../../access/index.js';
-import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
+import { parseEndpoint } from '../../access/index.js';
+import type { CallSurvey, Endpoint, NodeSurvey, surveyNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { credentialsFor } from '../guard/nodeMetadata.js';
-import type { CredentialSources } from '../guard/nodeMetadata.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
-/** For each call to a node, and for the wait for a stream. */
-const CALL_LIMIT_MS = 4_000;
 /** A node with a higher median latency slows everything down. */
 const SLOW_MS = 1_000;
 /** A node's message can be any text of any length; a refusal ends with what to do about it. */
@@ -34,13 +29,14 @@ const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
 ];
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
 
-interface Surveying {
-  readonly sources: CredentialSources;
-  readonly clock: Clock;
-}
+/** Asks one node for what the daemon calls it for. */
+export type Survey = (
+  asked: Pick<SurveyOptions, 'asksExecutionData' | 'endpoint' | 'peer'> & { readonly isPeer: boolean },
+) => Promise<NodeSurvey>;
+type SurveyOptions = Parameters<typeof surveyNode>[0];
 
 /** Asks all nodes at once, each once, even if it is configured for two purposes. */
-export function surveyNodes(config: DaemonConfig, surveying: Surveying): Promise<readonly NodeSurvey[]> {
+export function surveyNodes(config: DaemonConfig, survey: Survey): Promise<readonly NodeSurvey[]> {
   const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
   const peers = new Set(config.peers.map((peer) => parseEndpoint(peer).name));
   const all = [...config.accessNodes.map(parseEndpoint), ...feeds];
@@ -48,7 +44,7 @@ export function surveyNodes(config: DaemonConfig, surveying: Surveying): Promise
   return Promise.all(
     [...byName.values()].map((endpoint) => {
       const asksExecutionData = feeds.some(({ name }) => name === endpoint.name);
-      return survey(config, endpoint, { asksExecutionData, isPeer: peers.has(endpoint.name) }, surveying);
+      return survey({ endpoint, asksExecutionData, isPeer: peers.has(endpoint.name) });
     }),
   );
 }
@@ -57,30 +53,11 @@ export function surveyNodes(config: DaemonConfig, surveying: Surveying): Promise
 export function surveyPeers(
   config: DaemonConfig,
   fromHeight: number,
-  surveying: Surveying,
+  survey: Survey,
 ): Promise<readonly NodeSurvey[]> {
-  const peer = config.accessNodes.length === 0 ? 'mirrored' : { fromHeight };
-  return Promise.all(
-    config.peers.map((each) =>
-      survey(config, parseEndpoint(each), { asksExecutionData: false, isPeer: true, peer }, surveying),
-    ),
-  );
-}
-
-interface Asked {
-  readonly asksExecutionData: boolean;
-  readonly isPeer: boolean;
-  readonly peer?: { readonly fromHeight: number } | 'mirrored';
-}
-
-function survey(
-  { access: { maxMessageBytes } }: DaemonConfig,
-  endpoint: Endpoint,
-  { isPeer, ...asks }: Asked,
-  { clock, sources }: Surveying,
-): Promise<NodeSurvey> {
-  const credentials = credentialsFor(endpoint, isPeer, sources);
-  return surveyNode({ endpoint, maxMessageBytes, timeoutMs: CALL_LIMIT_MS, credentials, ...asks }, { clock });
+  const peer = config.accessNodes.length === 0 ? ('mirrored' as const) : { fromHeight };
+  const asks = { asksExecutionData: false, isPeer: true, peer };
+  return Promise.all(config.peers.map((each) => survey({ endpoint: parseEndpoint(each), ...asks })));
 }
 
 type Expected = Pick<DaemonConfig, 'access' | 'accessNodes' | 'chainId' | 'edi' | 'ediOnly' | 'network'>;
@@ -88,7 +65,8 @@ type Expected = Pick<DaemonConfig, 'access' | 'accessNodes' | 'chainId' | 'edi' 
 /** Whether the nodes answer, are of the right chain, and serve the calls that the daemon makes. */
 export function checkNodes(
   config: Expected,
-  { stored, surveys }: { readonly stored: StoredHeights; readonly surveys: readonly NodeSurvey[] },
+  surveys: readonly NodeSurvey[],
+  stored: StoredHeights,
 ): Finding[] {
   const judged = surveys.map((survey) => ({ survey, unusable: whyUnusable(survey, config, stored) }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);

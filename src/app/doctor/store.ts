@@ -28,16 +28,11 @@ export interface StoredHeights {
 
 export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [], bytes: undefined };
 
-interface StoreLook {
-  readonly stored: StoredHeights;
-  readonly found: readonly Finding[];
-}
-
 /** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
 export async function lookAtStore(
   { api, chainId, dataDir, store }: Pick<DaemonConfig, 'api' | 'chainId' | 'dataDir' | 'store'>,
   clock: Clock,
-): Promise<StoreLook> {
+): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
   // What is wrong with a directory, `start` says itself.
   if (store === undefined) return { stored: await heightsInDirectory(dataDir), found: [] };
   const { surveyDatabase } = await loadPostgres();

@@ -1,19 +1,18 @@
 import { randomBytes } from 'node:crypto';
+import { stat } from 'node:fs/promises';
 import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
 import { digestOf } from '../../api/index.js';
 import type { ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { Listeners, Pause } from '../../runtime/index.js';
+import { Listeners, OperatorError, Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from './certificate.js';
 import type { Certificate } from './certificate.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from './nodeMetadata.js';
-import type { MetadataByNode } from './nodeMetadata.js';
+import type { KnownNode, MetadataByNode } from './nodeMetadata.js';
 import { readPeerToken, readTokens } from './tokens.js';
 import type { KnownToken } from './tokens.js';
-import { WatchedSecret } from './WatchedSecret.js';
-import type { SecretSource } from './WatchedSecret.js';
 
 /** How often the files are checked; each check costs one stat. */
 const LOOK_EVERY_MS = 5_000;
@@ -22,13 +21,26 @@ const OWN_TOKEN_BYTES = 32;
 const NOTHING_SERVED = {
   tls: { certificateFile: undefined, clientCaFile: undefined, keyFile: undefined },
   tokensFile: undefined,
-  tokensFor: 'everything',
 } as const;
 
-export interface SecretFilesDependencies {
+interface Dependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
+}
+
+type WatchDependencies = Pick<Dependencies, 'logger' | 'metrics'>;
+
+/** How a secret is read from files. */
+interface SecretSource<T> {
+  readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
+  readonly paths: readonly string[];
+  /** Expected errors: OperatorError. */
+  read(): T | Promise<T>;
+  /** Differs for every content; not secret. */
+  nameOf(value: T): string;
+  /** Log fields about a new content; not secret. */
+  describe(next: T, last: T): object;
 }
 
 /** How the commands of this machine reach a guarded API. */
@@ -39,50 +51,29 @@ export interface OwnAccess {
   readonly token?: string;
 }
 
-/**
- * Certificate and tokens of the read API, the token for peers, and the metadata for nodes, from their files, for as long as
- * the daemon runs.
- */
-export class SecretFiles {
-  readonly #metrics: SecretFilesDependencies['metrics'];
-  readonly #tokensFor: ApiSecrets['tokensFor'];
-  readonly #certificate: WatchedSecret<Certificate> | undefined;
-  readonly #tokens: WatchedSecret<readonly KnownToken[]> | undefined;
-  readonly #peerToken: WatchedSecret<string> | undefined;
-  readonly #metadata: WatchedSecret<MetadataByNode> | undefined;
-  readonly #metadataFile: string | undefined;
-  /** The nodes that may be called, by name. */
-  readonly #known: ReadonlySet<string>;
-  readonly #logger: Logger;
-  /** For commands of users who may read the data directory. */
-  readonly #ownToken: string | undefined;
-  readonly #changed = new Listeners();
-  readonly #pause: Pause;
-  #isReloadWanted = false;
-  /** Nodes of the metadata file that the log has named as unknown. */
-  #unknown = '';
-
-  /** Expected errors: OperatorError `configuration`: what is wrong with which file. */
-  static async open(
-    config: DaemonConfig,
-    { sporks, ...dependencies }: SecretFilesDependencies & { readonly sporks: SporkTable },
-  ): Promise<SecretFiles> {
-    const { access, api, peerTokenFile, roles } = config;
-    const { tls, tokensFile, tokensFor } = roles.includes('api') ? api : NOTHING_SERVED;
-    const { certificateFile, clientCaFile, keyFile } = tls;
-    const watched = <T>(
-      path: string | undefined,
-      source: (path: string) => SecretSource<T>,
-    ): Promise<WatchedSecret<T>> | undefined =>
-      path === undefined ? undefined : WatchedSecret.open(source(path), dependencies);
-    const certificate = await watched<Certificate>(certificateFile, (path) => ({
+/** Opens what the configuration names. Expected errors: OperatorError `configuration`: what is wrong with which file. */
+async function openSecrets(
+  { access, api, peerTokenFile, roles }: DaemonConfig,
+  nodes: readonly KnownNode[],
+  dependencies: WatchDependencies,
+) {
+  const { tls, tokensFile } = roles.includes('api') ? api : NOTHING_SERVED;
+  const { certificateFile, clientCaFile, keyFile } = tls;
+  const { metadataFile } = access;
+  const watched = <T>(
+    path: string | undefined,
+    source: (path: string) => SecretSource<T>,
+  ): Promise<WatchedSecret<T>> | undefined =>
+    path === undefined ? undefined : WatchedSecret.open(source(path), dependencies);
+  return {
+    certificate: await watched<Certificate>(certificateFile, (path) => ({
       kind: 'certificate',
       paths: [path, keyFile, clientCaFile].filter((each) => each !== undefined),
       read: () => readCertificate({ certificateFile: path, clientCaFile, keyFile }),
       nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
       describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
-    }));
-    const tokens = await watched<readonly KnownToken[]>(tokensFile, (path) => ({
+    })),
+    tokens: await watched<readonly KnownToken[]>(tokensFile, (path) => ({
       kind: 'tokens',
       paths: [path],
       read: () => readTokens(path),
@@ -92,52 +83,72 @@ export class SecretFiles {
         added: namesLeft(next, last),
         removed: namesLeft(last, next),
       }),
-    }));
-    const peerToken = await watched<string>(peerTokenFile, (path) => ({
+    })),
+    peerToken: await watched<string>(peerTokenFile, (path) => ({
       kind: 'peer_token',
       paths: [path],
       read: () => readPeerToken(path),
       nameOf: digestOf,
       describe: () => ({}),
-    }));
-    const { metadataFile } = access;
-    const nodes = metadataFile === undefined ? [] : knownNodes(config, sporks);
-    const metadata = await watched<MetadataByNode>(metadataFile, (path) => ({
+    })),
+    metadata: await watched<MetadataByNode>(metadataFile, (path) => ({
       kind: 'node_metadata',
       paths: [path],
       read: () => readNodeMetadata(path, { access, nodes }),
       nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
       describe: (byNode) => ({ nodes: [...byNode.keys()] }),
-    }));
-    const known = new Set(nodes.map(({ name }) => name));
-    return new SecretFiles(
-      { certificate, peerToken, tokens, tokensFor, metadata, metadataFile, known },
-      dependencies,
-    );
+    })),
+  };
+}
+
+/**
+ * Certificate and tokens of the read API, the token for peers, and the metadata for nodes, from their files, for as long as
+ * the daemon runs.
+ */
+export class SecretFiles {
+  readonly #config: DaemonConfig;
+  readonly #files: Awaited<ReturnType<typeof openSecrets>>;
+  /** The nodes that may be called, by name. */
+  readonly #known: ReadonlySet<string>;
+  readonly #logger: Logger;
+  readonly #metrics: Dependencies['metrics'];
+  /** For commands of users who may read the data directory. */
+  readonly #ownToken: string | undefined;
+  readonly #changed = new Listeners();
+  readonly #pause: Pause;
+  #isReloadWanted = false;
+  /** Nodes of the metadata file that the log has named as unknown. */
+  #unknown = '';
+
+  /** Expected errors: those of `openSecrets`. */
+  static async open(
+    config: DaemonConfig,
+    { sporks, ...dependencies }: Dependencies & { readonly sporks: SporkTable },
+  ): Promise<SecretFiles> {
+    const nodes = config.access.metadataFile === undefined ? [] : knownNodes(config, sporks);
+    const files = await openSecrets(config, nodes, dependencies);
+    return new SecretFiles(config, { ...dependencies, files, known: new Set(nodes.map(({ name }) => name)) });
   }
 
   private constructor(
-    files: {
-      readonly certificate: WatchedSecret<Certificate> | undefined;
-      readonly tokens: WatchedSecret<readonly KnownToken[]> | undefined;
-      readonly peerToken: WatchedSecret<string> | undefined;
-      readonly tokensFor: ApiSecrets['tokensFor'];
-      readonly metadata: WatchedSecret<MetadataByNode> | undefined;
-      readonly metadataFile: string | undefined;
+    config: DaemonConfig,
+    {
+      clock,
+      files,
+      known,
+      logger,
+      metrics,
+    }: Dependencies & {
+      readonly files: Awaited<ReturnType<typeof openSecrets>>;
       readonly known: ReadonlySet<string>;
     },
-    { clock, logger, metrics }: SecretFilesDependencies,
   ) {
-    this.#metadata = files.metadata;
-    this.#metadataFile = files.metadataFile;
-    this.#known = files.known;
+    this.#config = config;
+    this.#files = files;
+    this.#known = known;
     this.#logger = logger;
-    this.#pause = new Pause({ clock });
     this.#metrics = metrics;
-    this.#certificate = files.certificate;
-    this.#tokens = files.tokens;
-    this.#peerToken = files.peerToken;
-    this.#tokensFor = files.tokensFor;
+    this.#pause = new Pause({ clock });
     const isGuarded = files.tokens !== undefined || files.certificate?.value.identity.clientCa !== undefined;
     this.#ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
     this.#taken();
@@ -146,30 +157,30 @@ export class SecretFiles {
   /** The current certificate and tokens of the ports. */
   secrets(): ApiSecrets {
     const own = this.#ownToken === undefined ? [] : [digestOf(this.#ownToken)];
-    const known = (this.#tokens?.value ?? []).map(({ digest }) => digest);
+    const known = (this.#files.tokens?.value ?? []).map(({ digest }) => digest);
     return {
-      tls: this.#certificate?.value.identity,
+      tls: this.#files.certificate?.value.identity,
       tokens: this.#ownToken === undefined ? undefined : [...own, ...known],
-      tokensFor: this.#tokensFor,
+      tokensFor: this.#config.api.tokensFor,
     };
   }
 
   /** What calls to a node carry. The token for peers is sent to peers only. */
   credentialsFor(endpoint: Endpoint, isPeer: boolean): CallCredentials {
     return credentialsFor(endpoint, isPeer, {
-      metadata: () => this.#metadata?.value,
-      metadataFile: this.#metadataFile,
-      peerToken: () => this.#peerToken?.value,
+      metadata: () => this.#files.metadata?.value,
+      metadataFile: this.#config.access.metadataFile,
+      peerToken: () => this.#files.peerToken?.value,
     });
   }
 
   /** What forwarded calls to each node carry. */
   nodeMetadata(): MetadataByNode {
-    return this.#metadata?.value ?? new Map();
+    return this.#files.metadata?.value ?? new Map();
   }
 
   ownAccess(): OwnAccess {
-    const certificate = this.#certificate?.value.leaf.fingerprint256;
+    const certificate = this.#files.certificate?.value.leaf.fingerprint256;
     return {
       ...(certificate === undefined ? {} : { certificate }),
       ...(this.#ownToken === undefined ? {} : { token: this.#ownToken }),
@@ -186,14 +197,11 @@ export class SecretFiles {
     this.#pause.wake();
   }
 
-  /** Resolves when the signal aborts. */
+  /** Expected errors: the signal's abort reason. */
   async run(signal: AbortSignal): Promise<void> {
-    const watched = [this.#certificate, this.#tokens, this.#peerToken, this.#metadata].filter(
-      (each) => each !== undefined,
-    );
+    const watched = Object.values(this.#files).filter((each) => each !== undefined);
     while (watched.length > 0) {
-      if (!this.#isReloadWanted) await this.#pause.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
-      if (signal.aborted) return;
+      if (!this.#isReloadWanted) await this.#pause.sleep(LOOK_EVERY_MS, signal);
       const isWanted = this.#isReloadWanted;
       this.#isReloadWanted = false;
       let hasChanged = false;
@@ -212,7 +220,7 @@ export class SecretFiles {
       this.#logger.warn({ nodes: unknown, advice }, 'access.metadataFile names nodes that are not called');
     }
     this.#unknown = unknown;
-    const leaf = this.#certificate?.value.leaf;
+    const leaf = this.#files.certificate?.value.leaf;
     if (leaf !== undefined) this.#metrics.certificateExpires.set(expiryOf(leaf).getTime() / 1_000);
   }
 }
@@ -221,4 +229,86 @@ export class SecretFiles {
 function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[]): readonly string[] {
   const gone = new Set(others.map(({ digest }) => digest));
   return tokens.filter(({ digest }) => !gone.has(digest)).map(({ name }) => name);
+}
+
+/** A secret that is read again when its files change. While they cannot be used, the previous content stays in use. */
+class WatchedSecret<T> {
+  #isRefused = false;
+  /** The refusal that was logged last. */
+  #logged: string | undefined;
+
+  /** Expected errors: OperatorError. */
+  static async open<T>(source: SecretSource<T>, dependencies: WatchDependencies): Promise<WatchedSecret<T>> {
+    const stamp = await stampOf(source.paths);
+    return new WatchedSecret(source, dependencies, stamp, await source.read());
+  }
+
+  readonly #source: SecretSource<T>;
+  readonly #dependencies: WatchDependencies;
+  #stamp: string;
+  #value: T;
+
+  private constructor(source: SecretSource<T>, dependencies: WatchDependencies, stamp: string, value: T) {
+    this.#source = source;
+    this.#dependencies = dependencies;
+    this.#stamp = stamp;
+    this.#value = value;
+    for (const outcome of ['changed', 'refused'] as const)
+      dependencies.metrics.secretReloads.inc({ secret: source.kind, outcome }, 0);
+  }
+
+  get value(): T {
+    return this.#value;
+  }
+
+  /** Reads the files if they have changed or the operator asked for it. True: there is a new value. */
+  async look({ isWanted }: { readonly isWanted: boolean }): Promise<boolean> {
+    const { kind, paths } = this.#source;
+    const stamp = await stampOf(paths);
+    if (stamp === this.#stamp && !isWanted && !this.#isRefused) return false;
+    let next: T;
+    try {
+      next = await this.#source.read();
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      this.#refused(error.message, isWanted);
+      return false;
+    }
+    const last = this.#value;
+    this.#stamp = stamp;
+    this.#isRefused = false;
+    this.#logged = undefined;
+    if (this.#source.nameOf(next) === this.#source.nameOf(last)) return false;
+    this.#value = next;
+    const { logger, metrics } = this.#dependencies;
+    metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
+    logger.info({ secret: kind, ...this.#source.describe(next, last) }, 'a secret has changed');
+    return true;
+  }
+
+  /** Two files are replaced one after the other, so the first refusal may be half of a change and is not logged. */
+  #refused(why: string, isWanted: boolean): void {
+    const { logger, metrics } = this.#dependencies;
+    metrics.secretReloads.inc({ secret: this.#source.kind, outcome: 'refused' });
+    if ((this.#isRefused || isWanted) && this.#logged !== why) {
+      this.#logged = why;
+      const advice = 'fix the file; the daemon reads it again by itself';
+      const fields = { secret: this.#source.kind, why, advice };
+      logger.error(fields, 'a secret cannot be used: the one before stays in use');
+    }
+    this.#isRefused = true;
+  }
+}
+
+/** Changes with every change of the files. */
+async function stampOf(paths: readonly string[]): Promise<string> {
+  const stamps = paths.map(async (path) => {
+    try {
+      const { ino, mtimeMs, size } = await stat(path);
+      return `${ino} ${mtimeMs} ${size}`;
+    } catch {
+      return 'gone';
+    }
+  });
+  return (await Promise.all(stamps)).join();
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
@@ -52,7 +53,7 @@ async function pinnedRequest(
   signal.addEventListener('abort', cut, { once: true });
   if (signal.aborted) cut();
   try {
-    await new Promise((resolve, reject) => socket.once('secureConnect', resolve).once('error', reject));
+    await once(socket, 'secureConnect');
     if (!socket.authorized && socket.getPeerX509Certificate()?.fingerprint256 !== certificate)
       throw new Error('another certificate');
     return await new Promise((resolve, reject) => {

@@ -116,7 +116,7 @@ function nodeOf(word: string): string | undefined {
 }
 
 /** What calls to a node carry, and where it comes from. */
-export interface CredentialSources {
+interface CredentialSources {
   readonly metadata: () => MetadataByNode | undefined;
   /** `undefined`: no file is configured. */
   readonly metadataFile: string | undefined;

@@ -1,50 +1,53 @@
-import type { AccessNetwork } from '../../access/index.js';
 import type { IndexedRange } from '../../api/index.js';
-import type { Window } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import type { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
+import type { LiveTerminal } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
-import type { Clock } from '../../runtime/index.js';
-import type { AccountIndexBuilder, IndexStore } from '../../storage/index.js';
-import type { Backfill } from '../line/history/Backfill.js';
-import type { IndexingLine } from '../line/buildLine.js';
+import type { Output } from '../../runtime/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import type { SecretFiles } from '../guard/SecretFiles.js';
 import type { Descriptors } from '../lifecycle/Descriptors.js';
-import { readableIndex } from '../threads/readableIndex.js';
+import type { IndexingLine } from '../line/buildLine.js';
+import type { IndexingParts } from '../line/runIndexing.js';
+import { rangeOf, readableIndex } from '../threads/readableIndex.js';
 import type { ReaderThread } from '../threads/ReaderThread.js';
+import { lineHeldUp } from './heldUp.js';
+import type { HeldUp } from './heldUp.js';
 import type { BackfillWatch } from './watches/BackfillWatch.js';
 import type { DiskWatch } from './watches/DiskWatch.js';
 import type { LeaderWatch } from './watches/LeaderWatch.js';
 
-interface DaemonParts {
-  readonly store: IndexStore;
-  readonly network: AccessNetwork;
-  readonly listener: FinalizationListener;
-  readonly window: Window;
-  readonly accountBuilder: AccountIndexBuilder;
-  readonly backfill: Pick<Backfill, 'state' | 'heldBack'>;
-  readonly backfillWatch: BackfillWatch;
-  readonly descriptors: Pick<Descriptors, 'status' | 'trouble'>;
-  readonly diskWatch: Pick<DiskWatch, 'disk' | 'minFreeBytes' | 'pause' | 'storeBytes'>;
+/** Everything that a daemon consists of. */
+export interface DaemonParts extends IndexingParts {
+  readonly descriptors: Descriptors;
+  /** Absent: the index is in a database. */
+  readonly diskWatch: DiskWatch | undefined;
+  readonly storeBytes: () => number | undefined;
+  readonly secretFiles: SecretFiles;
+  /** Standard output and standard error. */
+  readonly outputs: readonly Output[];
+  /** On it a line is redrawn. */
+  readonly terminal: LiveTerminal | undefined;
+  /** Shared with other processes, if they share the store. */
+  readonly queue: SharedQueue | undefined;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
-  /** Shared with other processes, if they share the store. */
-  readonly queue: Pick<SharedQueue, 'trouble'> | undefined;
-  readonly leaderWatch: LeaderWatch;
-  readonly prover: Pick<FinalityProver, 'finalBlock' | 'sealedHeight' | 'status'> | undefined;
-  readonly proofBackfill: Pick<ProofBackfill, 'reason'> | undefined;
   /** Absent when no readers are served. */
-  readonly readers: Pick<ReaderThread, 'down'> | undefined;
-  readonly clock: Clock;
+  readonly readers: ReaderThread | undefined;
+}
+
+interface WatchedParts extends DaemonParts {
+  readonly backfillWatch: BackfillWatch;
+  readonly leaderWatch: LeaderWatch;
 }
 
 /** The base of all reports: the parts of the daemon, and the current line. It caches nothing, so nothing is stale. */
 export class DaemonState {
   readonly config: DaemonConfig;
-  readonly parts: DaemonParts;
+  readonly parts: WatchedParts;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #line: IndexingLine | undefined;
 
-  constructor(config: DaemonConfig, parts: DaemonParts) {
+  constructor(config: DaemonConfig, parts: WatchedParts) {
     this.config = config;
     this.parts = parts;
   }
@@ -75,20 +78,14 @@ export class DaemonState {
     this.#phase = 'stopping';
   }
 
-  /** The range that readers see. */
+  /** What a height that is not durable waits for; `undefined` while no line runs. */
+  heldUpAt(height: number): HeldUp | undefined {
+    return this.#line && lineHeldUp(height, this.#line, { ediOnly: this.config.ediOnly, ...this.parts });
+  }
+
+  /** The range that readers see, with the sealed head as nodes report it. */
   range(): IndexedRange {
-    const { listener } = this.parts;
-    const { awaitsProof, proven, shown } = readableIndex(this.config, this.parts);
-    const { coverage, healing, latestIndexedHeight, meta } = shown;
-    return {
-      firstIndexed: meta?.firstHeight ?? null,
-      latestIndexed: meta === undefined ? null : latestIndexedHeight,
-      head: listener.finalizedHeight() ?? null,
-      sealed: listener.sealedHeight() ?? null,
-      coverage,
-      healing,
-      proven,
-      awaitsProof,
-    };
+    const sealed = this.parts.listener.sealedHeight() ?? null;
+    return { ...rangeOf(readableIndex(this.config, this.parts)), sealed };
   }
 }

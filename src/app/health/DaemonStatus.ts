@@ -1,27 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import type { NodeState } from '../../access/index.js';
 import { coverageOf, lastReadable } from '../../api/index.js';
-import type { EndpointStatus, IndexedRange, StatusDocument, StatusSource } from '../../api/index.js';
+import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../collections/index.js';
 import { ProgressMeter, readinessCodes, slowestUsual } from '../../observability/index.js';
 import type { HealthMonitor, LastHour, Readiness, Stretch } from '../../observability/index.js';
 import { countHeights } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
-import type { Output } from '../../runtime/index.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import type { DaemonState } from './DaemonState.js';
 import type { Diagnosis } from './Diagnosis.js';
-import { lineHeldUp } from './heldUp.js';
 import { windowCells } from './windowCells.js';
 
 /** What the daemon says of itself, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. */
-export class DaemonStatus implements StatusSource {
+export class DaemonStatus {
   readonly state: DaemonState;
   readonly diagnosis: Diagnosis;
   readonly meter: ProgressMeter;
   readonly #monitor: HealthMonitor;
   readonly #lastHour: LastHour;
-  readonly #outputs: readonly Output[];
   readonly #startedAtMs: number;
   readonly #version = programVersion();
   /** Distinguishes this process from one that listens at its address later. */
@@ -32,13 +29,11 @@ export class DaemonStatus implements StatusSource {
     readonly diagnosis: Diagnosis;
     readonly monitor: HealthMonitor;
     readonly lastHour: LastHour;
-    readonly outputs: readonly Output[];
   }) {
     this.state = parts.state;
     this.diagnosis = parts.diagnosis;
     this.#monitor = parts.monitor;
     this.#lastHour = parts.lastHour;
-    this.#outputs = parts.outputs;
     const { clock, store, window } = this.state.parts;
     this.#startedAtMs = clock.monotonic();
     this.meter = new ProgressMeter({
@@ -51,13 +46,9 @@ export class DaemonStatus implements StatusSource {
     });
   }
 
-  range(): IndexedRange {
-    return this.state.range();
-  }
-
   /** Unknown while no node confirms the head. */
   lag(): number | undefined {
-    const { head, latestIndexed } = this.range();
+    const { head, latestIndexed } = this.state.range();
     const isKnown = head !== null && latestIndexed !== null && this.diagnosis.isHeadConfirmed();
     return isKnown ? Math.max(0, head - latestIndexed) : undefined;
   }
@@ -120,7 +111,7 @@ export class DaemonStatus implements StatusSource {
       accountIndex: this.#accountIndex(),
       proof: this.#proof(),
       backfill: parts.backfillWatch.status(),
-      log: this.#outputs.flatMap((output) => {
+      log: parts.outputs.flatMap((output) => {
         const trouble = output.trouble();
         if (trouble === undefined) return [];
         const { ageMs, lostLines, reason } = trouble;
@@ -199,12 +190,11 @@ export class DaemonStatus implements StatusSource {
 
   /** What the line waits for at the lowest height that lacks collections. */
   #oldestMissing(): StatusDocument['oldestMissing'] {
-    const { config, line, parts } = this.state;
-    const oldest = line?.explainer.oldestMissing();
+    const oldest = this.state.line?.explainer.oldestMissing();
     const [collectionId] = oldest?.missingIds ?? [];
-    if (line === undefined || oldest === undefined || collectionId === undefined) return null;
+    if (oldest === undefined || collectionId === undefined) return null;
     const { height, missingIds, ageSeconds } = oldest;
-    const { message: reason } = lineHeldUp(height, line, { ediOnly: config.ediOnly, ...parts });
+    const reason = this.state.heldUpAt(height)?.message ?? '';
     return { height, missing: missingIds.length, collectionId, ageSeconds, reason };
   }
 
@@ -311,6 +301,7 @@ function endpointReport(
   const since = (atMs: number): number => (nowMs - atMs) / 1_000;
   const until = (atMs: number): number => Math.max(0, (atMs - nowMs) / 1_000);
   const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
+  const failures = [...kinds].filter(([, count]) => count > 0);
   return {
     name: endpoint,
     state,
@@ -323,7 +314,7 @@ function endpointReport(
     latencySeconds: node.latencyMs === undefined ? null : node.latencyMs / 1_000,
     inFlight: node.callsInFlight,
     callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
-    lastHour: { calls: sent, errors, kinds: [...kinds].map(([kind, count]) => ({ kind, count })) },
+    lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
     limits: limits.map(({ method, ratePerSecond = null, isLearned, pauseMs, waiting }) => ({
       method,
       ratePerSecond,

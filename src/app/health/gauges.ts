@@ -8,28 +8,28 @@ export function gaugesOf(status: DaemonStatus): ScrapedValues {
   const { config, parts } = state;
   const { accountBuilder, backfill, backfillWatch, diskWatch, leaderWatch, listener, store, window } = parts;
   return {
-    latestIndexedHeight: () => store.latestIndexedHeight(),
-    firstIndexedHeight: () => store.meta()?.firstHeight ?? 0,
-    headHeight: () => listener.finalizedHeight() ?? 0,
-    sealedHeight: () => listener.sealedHeight() ?? 0,
-    accountIndexMissingHeights: () => accountBuilder.progress().coverage?.missingHeights ?? 0,
-    coveredHeights: () => countHeights(store.coverage()),
-    unprovenHeights: () => status.unprovenHeights(),
-    provenHeight: () => status.provenHeight() ?? 0,
-    backfillMissingHeights: () => backfill.state().missingHeights,
-    backfillRanges: () => backfillWatch.counts().phases,
-    backfillHeldUpRanges: () => backfillWatch.counts().heldUp,
-    backfillShare: () => backfill.heldBack()?.share ?? 1,
-    inFlightHeights: () => state.line?.mcq.size ?? 0,
-    collectionsMissing: () => state.line?.mcq.missingCollections ?? 0,
-    oldestMissingAgeSeconds: () => state.line?.explainer.oldestMissing()?.ageSeconds ?? 0,
-    windowHeights: () => config.window,
-    bytesInFlight: () => window.bytesInHand,
-    bytesInFlightLimit: () => config.maxInFlightBytes,
-    requestsInFlight: () => state.line?.requester?.inFlight() ?? 0,
-    unresolvableHeights: () =>
+    latest_indexed_height: () => store.latestIndexedHeight(),
+    first_indexed_height: () => store.meta()?.firstHeight ?? 0,
+    head_height: () => listener.finalizedHeight() ?? 0,
+    sealed_height: () => listener.sealedHeight() ?? 0,
+    account_index_missing_heights: () => accountBuilder.progress().coverage?.missingHeights ?? 0,
+    covered_heights: () => countHeights(store.coverage()),
+    unproven_heights: () => status.unprovenHeights(),
+    proven_height: () => status.provenHeight() ?? 0,
+    backfill_missing_heights: () => backfill.state().missingHeights,
+    backfill_ranges: () => backfillWatch.counts().phases,
+    backfill_held_up_ranges: () => backfillWatch.counts().heldUp,
+    backfill_share: () => parts.pace.heldBack()?.share ?? 1,
+    in_flight_heights: () => state.line?.mcq.size ?? 0,
+    collections_missing: () => state.line?.mcq.missingCollections ?? 0,
+    oldest_missing_age_seconds: () => state.line?.explainer.oldestMissing()?.ageSeconds ?? 0,
+    window_heights: () => config.window,
+    in_flight_bytes: () => window.bytesInHand,
+    in_flight_bytes_limit: () => config.maxInFlightBytes,
+    collection_requests_in_flight: () => state.line?.requester?.inFlight() ?? 0,
+    unresolvable_heights: () =>
       state.line?.explainer.unresolvable(config.requester.unresolvableAfterMs).length ?? 0,
-    streamAgeSeconds: () => {
+    stream_age_seconds: () => {
       const ages = new Map(listener.streamAges());
       const { edi, peer } = state.line ?? {};
       for (const [stream, source] of [
@@ -41,23 +41,24 @@ export function gaugesOf(status: DaemonStatus): ScrapedValues {
       }
       return ages;
     },
-    endpointStates: () => parts.network.states(),
-    notReady: () => new Set(status.readiness().reasons.map(({ code }) => code)),
-    lagHeights: () => status.lag(),
-    headAgeSeconds: () => {
+    endpoint_state: () => parts.network.states(),
+    ready: () => Number(status.readiness().ready),
+    not_ready: () => new Set(status.readiness().reasons.map(({ code }) => code)),
+    lag_heights: () => status.lag(),
+    head_age_seconds: () => {
       const ageMs = listener.lastAdvanceAgeMs();
       return ageMs === undefined ? undefined : ageMs / 1000;
     },
-    indexedAgeSeconds: () => diagnosis.indexedAgeMs() / 1000,
+    indexed_age_seconds: () => diagnosis.indexedAgeMs() / 1000,
     leads: () => store.shared && Number(store.shared.isLeading()),
-    leaderAgeSeconds: () => leaderWatch.leaderAgeSeconds(),
+    leader_age_seconds: () => leaderWatch.leaderAgeSeconds(),
     workers: () => {
       const { workers } = backfill.state();
       return workers && countWorkers(workers);
     },
-    storeBytes: () => diskWatch.storeBytes(),
-    paused: () => Number(diskWatch.pause() !== undefined),
-    diskMinFreeBytes: () => diskWatch.minFreeBytes,
-    diskFreeBytes: () => diskWatch.disk()?.freeBytes,
+    store_bytes: () => parts.storeBytes(),
+    indexing_paused: () => Number(diskWatch?.pause() !== undefined),
+    disk_min_free_bytes: () => diskWatch?.minFreeBytes ?? 0,
+    disk_free_bytes: () => diskWatch?.disk()?.freeBytes,
   };
 }

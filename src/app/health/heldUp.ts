@@ -8,8 +8,6 @@ import type { IndexStore } from '../../storage/index.js';
 
 /** Nodes named at most in one message. */
 const NODES_NAMED = 3;
-/** Ids are for the debug log. */
-const IDS = /\b[0-9a-f]{64}\b/gi;
 
 /** What the lowest missing height waits for, and what keeps that from coming. */
 export interface HeldUp {
@@ -23,7 +21,7 @@ export interface HeldUp {
 }
 
 /** What is asked of the line that works on the height, of the live range or another. */
-export interface WaitingLine {
+interface WaitingLine {
   readonly blocks: { heldUpBy(): HeldUpBlock | undefined };
   readonly explainer: {
     explain(height: number): Pick<HeightExplanation, 'stage'>;
@@ -40,7 +38,7 @@ export interface Surroundings {
   readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly store: Pick<IndexStore, 'trouble'>;
-  readonly diskWatch: { pause(): { readonly message: string } | undefined };
+  readonly diskWatch: { pause(): { readonly message: string } | undefined } | undefined;
   readonly descriptors: { trouble(): string | undefined };
   readonly clock: Clock;
 }
@@ -51,91 +49,85 @@ export interface Surroundings {
  */
 export function lineHeldUp(height: number, line: WaitingLine, around: Surroundings): HeldUp {
   const { stage } = line.explainer.explain(height);
-  if (stage === 'committing' || stage === 'indexed') return heldUpByStore(height, line, around);
-  if (stage === 'collecting')
-    return around.ediOnly ? heldUpByFeed(height, line, around) : heldUpByCollections(height, line, around);
+  if (stage === 'committing' || stage === 'indexed')
+    return { height, ...heldUpByStore(height, line, around) };
+  if (stage === 'collecting') {
+    const heldUpBy = around.ediOnly ? heldUpByFeed : heldUpByCollections;
+    return { height, ...heldUpBy(height, line, around) };
+  }
   const { clock, network } = around;
   const block = line.blocks.heldUpBy();
-  if (block === undefined) return { height, message: `waiting for block ${height}`, code: undefined };
-  const what = `waiting for block ${block.height}`;
-  if (!block.isUnserved) return { height, ...because(what, block.troubles, clock) };
+  const what = `waiting for block ${block?.height ?? height}`;
+  if (block?.isUnserved !== true) return { height, ...because(what, block?.troubles ?? [], clock) };
   const none = `${what}: no ${network.heights.source} serves that height`;
   const why = network.heights.whyUnserved(block.height);
   const { message, code = 'upstream_refusing' } = because(none, why, clock);
   return { height, message, code, because: 'unserved' };
 }
 
+type Cause = Omit<HeldUp, 'height'>;
+
 function heldUpByStore(
   height: number,
   { indexer }: WaitingLine,
   { clock, descriptors, diskWatch, store }: Surroundings,
-): HeldUp {
+): Cause {
   const complete = `height ${height} is complete`;
   const trouble = store.trouble?.();
-  if (trouble !== undefined)
-    return { height, message: `${complete}; ${trouble}`, code: 'database_unreachable' };
+  if (trouble !== undefined) return { message: `${complete}; ${trouble}`, code: 'database_unreachable' };
   const noFiles = descriptors.trouble();
-  if (noFiles !== undefined) return { height, message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
+  if (noFiles !== undefined) return { message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
   const startedAtMs = indexer.commitStartedAtMs();
   if (startedAtMs === undefined) {
-    const paused = diskWatch.pause();
+    const paused = diskWatch?.pause();
     return paused === undefined
-      ? { height, message: `writing height ${height}`, code: undefined, because: 'complete' }
-      : { height, message: `${complete}, and ${paused.message}`, code: 'disk_low' };
+      ? { message: `writing height ${height}`, code: undefined, because: 'complete' }
+      : { message: `${complete}, and ${paused.message}`, code: 'disk_low' };
   }
   const seconds = Math.floor((clock.monotonic() - startedAtMs) / 1000);
   const writer = store.trouble === undefined ? 'disk' : 'database';
   const message = `the ${writer} has been writing one batch for ${seconds} s; height ${height} waits for it`;
-  return { height, message, code: 'store_stalled' };
+  return { message, code: 'store_stalled' };
 }
 
 function heldUpByCollections(
   height: number,
   { edi, explainer, peer }: WaitingLine,
   { clock }: Surroundings,
-): HeldUp {
+): Cause {
   const { missing = 0, of = 0, troubles = [], heldBack = [] } = explainer.heldUpBy(height) ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
   if (troubles.length === 0 && heldBack.length > 0) {
     const limits = heldBack.map(
       ({ node, untilMs }) => `rate-limited by ${node} until ${timeOf(untilMs, clock)}`,
     );
-    return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
+    return { message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
   const { message, code } = because(what, troubles, clock);
   const besides = [edi?.trouble(), peer?.trouble()].filter((words) => words !== undefined);
-  return { height, message: [message, ...besides].join('; '), code };
+  return { message: [message, ...besides].join('; '), code };
 }
 
-function heldUpByFeed(height: number, { edi }: WaitingLine, { clock, listener }: Surroundings): HeldUp {
+function heldUpByFeed(height: number, { edi }: WaitingLine, { clock, listener }: Surroundings): Cause {
   const sealed = listener.sealedHeight();
   if (sealed === undefined || sealed < height) {
     const ageMs = listener.sealedAdvanceAgeMs();
     const age = ageMs === undefined ? '' : `, has not moved for ${formatDuration(ageMs / 1000)}`;
-    const what =
+    const head =
       sealed === undefined ? 'no node has reported its sealed head' : `the sealed head, ${sealed}${age}`;
-    const { message } = because(what, listener.sealedTroubles(), clock);
-    return {
-      height,
-      message: `waiting for height ${height} to be sealed; ${message}`,
-      code: 'edi_unavailable',
-    };
+    const what = `waiting for height ${height} to be sealed; ${head}`;
+    return { ...because(what, listener.sealedTroubles(), clock), code: 'edi_unavailable' };
   }
   const what = `waiting for the execution data of height ${height}`;
   const troubles = edi?.troubles() ?? [];
-  if (troubles.length > 0)
-    return { height, message: because(what, troubles, clock).message, code: 'edi_unavailable' };
+  if (troubles.length > 0) return { ...because(what, troubles, clock), code: 'edi_unavailable' };
   const trouble = edi?.trouble();
   return trouble === undefined
-    ? { height, message: what, code: undefined }
-    : { height, message: `${what}; ${trouble}`, code: 'edi_unavailable' };
+    ? { message: what, code: undefined }
+    : { message: `${what}; ${trouble}`, code: 'edi_unavailable' };
 }
 
-function because(
-  what: string,
-  troubles: readonly NodeTrouble[],
-  clock: Clock,
-): { readonly message: string; readonly code: ReadinessCode | undefined } {
+function because(what: string, troubles: readonly NodeTrouble[], clock: Clock): Cause {
   if (troubles.length === 0) return { message: what, code: undefined };
   return { message: `${what}: ${describeTroubles(troubles, clock)}`, code: codeOf(troubles) };
 }
@@ -169,9 +161,4 @@ function describe({ node, said, count, sinceMs }: NodeTrouble, clock: Clock): st
 export function timeOf(monotonicMs: number, clock: Clock): string {
   const wallMs = clock.now() - (clock.monotonic() - monotonicMs);
   return `${new Date(wallMs).toISOString().slice(11, 19)} UTC`;
-}
-
-/** A message fit for the log. */
-export function withoutIds(message: string): string {
-  return message.replace(IDS, '…');
 }

@@ -9,7 +9,7 @@ export function inspectHeights(status: DaemonStatus) {
   const { parts } = status.state;
   return {
     momentAt: (height: number): WorkMoment => ({
-      range: status.range(),
+      range: status.state.range(),
       durableId: blockAbove(parts.store, { height })?.id,
       daemon: { reasons: status.readiness().reasons, work: heightWork(status, height) },
       history: parts.backfillWatch.plannedAt(height),

@@ -7,120 +7,100 @@ import {
   formatDuration,
   formatRate,
   readinessCodes,
+  withoutIds,
 } from '../../observability/index.js';
-import type { LiveTerminal, ProgressMeter, ProgressState, Readiness } from '../../observability/index.js';
-import type { SharedQueue } from '../../ranges/index.js';
-import type { Output } from '../../runtime/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import type { ProgressState, Readiness } from '../../observability/index.js';
+import { sleep } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
+import type { SharedStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import type { Descriptors } from '../lifecycle/Descriptors.js';
-import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
-import type { ReaderThread } from '../threads/ReaderThread.js';
 import { BackfillWatch } from './watches/BackfillWatch.js';
-import { DatabaseWatch } from './watches/DatabaseWatch.js';
 import { DaemonState } from './DaemonState.js';
+import type { DaemonParts } from './DaemonState.js';
 import { DaemonStatus } from './DaemonStatus.js';
 import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './watches/DiskWatch.js';
 import { gaugesOf } from './gauges.js';
 import { inspectHeights } from './inspectHeights.js';
-import { withoutIds } from './heldUp.js';
 import { LeaderWatch } from './watches/LeaderWatch.js';
-import { symptomsOf } from './symptoms.js';
 
-/** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
-export interface Health {
-  readonly report: DaemonStatus;
-  readonly inspector: ReturnType<typeof inspectHeights>;
-  readonly monitor: HealthMonitor;
-  /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
-  summary(): string;
-  /** A line has started: from now on reports are about it. */
-  running(line: IndexingLine): void;
-  /** No line runs here: another process leads, or none does. */
-  following(): void;
-  /** What counts as ready has changed. */
-  setLimits(ready: DaemonConfig['ready']): void;
-}
+/** How often the size of a database is measured: the server stats all of its files. */
+const WEIGH_EVERY_MS = 5 * 60_000;
+/** The same, while the size is unknown. */
+const WEIGH_AGAIN_MS = 5_000;
 
-/** Watches the disk or the database of the store. */
-export type StorageWatch = DiskWatch | DatabaseWatch;
-
-/** Begins to watch the disk of the store, or the database. */
+/**
+ * Begins to watch the disk of the store, or to measure the size of a database: its disks are not watched, as one without space
+ * refuses writes, and the writer waits for it.
+ */
 export function watchStorage(
   { dataDir, disk }: DaemonConfig,
-  { clock, lifecycle, store }: Pick<IndexingParts, 'clock' | 'store'> & { readonly lifecycle: Lifecycle },
-): StorageWatch {
+  { clock, lifecycle, store }: Pick<IndexingParts, 'clock' | 'lifecycle' | 'store'>,
+): Pick<DaemonParts, 'diskWatch' | 'storeBytes'> {
   const { shared } = store;
-  const watch =
-    shared === undefined
-      ? new DiskWatch({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock })
-      : new DatabaseWatch({ store: shared, clock });
-  lifecycle.supervise(watch.run(lifecycle.signal));
-  return watch;
+  if (shared !== undefined) {
+    let bytes: number | undefined;
+    const weigh = async (): Promise<void> => {
+      for (;;) {
+        const measured = await sizeOf(shared);
+        bytes = measured ?? bytes;
+        await sleep(clock, measured === undefined ? WEIGH_AGAIN_MS : WEIGH_EVERY_MS, lifecycle.signal);
+      }
+    };
+    lifecycle.supervise(weigh());
+    return { diskWatch: undefined, storeBytes: () => bytes };
+  }
+  const diskWatch = new DiskWatch({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
+  lifecycle.supervise(diskWatch.run(lifecycle.signal));
+  return { diskWatch, storeBytes: () => diskWatch.storeBytes() };
 }
 
+/** `undefined` while the database is away: then the last size stays. */
+async function sizeOf(store: SharedStore): Promise<number | undefined> {
+  try {
+    return await store.sizeBytes();
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    return undefined;
+  }
+}
+
+/** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
+export type Health = ReturnType<typeof startHealth>;
+
 /** Begins to watch the progress. The caller starts the monitor once the servers run. */
-export function startHealth(
-  config: DaemonConfig,
-  parts: IndexingParts & {
-    readonly descriptors: Descriptors;
-    readonly diskWatch: StorageWatch;
-    readonly outputs: readonly Output[];
-    readonly readers: ReaderThread | undefined;
-    readonly replica: IndexStore | undefined;
-    readonly queue: SharedQueue | undefined;
-    readonly terminal: LiveTerminal | undefined;
-  },
-): Health {
+export function startHealth(config: DaemonConfig, parts: DaemonParts) {
   const { clock, lifecycle, logger, metrics, window } = parts;
   const backfillWatch = new BackfillWatch(config, parts);
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
   const leaderWatch = new LeaderWatch(parts);
   const state = new DaemonState(config, { ...parts, backfillWatch, leaderWatch });
   lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
-  const diagnosis = new Diagnosis(
-    { ...limitsOf(config.ready), ediOnly: config.ediOnly },
-    { clock, symptoms: symptomsOf(state) },
-  );
+  const diagnosis = new Diagnosis(state);
   window.onMoved(() => diagnosis.noteProgress());
   const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
   const lastHour = new LastHour(parts);
   lifecycle.supervise(lastHour.run(lifecycle.signal));
-  const report = new DaemonStatus({ state, diagnosis, monitor, lastHour, outputs: parts.outputs });
+  const report = new DaemonStatus({ state, diagnosis, monitor, lastHour });
   metrics.bind(gaugesOf(report));
-  showProgress(parts, report.meter);
+  const progress = new ProgressReporter({ clock, meter: report.meter, logger, terminal: parts.terminal });
+  progress.start();
+  lifecycle.onClose('progress', () => progress.close());
   return {
     report,
     inspector: inspectHeights(report),
     monitor,
-    summary: () => serviceStatus(report.meter.state(), monitor.readiness()),
-    running: (line) => state.running(line),
-    following: () => state.following(),
-    setLimits: (ready) => diagnosis.setLimits(limitsOf(ready)),
+    /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
+    summary: (): string => serviceStatus(report.meter.state(), monitor.readiness()),
+    /** A line has started: from now on reports are about it. */
+    running: (line: IndexingLine): void => state.running(line),
+    /** No line runs here: another process leads, or none does. */
+    following: (): void => state.following(),
+    /** What counts as ready has changed. */
+    setLimits: (ready: DaemonConfig['ready']): void => diagnosis.setLimits(ready),
   };
-}
-
-function limitsOf({ maxLag, maxHeadAgeSeconds }: DaemonConfig['ready']) {
-  return {
-    readyMaxLag: maxLag,
-    maxHeadAgeMs: maxHeadAgeSeconds === 0 ? undefined : maxHeadAgeSeconds * 1000,
-  };
-}
-
-/** A live line on a terminal, log lines elsewhere. */
-function showProgress(
-  { clock, lifecycle, logger, terminal }: IndexingParts & { readonly terminal: LiveTerminal | undefined },
-  meter: ProgressMeter,
-): void {
-  const progress = new ProgressReporter(
-    { mode: terminal === undefined ? 'log' : 'tty' },
-    { clock, meter, logger, ...(terminal === undefined ? {} : { output: terminal }) },
-  );
-  progress.start();
-  lifecycle.onClose('progress', () => progress.close());
 }
 
 /**

@@ -2,7 +2,6 @@ import { MAX_WINDOW_CELLS, windowStates } from '../../api/index.js';
 import type { StatusDocument, WindowCell, WindowState } from '../../api/index.js';
 import type { IndexingLine } from '../line/buildLine.js';
 import type { DaemonState } from './DaemonState.js';
-import { lineHeldUp } from './heldUp.js';
 
 /** A height that has lacked collections for this long gets a reason. */
 const REASON_AFTER_SECONDS = 2;
@@ -27,8 +26,7 @@ export function windowCells(state: DaemonState, waitingFor: StatusDocument['wait
     const isLate = cell.state === 'collecting' && (cell.ageSeconds ?? 0) >= REASON_AFTER_SECONDS;
     if (isLate && reasons < MAX_REASONS) {
       reasons += 1;
-      const surroundings = { ediOnly: state.config.ediOnly, ...parts };
-      cells.push({ ...cell, reason: reason ?? lineHeldUp(from, line, surroundings).message });
+      cells.push({ ...cell, reason: reason ?? state.heldUpAt(from)?.message ?? null });
     } else join(cells, { ...cell, reason: reason ?? null });
   }
   return cells;

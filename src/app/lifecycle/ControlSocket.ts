@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
@@ -20,14 +21,6 @@ const REQUEST_TIMEOUT_MS = 5_000;
 export type ControlAnswer =
   { readonly done: unknown } | { readonly refused: { readonly exit: ExitReason; readonly message: string } };
 
-export interface ControlSocketDependencies {
-  /** Runs a command. Expected errors: OperatorError, which is returned to the caller. */
-  readonly obey: (command: unknown) => Promise<unknown>;
-  /** Called with every other error: the owner stops the process. */
-  readonly fail: (error: unknown) => void;
-  readonly logger: Logger;
-}
-
 /**
  * Takes commands that change something, through a socket in the data directory, which belongs to its owner like the store
  * itself. No web page, other machine or other user can reach it, whatever addresses the servers listen on. One line of JSON
@@ -35,13 +28,22 @@ export interface ControlSocketDependencies {
  */
 export class ControlSocket {
   #path: string;
-  readonly #dependencies: ControlSocketDependencies;
+  readonly #dependencies: ConstructorParameters<typeof ControlSocket>[1];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   /** Set where the data directory cannot hold a socket. */
   #folder: string | undefined;
 
-  constructor({ dataDir }: { readonly dataDir: string }, dependencies: ControlSocketDependencies) {
+  constructor(
+    { dataDir }: { readonly dataDir: string },
+    dependencies: {
+      /** Runs a command. Expected errors: OperatorError, which is returned to the caller. */
+      readonly obey: (command: unknown) => Promise<unknown>;
+      /** Called with every other error: the owner stops the process. */
+      readonly fail: (error: unknown) => void;
+      readonly logger: Logger;
+    },
+  ) {
     this.#path = resolve(dataDir, SOCKET_FILE);
     this.#dependencies = dependencies;
     this.#server = createServer((socket) => this.#serve(socket));
@@ -81,13 +83,7 @@ export class ControlSocket {
   async #listen(): Promise<void> {
     // An existing socket was left by a daemon that was killed: we hold the store's lock.
     rmSync(this.#path, { force: true });
-    await new Promise<void>((started, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen({ path: this.#path }, () => {
-        this.#server.off('error', reject);
-        started();
-      });
-    });
+    await once(this.#server.listen({ path: this.#path }), 'listening');
     this.#server.on('error', this.#dependencies.fail);
   }
 

@@ -1,8 +1,8 @@
+import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
 import {
   descriptorLimit,
-  isAbort,
   Listeners,
   openDescriptors,
   OperatorError,
@@ -16,14 +16,6 @@ import type { DescriptorShares } from './descriptorShares.js';
 const LOOK_EVERY_MS = 1_000;
 /** With fewer left, whatever is opened next may fail: the shares leave more. */
 const LOW = 4;
-
-export interface DescriptorStatus {
-  /** `null`: any number. */
-  readonly limit: number | null;
-  /** `null` until counted. */
-  readonly open: number | null;
-  readonly connections: readonly { readonly port: string; readonly open: number; readonly limit: number }[];
-}
 
 /**
  * The file descriptors of this process. What the daemon needs for itself is set aside before its ports get the rest, so that no
@@ -42,31 +34,20 @@ export class Descriptors {
   #storeWaits: string | undefined;
   #count: () => Readonly<Record<string, number>> = () => ({});
 
-  private constructor(
-    config: DaemonConfig,
-    limit: number,
-    { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
-  ) {
-    this.#config = config;
-    this.#limit = limit;
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#tell();
-  }
-
   /** Expected errors: OperatorError (`configuration`) when they do not suffice. */
-  static claim(
-    config: DaemonConfig,
-    dependencies: { readonly clock: Clock; readonly logger: Logger },
-  ): Descriptors {
-    const limit = descriptorLimit();
+  constructor(config: DaemonConfig, dependencies: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#config = config;
+    this.#clock = dependencies.clock;
+    this.#logger = dependencies.logger;
+    this.#limit = descriptorLimit();
     const fewest = fewestDescriptors(config);
-    if (limit >= fewest) return new Descriptors(config, limit, dependencies);
-    throw new OperatorError(
-      'configuration',
-      `Only ${limit} files may be open at once, but with this configuration the daemon needs ${fewest}, and ` +
-        `${plentyOfDescriptors(config)} for api.maxConnections. Raise the limit (${howToRaise(config)}).`,
-    );
+    if (this.#limit < fewest)
+      throw new OperatorError(
+        'configuration',
+        `Only ${this.#limit} files may be open at once, but with this configuration the daemon needs ${fewest}, and ` +
+          `${plentyOfDescriptors(config)} for api.maxConnections. Raise the limit (${howToRaise(config)}).`,
+      );
+    this.#tell();
   }
 
   get shares(): DescriptorShares {
@@ -78,7 +59,7 @@ export class Descriptors {
     this.#count = count;
   }
 
-  status(): DescriptorStatus {
+  status(): StatusDocument['descriptors'] {
     const { metrics, perPort } = this.shares;
     const ports = Object.entries(this.#count());
     return {
@@ -117,15 +98,11 @@ export class Descriptors {
     this.#changed.add(listener);
   }
 
-  /** Resolves when the signal aborts. */
+  /** Expected errors: the signal's abort reason. */
   async run(signal: AbortSignal): Promise<void> {
-    try {
-      for (;;) {
-        await this.#look();
-        await sleep(this.#clock, LOOK_EVERY_MS, signal);
-      }
-    } catch (error) {
-      if (!isAbort(error)) throw error;
+    for (;;) {
+      await this.#look();
+      await sleep(this.#clock, LOOK_EVERY_MS, signal);
     }
   }
 

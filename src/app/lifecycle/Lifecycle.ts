@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { AbortError, childOf, messageOf, whenAborted } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
 /**
@@ -106,19 +106,18 @@ export class Lifecycle {
   }
 
   async #withinLimit(name: string, work: Promise<void>): Promise<void> {
-    let stopWaiting = (): void => undefined;
+    let timer: Timer | undefined;
     const timeout = new Promise<boolean>((resolve) => {
       if (this.#closedByMs === Infinity) return;
       const leftMs = Math.max(0, this.#closedByMs - this.#clock.monotonic());
-      const timer = this.#clock.setTimer(leftMs, () => resolve(false));
-      stopWaiting = () => timer.cancel();
+      timer = this.#clock.setTimer(leftMs, () => resolve(false));
     });
     try {
       const finished = await Promise.race([work.then(() => true), timeout]);
       if (!finished)
         this.#logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
     } finally {
-      stopWaiting();
+      timer?.cancel();
     }
   }
 }

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { messageOf, sentence } from '../../runtime/index.js';
+import { every, messageOf, sentence } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 
 /** How often the status is read; it is sent when it has changed. */
@@ -19,30 +19,24 @@ const MAX_WAITING_CHARACTERS = 8_192;
 /** How long the last messages may take before they are dropped. */
 const LAST_MESSAGES_MS = 1_000;
 
-/** A service manager that expects messages, in the protocol of systemd's `sd_notify`. */
-interface ServiceManager {
-  /** It ends the process after this time without a sign of life. Absent: it does not. */
-  readonly watchdogMs?: number | undefined;
-}
-
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const MICROSECONDS_PER_MS = 1_000;
 
-/** The service manager named in the environment; `undefined` if none expects messages. */
-export function serviceManagerOf(environment: Environment, pid: number): ServiceManager | undefined {
-  if ((environment['NOTIFY_SOCKET'] ?? '') === '') return undefined;
-  return { watchdogMs: watchdogOf(environment, pid) };
-}
-
-/** Ignores a watchdog for another process, such as a wrapper that started this one. */
-function watchdogOf(environment: Environment, pid: number): number | undefined {
-  const meantFor = environment['WATCHDOG_PID'] ?? '';
-  if (meantFor !== '' && meantFor !== String(pid)) return undefined;
-  const microseconds = Number(environment['WATCHDOG_USEC'] ?? '');
-  return Number.isSafeInteger(microseconds) && microseconds > 0
-    ? microseconds / MICROSECONDS_PER_MS
-    : undefined;
+/**
+ * The service manager named in the environment, which speaks the protocol of systemd's `sd_notify`; `undefined` if none
+ * expects messages. It ends the process after `watchdogMs` without a sign of life, if there is such a limit.
+ */
+export function serviceManagerOf(
+  { NOTIFY_SOCKET: socket = '', WATCHDOG_PID: meantFor = '', WATCHDOG_USEC: limit = '' }: Environment,
+  pid: number,
+): { readonly watchdogMs?: number } | undefined {
+  if (socket === '') return undefined;
+  // It may be for another process, such as a wrapper that started this one.
+  if (meantFor !== '' && meantFor !== String(pid)) return {};
+  const microseconds = Number(limit);
+  const isLimit = Number.isSafeInteger(microseconds) && microseconds > 0;
+  return isLimit ? { watchdogMs: microseconds / MICROSECONDS_PER_MS } : {};
 }
 
 /**
@@ -50,7 +44,7 @@ function watchdogOf(environment: Environment, pid: number): number | undefined {
  * expects any.
  */
 export function openServiceNotifier(
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
   {
     onBug,
     signal,
@@ -80,7 +74,7 @@ export class ServiceNotifier {
   readonly #signEveryMs: number | undefined;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #helper: NotifyHelper;
+  readonly #helper: ReturnType<typeof startNotifyHelper>;
   #signTimer: Timer | undefined;
   #statusTimer: Timer | undefined;
   #status: string | undefined;
@@ -89,10 +83,14 @@ export class ServiceNotifier {
   #hasFailed = false;
 
   constructor(
-    options: ServiceManager,
-    dependencies: { readonly clock: Clock; readonly logger: Logger; readonly startHelper: StartNotifyHelper },
+    { watchdogMs }: { readonly watchdogMs?: number | undefined },
+    dependencies: {
+      readonly clock: Clock;
+      readonly logger: Logger;
+      readonly startHelper: typeof startNotifyHelper;
+    },
   ) {
-    this.#signEveryMs = options.watchdogMs === undefined ? undefined : options.watchdogMs / SIGNS_OF_LIFE;
+    this.#signEveryMs = watchdogMs && watchdogMs / SIGNS_OF_LIFE;
     this.#clock = dependencies.clock;
     this.#logger = dependencies.logger;
     this.#helper = dependencies.startHelper((error) => this.#warnOnce(error), this.#clock);
@@ -101,7 +99,10 @@ export class ServiceNotifier {
   /** Sends signs of life from now on. */
   start(): void {
     this.#tell('Starting');
-    this.#giveSigns();
+    if (this.#signEveryMs === undefined) return;
+    const giveSign = (): void => this.#helper.send('WATCHDOG=1');
+    giveSign();
+    this.#signTimer = every(this.#clock, this.#signEveryMs, giveSign);
   }
 
   /** The daemon serves. From now on `describe` is called every few seconds for its status. */
@@ -109,7 +110,8 @@ export class ServiceNotifier {
     if (this.#isReady) return;
     this.#isReady = true;
     this.#helper.send('READY=1');
-    this.#follow(describe);
+    this.#tell(describe());
+    this.#statusTimer = every(this.#clock, STATUS_EVERY_MS, () => this.#tell(describe()));
   }
 
   /** The daemon stops. Signs of life continue until this is closed. */
@@ -132,17 +134,6 @@ export class ServiceNotifier {
     await this.#helper.close();
   }
 
-  #giveSigns(): void {
-    if (this.#signEveryMs === undefined) return;
-    this.#helper.send('WATCHDOG=1');
-    this.#signTimer = this.#clock.setTimer(this.#signEveryMs, () => this.#giveSigns());
-  }
-
-  #follow(describe: () => string): void {
-    this.#tell(describe());
-    this.#statusTimer = this.#clock.setTimer(STATUS_EVERY_MS, () => this.#follow(describe));
-  }
-
   #tell(status: string): void {
     if (status === this.#status) return;
     this.#status = status;
@@ -162,17 +153,8 @@ export class ServiceNotifier {
  */
 const HELPER = 'while IFS= read -r message; do systemd-notify "$message"; done';
 
-/** Passes messages on to the service manager without waiting for them. */
-interface NotifyHelper {
-  send(message: string): void;
-  /** Resolves when everything is passed on, after a second at most. */
-  close(): Promise<void>;
-}
-
-/** Starts a helper. `failed` is called with every error. */
-type StartNotifyHelper = (failed: (error: Error) => void, clock: Clock) => NotifyHelper;
-
-const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
+/** Passes messages on to the service manager without waiting for them. `failed` is called with every error. */
+function startNotifyHelper(failed: (error: Error) => void, clock: Clock) {
   const helper = spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ignore', 'pipe'] });
   const { stdin, stderr } = helper;
   const ended = new Promise<void>((resolve) => {
@@ -185,11 +167,12 @@ const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
   helper.unref();
   for (const pipe of [stdin, stderr]) if (pipe instanceof Socket) pipe.unref();
   return {
-    send: (message) => {
+    send: (message: string): void => {
       if (stdin.writableLength > MAX_WAITING_CHARACTERS) failed(new Error('systemd-notify is stuck'));
       else stdin.write(`${message}\n`);
     },
-    close: async () => {
+    /** Resolves when everything is passed on, after a second at most. */
+    close: async (): Promise<void> => {
       stdin.end();
       await new Promise<void>((resolve) => {
         const limit = clock.setTimer(LAST_MESSAGES_MS, resolve);
@@ -200,4 +183,4 @@ const startNotifyHelper: StartNotifyHelper = (failed, clock) => {
       });
     },
   };
-};
+}

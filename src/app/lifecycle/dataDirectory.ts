@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { access, constants, stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import type { Logger } from '../../observability/index.js';
@@ -51,14 +52,14 @@ export async function refuseUsedDirectory(dataDir: string): Promise<void> {
   );
 }
 
-function isListening(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ path });
-    const settle = (answer: boolean): void => {
-      socket.destroy();
-      resolve(answer);
-    };
-    socket.once('connect', () => settle(true));
-    socket.once('error', () => settle(false));
-  });
+async function isListening(path: string): Promise<boolean> {
+  const socket = connect({ path });
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
 }

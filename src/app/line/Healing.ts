@@ -19,25 +19,12 @@ const MIN_PASS_MS = 3_600_000;
 /** How often a process that does not lead looks whether it does now. */
 const LOOK_EVERY_MS = 60_000;
 
-export interface HealingDependencies {
-  readonly store: Pick<
-    IndexStore,
-    'check' | 'coverage' | 'heal' | 'latestIndexedHeight' | 'onDamage' | 'shared'
-  >;
-  readonly window: Pick<Window, 'moved' | 'onMoved'>;
-  readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
-  readonly lifecycle: Pick<Lifecycle, 'onClose' | 'supervise'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubRate' | 'scrubbedBytes'>;
-}
-
 /**
  * Makes holes of damaged heights, which the backfill fills again: those that a read meets, and those that it finds itself,
  * verifying the store over and over.
  */
 export class Healing {
-  readonly #deps: HealingDependencies;
+  readonly #deps: ConstructorParameters<typeof Healing>[0];
   /** What is wrong with each height that is not a hole yet. */
   readonly #waiting = new Map<number, string>();
   #isAtWork = false;
@@ -48,7 +35,18 @@ export class Healing {
   /** What reads or writes the store at this moment. */
   readonly #running = new Set<Promise<unknown>>();
 
-  constructor(dependencies: HealingDependencies) {
+  constructor(dependencies: {
+    readonly store: Pick<
+      IndexStore,
+      'check' | 'coverage' | 'heal' | 'latestIndexedHeight' | 'onDamage' | 'shared'
+    >;
+    readonly window: Pick<Window, 'moved' | 'onMoved'>;
+    readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
+    readonly lifecycle: Pick<Lifecycle, 'onClose' | 'supervise'>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubRate' | 'scrubbedBytes'>;
+  }) {
     const { lifecycle, store, window } = dependencies;
     this.#deps = dependencies;
     this.#pause = new Pause(dependencies);
@@ -79,22 +77,15 @@ export class Healing {
    * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
    */
   checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
-    return this.#run(this.#checkNewest(bytes, signal));
-  }
-
-  async #checkNewest(bytes: number, signal: AbortSignal): Promise<void> {
-    const { store } = this.#deps;
-    let seen = 0;
-    for (let next = store.latestIndexedHeight(); ;) {
-      const range = this.#stepBelow(next);
-      if (range === undefined) break;
-      const { bytes: read, damages } = await store.check(range, signal);
-      for (const damage of damages) this.#wait(damage);
-      seen += Math.max(read, LEAST_BYTES * (range.to - range.from + 1));
-      next = range.from - 1;
-      if (seen >= bytes) break;
-    }
-    if (this.#waiting.size > 0) await this.#heal({ tellMs: 0 });
+    return this.#run(async () => {
+      let seen = 0;
+      for await (const { cost, damages } of this.#look(signal)) {
+        for (const damage of damages) this.#wait(damage);
+        seen += cost;
+        if (seen >= bytes) break;
+      }
+      if (this.#waiting.size > 0) await this.#heal(0);
+    });
   }
 
   /**
@@ -102,7 +93,7 @@ export class Healing {
    * with the signal's abort reason; expected errors: `StorageError`.
    */
   scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
-    return this.#run(this.#scrub(bytesPerSecond, signal));
+    return this.#run(() => this.#scrub(bytesPerSecond, signal));
   }
 
   async #scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
@@ -132,27 +123,28 @@ export class Healing {
   }
 
   async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
-    const { clock, metrics, store } = this.#deps;
-    let next = store.latestIndexedHeight();
-    for (;;) {
-      const range = this.#stepBelow(next);
-      if (range === undefined) return;
-      const { from, to } = range;
-      const { bytes, damages } = await store.check(range, signal);
+    const { clock, metrics } = this.#deps;
+    for await (const { bytes, cost, damages } of this.#look(signal)) {
       for (const damage of damages) this.found(damage);
       metrics.scrubbedBytes.inc(bytes);
-      next = from - 1;
-      const cost = Math.max(bytes, (to - from + 1) * LEAST_BYTES);
       await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
     }
   }
 
-  /** The highest few covered heights up to this one. */
-  #stepBelow(height: number): HeightRange | undefined {
-    const range = this.#deps.store.coverage().findLast(({ from }) => from <= height);
-    if (range === undefined) return undefined;
-    const to = Math.min(range.to, height);
-    return { from: Math.max(range.from, to - STEP_HEIGHTS + 1), to };
+  /** Verifies all covered heights, newest first, a few at a time. */
+  async *#look(signal: AbortSignal) {
+    const { store } = this.#deps;
+    let next = store.latestIndexedHeight();
+    for (;;) {
+      const below = next;
+      const range = store.coverage().findLast(({ from }) => from <= below);
+      if (range === undefined) return;
+      const to = Math.min(range.to, next);
+      const from = Math.max(range.from, to - STEP_HEIGHTS + 1);
+      const { bytes, damages } = await store.check({ from, to }, signal);
+      next = from - 1;
+      yield { bytes, cost: Math.max(bytes, LEAST_BYTES * (to - from + 1)), damages };
+    }
   }
 
   #wait({ height, what }: FoundDamage): void {
@@ -162,10 +154,11 @@ export class Healing {
 
   #work(): void {
     if (this.#isAtWork || ![...this.#waiting.keys()].some((height) => this.#mayLeave(height))) return;
-    this.#deps.lifecycle.supervise(this.#run(this.#heal()));
+    this.#deps.lifecycle.supervise(this.#run(() => this.#heal(TELL_MS)));
   }
 
-  async #run(work: Promise<void>): Promise<void> {
+  async #run(begin: () => Promise<void>): Promise<void> {
+    const work = begin();
     this.#running.add(work);
     try {
       await work;
@@ -184,7 +177,7 @@ export class Healing {
     return this.#leaving;
   }
 
-  async #heal({ tellMs } = { tellMs: TELL_MS }): Promise<void> {
+  async #heal(tellMs: number): Promise<void> {
     this.#isAtWork = true;
     try {
       await this.#makeHoles(tellMs);

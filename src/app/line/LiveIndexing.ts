@@ -1,5 +1,5 @@
 import type { DaemonConfig } from '../../config/index.js';
-import type { Leadership, Term } from '../../ranges/index.js';
+import type { Term } from '../../ranges/index.js';
 import { childOf, wasAborted, whenAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
@@ -8,9 +8,8 @@ import type { IndexingLine, LineParts } from './buildLine.js';
 import type { IndexingParts } from './runIndexing.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 
-export interface LiveIndexingDependencies {
-  readonly parts: IndexingParts;
-  readonly leadership: Leadership;
+/** What is told of the line of the live range. */
+export interface LineListener {
   /** Called for every line that starts. */
   readonly onLine: (line: IndexingLine) => void;
   /** Called when no line runs here: another process leads, or none does. */
@@ -23,34 +22,36 @@ export interface LiveIndexingDependencies {
  */
 export class LiveIndexing {
   readonly #config: DaemonConfig;
-  readonly #deps: LiveIndexingDependencies;
+  readonly #parts: IndexingParts;
+  readonly #listener: LineListener;
   #line: IndexingLine | undefined;
   #term: Term | undefined;
 
-  constructor(config: DaemonConfig, dependencies: LiveIndexingDependencies) {
+  constructor(config: DaemonConfig, parts: IndexingParts, listener: LineListener) {
     this.#config = config;
-    this.#deps = dependencies;
+    this.#parts = parts;
+    this.#listener = listener;
   }
 
   /** Resolves when the daemon is to stop; then close it. Rejects as the indexing line. */
   async run(): Promise<void> {
-    const { leadership, onFollow, parts } = this.#deps;
-    const { signal } = parts.lifecycle;
+    const { leadership, lifecycle, logger } = this.#parts;
+    const { signal } = lifecycle;
     for (;;) {
       const term = await leadership.lead(signal);
       if (term === undefined) return;
       this.#term = term;
       const reason = await this.#lead(term);
       if (signal.aborted) return;
-      parts.logger.warn({ reason }, 'this process does not lead any more');
+      logger.warn({ reason }, 'this process does not lead any more');
       await this.close();
-      onFollow();
+      this.#listener.onFollow();
     }
   }
 
   /** Ends the line, and lets another process lead. Idempotent. */
   async close(): Promise<void> {
-    const { store } = this.#deps.parts;
+    const { store } = this.#parts;
     const line = this.#line;
     const term = this.#term;
     try {
@@ -68,7 +69,7 @@ export class LiveIndexing {
 
   /** Resolves with the reason when this process no longer leads, or is to stop. */
   async #lead(term: Term): Promise<string> {
-    const { lifecycle, logger, store } = this.#deps.parts;
+    const { lifecycle, logger, store } = this.#parts;
     try {
       const replaced = await this.#takeStore();
       if (replaced === undefined) return 'stopping';
@@ -91,7 +92,7 @@ export class LiveIndexing {
 
   /** Takes the store for writing. The signal aborts when another process takes over; `undefined`: the daemon stops. */
   async #takeStore(): Promise<AbortSignal | undefined> {
-    const { lifecycle, store } = this.#deps.parts;
+    const { lifecycle, store } = this.#parts;
     if (store.shared === undefined) return new AbortController().signal;
     // This waits while the database is away; closing the store ends the wait.
     return lifecycle.unlessStopped(store.shared.lead());
@@ -99,14 +100,13 @@ export class LiveIndexing {
 
   /** Runs lines until `lost` aborts. */
   async #follow(lost: AbortSignal): Promise<void> {
-    const { onLine, parts } = this.#deps;
-    const { logger, store } = parts;
+    const { logger, store } = this.#parts;
     await this.#begin(lost);
     let reachedHeight = highestDurable(store);
     for (;;) {
       if (lost.aborted) return;
       this.#line = buildLine(this.#config, this.#lineParts(), { reachedHeight });
-      onLine(this.#line);
+      this.#listener.onLine(this.#line);
       const over = childOf(lost);
       const ended = whenAborted(over.signal).then(() => undefined);
       const outdated = await Promise.race([this.#line.outdated, ended]).finally(() => over.abort());
@@ -121,7 +121,7 @@ export class LiveIndexing {
 
   /** Begins the store when it is empty. */
   async #begin(signal: AbortSignal): Promise<void> {
-    const { listener, logger, network, store } = this.#deps.parts;
+    const { listener, logger, network, store } = this.#parts;
     if (store.meta() !== undefined) return;
     // One node's answer does not say where the others begin.
     await network.waits.whenAllAsked(signal);
@@ -134,7 +134,7 @@ export class LiveIndexing {
 
   /** A line whose writes are refused because another process leads has not failed: it will be closed. */
   #lineParts(): LineParts {
-    const { parts } = this.#deps;
+    const parts = this.#parts;
     const { lifecycle, network, store } = parts;
     if (store.shared === undefined) return { ...parts, nodes: network };
     return {

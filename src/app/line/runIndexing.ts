@@ -16,8 +16,8 @@ import { Healing } from './Healing.js';
 import { Backfill } from './history/Backfill.js';
 import { HistoryPace } from './history/HistoryPace.js';
 import type { HistoryParts } from './history/rangeLine.js';
-import type { IndexingLine } from './buildLine.js';
 import { LiveIndexing } from './LiveIndexing.js';
+import type { LineListener } from './LiveIndexing.js';
 import { namedBlocks, soundBlock, unlessDamaged } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
@@ -66,8 +66,9 @@ export function openUpstream(
     readonly certificates?: CertificateThread | undefined;
   },
 ): IndexingParts {
-  const { clock, random, logger, metrics, store, lifecycle, queue, sporks, maxRangeHeights } = dependencies;
-  const { certificates, openNode, openChannel, credentialsFor, room } = dependencies;
+  const { certificates, credentialsFor, loopLateMs, maxRangeHeights, openChannel, openNode, queue, ...base } =
+    dependencies;
+  const { lifecycle, sporks, store } = base;
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -83,10 +84,7 @@ export function openUpstream(
       proof: { mode: config.proof.mode, chainId: config.chainId },
     },
     {
-      clock,
-      random,
-      logger,
-      metrics,
+      ...base,
       openNode,
       openChannel,
       credentialsFor,
@@ -102,43 +100,26 @@ export function openUpstream(
     },
   );
   lifecycle.onClose('network', () => network.close());
-  const listener = new FinalizationListener({ nodes: network, clock, random, logger, metrics });
+  const listener = new FinalizationListener({ ...base, nodes: network });
   const window = new Window(
-    {
-      heights: config.window,
-      stopHeight: config.stopHeight,
-      limitBytes: config.maxInFlightBytes,
-    },
+    { heights: config.window, stopHeight: config.stopHeight, limitBytes: config.maxInFlightBytes },
     { store, finalizedHeight: () => listener.finalizedHeight() },
   );
   listener.onHead(() => window.moved());
   store.shared?.onChanged(() => window.moved());
   network.onAnswering(() => listener.wake());
-  const accountBuilder = new AccountIndexBuilder({ accounts: store.accounts, clock, logger, room });
+  const accountBuilder = new AccountIndexBuilder({ ...base, accounts: store.accounts });
   const isLiveHere = (): boolean =>
     config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);
   const pace = new HistoryPace({
-    clock,
-    lateMs: dependencies.loopLateMs,
+    clock: base.clock,
+    lateMs: loopLateMs,
     isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
   });
   const { concurrency } = config.requester;
   const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
   pace.onMore(() => slots.moreForHistory());
-  const common = {
-    store,
-    network,
-    listener,
-    slots,
-    lifecycle,
-    sporks,
-    clock,
-    random,
-    metrics,
-    logger,
-    pace,
-    room,
-  };
+  const common = { ...base, network, listener, slots, pace };
   const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
   const healing = new Healing({ ...common, window, queue });
   backfill.onDamage((damage) => healing.found(damage));
@@ -148,10 +129,7 @@ export function openUpstream(
     config.proof.mode === 'off' || store.addProofs === undefined
       ? undefined
       : new ProofBackfill({
-          store,
-          room,
-          clock,
-          logger,
+          ...base,
           nodes: network.history,
           share: () => pace.share(),
           onProven: () => window.moved(),
@@ -165,24 +143,17 @@ export function openUpstream(
 /** `undefined` where this process does not follow the chain. */
 function openProver(
   { chainId, proof, roles }: DaemonConfig,
-  {
-    sporks,
-    certificates,
-    window,
-    network,
-    store,
-    ...common
-  }: Pick<IndexingParts, 'clock' | 'window' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
+  common: Pick<IndexingParts, 'clock' | 'window' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
     readonly certificates: CertificateThread;
   },
 ): FinalityProver | undefined {
   if (!roles.includes('live')) return undefined;
+  const { certificates, network, sporks, store, window } = common;
   const hasher = new BlockHasher();
   return new FinalityProver(
     { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
       ...common,
-      store,
       nodes: network,
       thread: certificates,
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
@@ -218,17 +189,9 @@ function openProver(
 export async function runIndexing(
   config: DaemonConfig,
   parts: IndexingParts,
-  {
-    onLine,
-    onFollow = () => undefined,
-  }: {
-    /** Called for every live line that starts. */
-    readonly onLine: (line: IndexingLine) => void;
-    /** Called when no live line runs here: another process leads, or none does. Default: not called. */
-    readonly onFollow?: () => void;
-  },
+  { onLine, onFollow = () => undefined }: Pick<LineListener, 'onLine'> & Partial<LineListener>,
 ): Promise<void> {
-  const { backfill, window, leadership, lifecycle, listener, network, pace, store } = parts;
+  const { backfill, window, lifecycle, listener, network, pace, store } = parts;
   const { signal } = lifecycle;
   window.onMoved(() => backfill.notify());
   window.onMoved(() => stopWhenFinished(config, parts));
@@ -272,9 +235,7 @@ export async function runIndexing(
       () => undefined,
     );
   };
-  const live = new LiveIndexing(config, {
-    parts,
-    leadership,
+  const live = new LiveIndexing(config, parts, {
     onFollow,
     onLine: (line) => {
       onLine(line);

@@ -1,5 +1,6 @@
 import type {
   Admission,
+  AdmissionEnd,
   AdmittedCall,
   Endpoint,
   ForwardingAdmission,
@@ -8,8 +9,8 @@ import type {
 import { ApiError, indexerSilent } from '../../api/index.js';
 import type { IndexedRange, StatusSource, HeightWorkSource } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { abortReason } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { every, unlessAborted } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import type {
   Answer,
   Answers,
@@ -19,8 +20,9 @@ import type {
   Surroundings,
   ToReader,
 } from './messages.js';
+import { rangeOf } from './readableIndex.js';
 
-/** How long the indexing thread may take to answer a question, or to say that a call is queued. */
+/** How long the indexing thread may take to answer a question, or be silent while a call waits to be admitted. */
 export const QUESTION_LIMIT_MS = 2_000;
 /** Unanswered questions at most. */
 export const MAX_QUESTIONS = 64;
@@ -38,17 +40,11 @@ const NOTHING: IndexMoment = {
   sealed: null,
 };
 
-interface Asked {
-  readonly answered: (answer: Answer) => void;
-  readonly timer: Timer;
-}
-
 /** A forwarded call, from the request for admission to its end. */
-interface AskedAdmission {
-  readonly decide: (outcome: Admission | NotAdmitted) => void;
-  timer: Timer | undefined;
-  makeWay: (() => void) | undefined;
-  hasToMakeWay: boolean;
+interface AskedCall {
+  readonly decide: (outcome: 'admitted' | NotAdmitted) => void;
+  /** Aborted when the call must make way for the indexer. */
+  readonly makeWay: AbortController;
 }
 
 /**
@@ -58,12 +54,14 @@ interface AskedAdmission {
 export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingAdmission {
   readonly #clock: Clock;
   readonly #post: (message: FromReader) => void;
-  readonly #asked = new Map<number, Asked>();
+  readonly #asked = new Map<number, (answer: Answer) => void>();
   /** Bounded by the limits on forwarded calls. */
-  readonly #admissions = new Map<number, AskedAdmission>();
+  readonly #calls = new Map<number, AskedCall>();
   #ids = 0;
   #moment = NOTHING;
   #surroundings: Surroundings = { isReady: false, forwardingOff: undefined, nodes: [] };
+  /** When the last message came, of whatever kind: the state comes twice a second. */
+  #heardAtMs = -Infinity;
 
   constructor(dependencies: { readonly clock: Clock; readonly post: (message: FromReader) => void }) {
     this.#clock = dependencies.clock;
@@ -76,40 +74,29 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingAd
 
   /** Handles messages from the indexing thread. */
   receive(message: ToReader): void {
+    this.#heardAtMs = this.#clock.monotonic();
     switch (message.kind) {
       case 'state':
         this.#moment = message.moment;
         this.#surroundings = message.surroundings ?? this.#surroundings;
         break;
       case 'answer':
-        this.#asked.get(message.id)?.answered(message.answer);
+        this.#asked.get(message.id)?.(message.answer);
         break;
       case 'admission':
-        this.#onAdmission(message.id, message.outcome);
+        this.#calls.get(message.id)?.decide(message.outcome);
         break;
       case 'makeWay':
-        this.#onMakeWay(message.id);
+        this.#calls.get(message.id)?.makeWay.abort();
         break;
       case 'settings':
-      case 'secrets':
       case 'scrape':
       case 'stop':
     }
   }
 
   range(): IndexedRange {
-    const { shown, head, sealed, proven, awaitsProof } = this.#moment;
-    const firstIndexed = shown.meta?.firstHeight ?? null;
-    return {
-      firstIndexed,
-      latestIndexed: firstIndexed === null ? null : shown.latestIndexedHeight,
-      head,
-      sealed,
-      coverage: shown.coverage,
-      healing: shown.healing,
-      proven,
-      awaitsProof,
-    };
+    return rangeOf(this.#moment);
   }
 
   readiness(): { readonly ready: boolean } {
@@ -136,33 +123,36 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingAd
     return this.#ask({ about: 'id', id }) as Promise<Answers['id']>;
   }
 
-  admit(node: string, call: AdmittedCall, signal: AbortSignal): Promise<Admission | NotAdmitted> {
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(abortReason(signal));
-        return;
+  async admit(node: string, call: AdmittedCall, signal: AbortSignal): Promise<Admission | NotAdmitted> {
+    const id = this.#newId();
+    const makeWay = new AbortController();
+    const over = (end: AdmissionEnd): void => {
+      if (this.#calls.delete(id)) this.#post({ kind: 'over', id, end });
+    };
+    try {
+      const outcome = await unlessAborted<'admitted' | NotAdmitted>(signal, (decide) => {
+        this.#calls.set(id, { decide, makeWay });
+        this.#post({ kind: 'admit', id, node, call });
+        // It may be queued for longer, by a thread that is there.
+        const looking = every(this.#clock, QUESTION_LIMIT_MS, () => {
+          if (this.#clock.monotonic() - this.#heardAtMs >= QUESTION_LIMIT_MS) decide('silent');
+        });
+        return () => looking.cancel();
+      });
+      if (outcome === 'admitted') {
+        const onMakeWay = (end: () => void): void => {
+          if (makeWay.signal.aborted) end();
+          else makeWay.signal.addEventListener('abort', end, { once: true });
+        };
+        return { over, onMakeWay };
       }
-      const id = this.#newId();
-      const onAbort = (): void => {
-        this.#leave(id, 'other');
-        reject(abortReason(signal));
-      };
-      const decide = (outcome: Admission | NotAdmitted): void => {
-        asked.timer?.cancel();
-        signal.removeEventListener('abort', onAbort);
-        if (typeof outcome === 'string') this.#leave(id, outcome === 'silent' ? 'other' : undefined);
-        resolve(outcome);
-      };
-      const asked: AskedAdmission = {
-        decide,
-        timer: this.#clock.setTimer(QUESTION_LIMIT_MS, () => decide('silent')),
-        makeWay: undefined,
-        hasToMakeWay: false,
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.#admissions.set(id, asked);
-      this.#post({ kind: 'admit', id, node, call });
-    });
+      if (outcome === 'silent') over('other');
+      else this.#calls.delete(id);
+      return outcome;
+    } catch (error) {
+      over('other');
+      throw error;
+    }
   }
 
   /** Expected errors: ApiError (`busy`, `indexer_silent`). */
@@ -177,51 +167,13 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingAd
         this.#asked.delete(id);
         reject(indexerSilent());
       });
-      const answered = (answer: Answer): void => {
+      this.#asked.set(id, (answer) => {
         this.#asked.delete(id);
         timer.cancel();
         resolve(answer);
-      };
-      this.#asked.set(id, { answered, timer });
+      });
       this.#post({ kind: 'ask', id, question });
     });
-  }
-
-  #onAdmission(id: number, outcome: 'waits' | 'admitted' | NotAdmitted): void {
-    const asked = this.#admissions.get(id);
-    if (asked === undefined) return;
-    if (outcome === 'waits') {
-      asked.timer?.cancel();
-      asked.timer = undefined;
-      return;
-    }
-    if (outcome !== 'admitted') {
-      asked.decide(outcome);
-      return;
-    }
-    asked.decide({
-      over: (end) => this.#leave(id, end),
-      onMakeWay: (end) => {
-        asked.makeWay = end;
-        if (asked.hasToMakeWay) end();
-      },
-    });
-  }
-
-  #onMakeWay(id: number): void {
-    const asked = this.#admissions.get(id);
-    if (asked === undefined) return;
-    asked.hasToMakeWay = true;
-    asked.makeWay?.();
-  }
-
-  /** `end`: the outcome for the other thread; `undefined` if it needs none. */
-  #leave(id: number, end: Parameters<Admission['over']>[0] | undefined): void {
-    const asked = this.#admissions.get(id);
-    if (asked === undefined) return;
-    asked.timer?.cancel();
-    this.#admissions.delete(id);
-    if (end !== undefined) this.#post({ kind: 'over', id, end });
   }
 
   #newId(): number {

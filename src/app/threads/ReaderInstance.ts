@@ -1,11 +1,10 @@
-import type { ForwardingAdmission } from '../../access/index.js';
+import type { Admission, ForwardingAdmission } from '../../access/index.js';
 import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
-import { EndGate, sleep } from '../../runtime/index.js';
+import { AbortError, EndGate, isAbort, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { FoundDamage } from '../../storage/index.js';
-import { CallAdmissions } from './CallAdmissions.js';
 import type {
   Answer,
   FromReader,
@@ -28,13 +27,13 @@ const GATE_LOOK_MS = 10;
 
 /** What the thread is sent and may ask. Everything is synchronous, except the admission of forwarded calls. */
 export interface ReaderSources {
-  moment(): IndexMoment;
-  surroundings(): Surroundings;
-  status(): StatusDocument;
-  momentAt(height: number): WorkMoment;
-  naming(id: Identifier): NamedHeight | undefined;
+  readonly moment: () => IndexMoment;
+  readonly surroundings: () => Surroundings;
+  readonly status: () => StatusDocument;
+  readonly momentAt: (height: number) => WorkMoment;
+  readonly naming: (id: Identifier) => NamedHeight | undefined;
   /** A read has met damage. Does not throw. */
-  damaged(damage: FoundDamage): void;
+  readonly damaged: (damage: FoundDamage) => void;
   readonly admission: ForwardingAdmission;
 }
 
@@ -65,6 +64,7 @@ export class ReaderInstance {
   #refusal: string | undefined;
   #isGivenUp = false;
   #stopping: Timer | undefined;
+  readonly #ended: Promise<void>;
 
   constructor(
     options: ReaderOptions,
@@ -83,12 +83,15 @@ export class ReaderInstance {
     this.#onEvent = onEvent;
     const handle = start({ ...options, gate: this.#gate.memory });
     this.#handle = handle;
-    this.#admissions = new CallAdmissions({ clock, post: (message) => handle.post(message) });
+    this.#admissions = new CallAdmissions((message) => handle.post(message));
     handle.onMessage((message) => this.#receive(message));
-    handle.onEnd((error) => {
-      this.#stopping?.cancel();
-      this.#admissions.endAll();
-      onEnd(error);
+    this.#ended = new Promise((resolve) => {
+      handle.onEnd((error) => {
+        this.#stopping?.cancel();
+        this.#admissions.endAll();
+        onEnd(error);
+        resolve();
+      });
     });
   }
 
@@ -154,17 +157,17 @@ export class ReaderInstance {
     this.#terminate();
   }
 
-  /** Asks it to close its servers and end; terminates it if it does not. */
-  stop(): void {
-    if (this.#silentMs >= DOWN_AFTER_MS && !this.#gate.isLoading) {
-      this.#terminate();
-      return;
+  /** Asks it to close its servers and end, terminates it if it does not, and resolves when it has ended. */
+  stop(): Promise<void> {
+    if (this.#silentMs >= DOWN_AFTER_MS && !this.#gate.isLoading) this.#terminate();
+    else {
+      this.#handle.post({ kind: 'stop' });
+      this.#stopping = this.#clock.setTimer(STOP_GRACE_MS, () => {
+        this.#logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
+        this.#terminate();
+      });
     }
-    this.#handle.post({ kind: 'stop' });
-    this.#stopping = this.#clock.setTimer(STOP_GRACE_MS, () => {
-      this.#logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
-      this.#terminate();
-    });
+    return this.#ended;
   }
 
   /** Waits for a safe moment: while the thread loads, and for a while if it is in a critical step. */
@@ -180,18 +183,14 @@ export class ReaderInstance {
     void attempt();
   }
 
-  #send({ withSurroundings = !this.#hasSurroundings } = {}): void {
-    const sources = this.#sources;
-    if (sources === undefined) return;
+  #send(): void {
+    if (this.#sources === undefined) return;
+    const { moment, surroundings } = this.#sources;
     this.#awaitsAck = true;
     this.#hasChanged = false;
-    const surroundings = withSurroundings ? sources.surroundings() : undefined;
+    const besides = this.#hasSurroundings ? {} : { surroundings: surroundings() };
     this.#hasSurroundings = true;
-    this.#handle.post({
-      kind: 'state',
-      moment: sources.moment(),
-      ...(surroundings === undefined ? {} : { surroundings }),
-    });
+    this.#handle.post({ kind: 'state', moment: moment(), ...besides });
   }
 
   #receive(message: FromReader): void {
@@ -204,7 +203,10 @@ export class ReaderInstance {
         break;
       case 'ask':
         // So that reads are at least as new as the status.
-        if (message.question.about === 'status') this.#send({ withSurroundings: true });
+        if (message.question.about === 'status') {
+          this.#hasSurroundings = false;
+          this.#send();
+        }
         this.#handle.post({ kind: 'answer', id: message.id, answer: this.#answer(message.question) });
         break;
       case 'admit':
@@ -240,5 +242,59 @@ export class ReaderInstance {
       case 'id':
         return sources.naming(question.id);
     }
+  }
+}
+
+type AdmitMessage = Extract<FromReader, { readonly kind: 'admit' }>;
+type OverMessage = Extract<FromReader, { readonly kind: 'over' }>;
+
+/** The forwarded calls of one reader thread: those that wait to be admitted, and those under way. */
+class CallAdmissions {
+  readonly #post: (message: ToReader) => void;
+  /** How each call ends. Bounded by the limits on forwarded calls. */
+  readonly #calls = new Map<number, (end: OverMessage['end']) => void>();
+
+  constructor(post: (message: ToReader) => void) {
+    this.#post = post;
+  }
+
+  /** Asks whether a call may be sent, and tells the thread. Without `by`, no call may be sent. */
+  async admit({ id, node, call }: AdmitMessage, by: ForwardingAdmission | undefined): Promise<void> {
+    const withdraw = new AbortController();
+    this.#calls.set(id, () => withdraw.abort(new AbortError()));
+    let outcome: Awaited<ReturnType<ForwardingAdmission['admit']>>;
+    try {
+      outcome = (await by?.admit(node, call, withdraw.signal)) ?? 'gone';
+    } catch (error) {
+      if (!isAbort(error)) throw error;
+      return;
+    }
+    if (typeof outcome === 'string') {
+      this.#calls.delete(id);
+      this.#post({ kind: 'admission', id, outcome: outcome === 'silent' ? 'gone' : outcome });
+    } else this.#admitted(id, outcome);
+  }
+
+  #admitted(id: number, admission: Admission): void {
+    // Cancelled while it was being admitted.
+    if (!this.#calls.has(id)) {
+      admission.over('other');
+      return;
+    }
+    this.#calls.set(id, (end) => admission.over(end));
+    admission.onMakeWay(() => this.#post({ kind: 'makeWay', id }));
+    this.#post({ kind: 'admission', id, outcome: 'admitted' });
+  }
+
+  /** The call is over, or no longer wants to be admitted. */
+  over({ id, end }: Pick<OverMessage, 'id' | 'end'>): void {
+    const finish = this.#calls.get(id);
+    this.#calls.delete(id);
+    finish?.(end);
+  }
+
+  /** The thread has ended, and all of its calls with it. */
+  endAll(): void {
+    for (const id of [...this.#calls.keys()]) this.over({ id, end: 'other' });
   }
 }

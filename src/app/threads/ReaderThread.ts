@@ -1,16 +1,18 @@
 import { MirroredMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
-import { AbortError, asError, doublingMs, messageOf, OperatorError, Pause } from '../../runtime/index.js';
+import {
+  AbortError,
+  asError,
+  doublingMs,
+  every,
+  messageOf,
+  OperatorError,
+  Pause,
+} from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { DOWN_AFTER_MS, ReaderInstance } from './ReaderInstance.js';
 import type { ReaderEvent, ReaderSources } from './ReaderInstance.js';
-import type {
-  OpenConnections,
-  ReaderAddresses,
-  ReaderOptions,
-  ReaderSecrets,
-  ReaderSettings,
-} from './messages.js';
+import type { OpenConnections, ReaderAddresses, ReaderOptions, ReaderSettings } from './messages.js';
 import type { StartReader } from './startWorker.js';
 
 /** How often the thread is checked. The state and its surroundings are sent at least this often. */
@@ -27,21 +29,18 @@ const STABLE_AFTER_MS = 60_000;
 /** How long a scrape waits for the thread's metrics. */
 const SCRAPE_LIMIT_MS = 250;
 
-export interface ReaderThreadDependencies {
-  readonly start: StartReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'logLinesLost' | 'readersReplaced'>;
-}
-
 /**
  * Keeps a reader thread running: a thread that ends or hangs is replaced by a new one on the same ports. Indexing is not
  * affected.
  */
 export class ReaderThread {
-  readonly #dependencies: ReaderThreadDependencies;
+  readonly #dependencies: ConstructorParameters<typeof ReaderThread>[1];
   readonly #clock: Clock;
-  readonly #scrapes: ReaderScrapes;
+  /** The metrics of all threads so far. */
+  readonly #reported = new MirroredMetrics();
+  /** Woken by what the thread reports. */
+  readonly #report: Pause;
+  #scraping: Promise<void> | undefined;
   #options: ReaderOptions;
   #sources: ReaderSources | undefined;
   #current: ReaderInstance | undefined;
@@ -57,16 +56,23 @@ export class ReaderThread {
     | { readonly resolve: (addresses: ReaderAddresses) => void; readonly reject: (error: unknown) => void }
     | undefined;
   #closing: Promise<void> | undefined;
-  #onEnded: () => void = () => undefined;
-  /** Called when a thread ends whose successor must wait. */
-  #onHeldBack: (() => void) | undefined;
+  /** The successor of the thread must wait. */
+  #isHeldBack = false;
 
   /** Starts the thread, which loads its modules and waits for `serve`. */
-  constructor(options: ReaderOptions, dependencies: ReaderThreadDependencies) {
+  constructor(
+    options: ReaderOptions,
+    dependencies: {
+      readonly start: StartReader;
+      readonly clock: Clock;
+      readonly logger: Logger;
+      readonly metrics: Pick<Metrics, 'logLinesLost' | 'readersReplaced'>;
+    },
+  ) {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
-    this.#scrapes = new ReaderScrapes(dependencies);
+    this.#report = new Pause(dependencies);
     this.#begin();
   }
 
@@ -76,13 +82,15 @@ export class ReaderThread {
    */
   serve(sources: ReaderSources): Promise<ReaderAddresses> {
     this.#sources = sources;
-    this.#lookedAtMs = this.#clock.monotonic();
-    this.#lookLater();
     return new Promise((resolve, reject) => {
       this.#serving = { resolve, reject };
       if (this.#isClosing) reject(new AbortError('stopping'));
       else if (this.#current === undefined) reject(asError(this.#cause));
-      else this.#current.serve(sources);
+      else {
+        this.#lookedAtMs = this.#clock.monotonic();
+        this.#timer = every(this.#clock, LOOK_EVERY_MS, () => this.#look());
+        this.#current.serve(sources);
+      }
     });
   }
 
@@ -97,28 +105,22 @@ export class ReaderThread {
   }
 
   /** Changes this thread and every one that follows it. */
-  change({ logLevel = this.#options.logLevel, ...limits }: Partial<ReaderSettings>): void {
-    const api = { ...this.#options.api, ...limits };
-    this.#options = { ...this.#options, api, logLevel };
-    const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
-    const settings = { logLevel, corsOrigins, maxConnections, ratePerSecondPerAddress };
+  change(change: Partial<ReaderSettings>): void {
+    const settings = { ...this.#options.settings, ...change };
+    this.#options = { ...this.#options, settings };
     this.#current?.post({ kind: 'settings', settings });
   }
 
   /** Ends the thread, runs an action that needs what it holds, and starts another thread. */
   async without(action: () => Promise<void>): Promise<void> {
     this.#restart?.cancel();
-    const instance = this.#current;
-    if (instance !== undefined) {
-      const ended = new Promise<void>((resolve) => (this.#onHeldBack = resolve));
-      instance.stop();
-      await ended;
-    }
+    this.#isHeldBack = true;
+    await this.#current?.stop();
     this.#cause = new Error('the store is opened again');
     try {
       await action();
     } finally {
-      this.#onHeldBack = undefined;
+      this.#isHeldBack = false;
       if (!this.#isClosing) this.#begin();
     }
   }
@@ -126,12 +128,6 @@ export class ReaderThread {
   /** The connections of callers to each port; `undefined` while none are served. */
   connections(): OpenConnections | undefined {
     return this.#current?.connections;
-  }
-
-  /** Like `change`. */
-  secure(secrets: ReaderSecrets): void {
-    this.#options = { ...this.#options, ...secrets };
-    this.#current?.post({ kind: 'secrets', ...secrets });
   }
 
   /** Why readers are not served; `undefined` while they are, and before the first start. */
@@ -150,11 +146,16 @@ export class ReaderThread {
     };
   }
 
-  /** The totals of all threads so far. Asks the current one, with a short deadline. */
+  /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
-    const instance = this.#current;
-    if (instance?.isServing) await this.#scrapes.fresh(() => instance.post({ kind: 'scrape' }));
-    return this.#scrapes.all();
+    if (this.#current?.isServing) {
+      if (this.#scraping === undefined) {
+        this.#scraping = this.#report.sleep(SCRAPE_LIMIT_MS).finally(() => (this.#scraping = undefined));
+        this.#current.post({ kind: 'scrape' });
+      }
+      await this.#scraping;
+    }
+    return this.#reported.all();
   }
 
   /** Closes the servers and ends the thread; if it does not answer, it is terminated. Idempotent. */
@@ -166,14 +167,8 @@ export class ReaderThread {
   async #close(): Promise<void> {
     this.#isClosing = true;
     this.#restart?.cancel();
-    const instance = this.#current;
-    if (instance === undefined) {
-      this.#timer?.cancel();
-      return;
-    }
-    const ended = new Promise<void>((resolve) => (this.#onEnded = resolve));
-    instance.stop();
-    await ended;
+    await this.#current?.stop();
+    this.#timer?.cancel();
   }
 
   #begin(): void {
@@ -195,7 +190,8 @@ export class ReaderThread {
         this.#serving?.reject(new OperatorError(event.exit, event.message));
         break;
       case 'metrics':
-        this.#scrapes.told(event.metrics);
+        this.#reported.update(event.metrics);
+        this.#report.wake();
         break;
       case 'log':
         this.#dependencies.logger[event.level](event.fields, event.message);
@@ -222,13 +218,6 @@ export class ReaderThread {
     instance.post({ kind: 'scrape' });
   }
 
-  #lookLater(): void {
-    this.#timer = this.#clock.setTimer(LOOK_EVERY_MS, () => {
-      this.#look();
-      this.#lookLater();
-    });
-  }
-
   #look(): void {
     const nowMs = this.#clock.monotonic();
     // A process that was suspended could receive nothing.
@@ -247,17 +236,14 @@ export class ReaderThread {
 
   #ended(instance: ReaderInstance, error: unknown): void {
     this.#current = undefined;
-    this.#scrapes.ended();
+    // The next one counts from zero.
+    this.#reported.ended();
+    this.#report.wake();
     if (this.#isClosing) {
       this.#serving?.reject(new AbortError('stopping'));
-      this.#timer?.cancel();
-      this.#onEnded();
       return;
     }
-    if (this.#onHeldBack !== undefined) {
-      this.#onHeldBack();
-      return;
-    }
+    if (this.#isHeldBack) return;
     const reason = instance.isGivenUp ? 'hung' : 'died';
     if (!instance.isGivenUp) this.#cause = instance.refusal ?? error ?? 'it ended by itself';
     if (this.#serving !== undefined) {
@@ -275,41 +261,5 @@ export class ReaderThread {
       'the reader thread has ended',
     );
     this.#restart = this.#clock.setTimer(pauseMs, () => this.#begin());
-  }
-}
-
-/** The metrics of all reader threads so far, and the scrapes that wait for the current thread. */
-class ReaderScrapes {
-  readonly #reported = new MirroredMetrics();
-  readonly #answer: Pause;
-  #asked: Promise<void> | undefined;
-
-  constructor(dependencies: { readonly clock: Clock }) {
-    this.#answer = new Pause(dependencies);
-  }
-
-  /** Resolves once the thread has sent its metrics, or after `SCRAPE_LIMIT_MS`. Concurrent scrapes share one `ask`. */
-  fresh(ask: () => void): Promise<void> {
-    if (this.#asked === undefined) {
-      this.#asked = this.#answer.sleep(SCRAPE_LIMIT_MS).finally(() => (this.#asked = undefined));
-      ask();
-    }
-    return this.#asked;
-  }
-
-  told(snapshot: MetricsSnapshot): void {
-    this.#reported.update(snapshot);
-    this.#answer.wake();
-  }
-
-  /** The thread has ended: the next one counts from zero. */
-  ended(): void {
-    this.#reported.ended();
-    this.#answer.wake();
-  }
-
-  /** The totals, as sent last. */
-  all(): readonly MetricsSnapshot[] {
-    return this.#reported.all();
   }
 }

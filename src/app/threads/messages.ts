@@ -15,22 +15,14 @@ export interface ReaderOptions {
   /** The program's version. */
   readonly version: string;
   /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly api: Pick<
-    DaemonConfig['api'],
-    | ('host' | 'port' | 'grpcPort' | 'maxConnections' | 'ratePerSecondPerAddress' | 'corsOrigins')
-    | ('forward' | 'forwardRest')
-  > & {
+  readonly api: Pick<DaemonConfig['api'], 'host' | 'port' | 'grpcPort' | 'forward' | 'forwardRest'> & {
     /** The most connections to the node of `forwardRest`. */
     readonly forwardSockets?: number;
   };
-  /** Absent: nothing guards the ports. */
-  readonly secrets?: ApiSecrets;
-  /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */
-  readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata>;
+  readonly settings: ReaderSettings;
   readonly accessNodes: readonly string[];
   readonly maxMessageBytes: number;
   readonly userAgent: string;
-  readonly logLevel: LogLevel;
 }
 
 /** The same, as a thread is given it. */
@@ -39,16 +31,17 @@ export interface ReaderData extends ReaderOptions {
   readonly gate: SharedArrayBuffer;
 }
 
-/** The secrets of a reader thread, which can change while it runs. */
-export type ReaderSecrets = Required<Pick<ReaderOptions, 'secrets' | 'nodeMetadata'>>;
-
-/** Settings of a reader thread that can change while it runs. */
+/** What can change while a reader thread runs. */
 export interface ReaderSettings {
   readonly logLevel: LogLevel;
   readonly corsOrigins: readonly string[];
   readonly ratePerSecondPerAddress: number;
   /** Of each port. */
   readonly maxConnections: number;
+  /** Absent: nothing guards the ports. */
+  readonly secrets?: ApiSecrets;
+  /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */
+  readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata>;
 }
 
 /** The open connections of each port. */
@@ -105,15 +98,13 @@ export type ToReader =
       readonly surroundings?: Surroundings;
     }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer }
-  /** `waits`: it is queued. */
   | {
       readonly kind: 'admission';
       readonly id: number;
-      readonly outcome: 'waits' | 'admitted' | Exclude<NotAdmitted, 'silent'>;
+      readonly outcome: 'admitted' | Exclude<NotAdmitted, 'silent'>;
     }
   | { readonly kind: 'makeWay'; readonly id: number }
   | { readonly kind: 'settings'; readonly settings: ReaderSettings }
-  | ({ readonly kind: 'secrets' } & ReaderSecrets)
   | { readonly kind: 'scrape' }
   /** Stop gracefully. */
   | { readonly kind: 'stop' };

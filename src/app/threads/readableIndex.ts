@@ -1,3 +1,4 @@
+import type { IndexedRange } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
 import { joined } from '../../storage/index.js';
@@ -8,7 +9,8 @@ interface ReadableParts {
   readonly store: IndexStore;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
-  readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
+  readonly listener: Pick<FinalizationListener, 'finalizedHeight' | 'sealedHeight'>;
+  readonly prover: (Pick<FinalityProver, 'finalBlock'> & SealProver) | undefined;
   /** Damaged heights that are about to leave the index. */
   readonly healing?: { leaving(): readonly HeightRange[] };
 }
@@ -17,7 +19,10 @@ interface ReadableParts {
 export function finalBlock({
   prover,
   store,
-}: Pick<ReadableParts, 'prover' | 'store'>): BlockHead | undefined {
+}: {
+  readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
+  readonly store: IndexStore;
+}): BlockHead | undefined {
   const kept = store.provenBlock?.();
   const own = store.shared?.isLeading() === false ? undefined : prover?.finalBlock();
   return own !== undefined && own.height >= (kept?.height ?? 0) ? own : kept;
@@ -49,8 +54,12 @@ export function sealedHeight(
 /** What can be read now: everything indexed, or with `proof.finality: proven` nothing above what is proven final. */
 export function readableIndex(
   { proof }: Pick<DaemonConfig, 'proof'>,
-  { healing, prover, replica, store }: ReadableParts,
-): Pick<IndexMoment, 'awaitsProof' | 'proven' | 'shown'> {
+  { healing, listener, prover, replica, store }: ReadableParts,
+): IndexMoment {
+  const heads = {
+    head: listener.finalizedHeight() ?? null,
+    sealed: sealedHeight({ proof }, { listener, prover }) ?? null,
+  };
   const from = replica ?? store;
   const shown: ShownIndex = {
     meta: from.meta(),
@@ -65,9 +74,10 @@ export function readableIndex(
   const isProving = (prover ?? store.provenBlock) !== undefined && proof.mode !== 'off';
   const proven = isProving ? provenHeights(store, final?.height) : undefined;
   const { accounts, coverage, latestIndexedHeight, meta } = shown;
-  if (proof.finality === 'reported' || meta === undefined) return { shown, proven };
+  if (proof.finality === 'reported' || meta === undefined) return { ...heads, shown, proven };
   const to = Math.min(latestIndexedHeight, final?.height ?? -1);
   return {
+    ...heads,
     proven,
     awaitsProof: coverage.filter((range) => range.to > to),
     shown: {
@@ -80,6 +90,21 @@ export function readableIndex(
       latestBlock: final && final.height > latestIndexedHeight ? shown.latestBlock : final,
       accounts: accounts && { ...accounts, to: Math.min(accounts.to, to) },
     },
+  };
+}
+
+/** The same as lookups and `/status` have it. */
+export function rangeOf({ awaitsProof, head, proven, sealed, shown }: IndexMoment): IndexedRange {
+  const { coverage, healing, latestIndexedHeight, meta } = shown;
+  return {
+    firstIndexed: meta?.firstHeight ?? null,
+    latestIndexed: meta === undefined ? null : latestIndexedHeight,
+    head,
+    sealed,
+    coverage,
+    healing,
+    proven,
+    awaitsProof,
   };
 }
 

@@ -8,63 +8,42 @@ import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
 import { IndexerLink } from './IndexerLink.js';
-import type {
-  FromReader,
-  OpenConnections,
-  Port,
-  ReaderAddresses,
-  ReaderData,
-  ReaderSecrets,
-  ReaderSettings,
-  ToReader,
-} from './messages.js';
+import type { FromReader, OpenConnections, Port, ReaderData, ReaderSettings, ToReader } from './messages.js';
 
 /** Log records at most between two answers of the other thread; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
-
-export interface ServeReadersDependencies {
-  /** To the indexing thread. */
-  readonly port: Port;
-  readonly clock: Clock;
-  /** Called for every unexpected error: it ends the thread. */
-  readonly fail: (error: unknown) => void;
-  /** Receives the logger that writes to the daemon's log. */
-  readonly onLogger?: (logger: Logger) => void;
-}
-
-/** All servers for readers, while open. */
-interface Servers {
-  readonly addresses: ReaderAddresses;
-  /** Call it when there is a new state. */
-  notify(): void;
-  connections(): OpenConnections;
-  setLimits(settings: ReaderSettings): void;
-  secure(secrets: ReaderSecrets): void;
-  close(): Promise<void>;
-}
 
 /**
  * Serves readers over a replica of the store, from the first state that the indexing thread sends until it says to
  * stop. Resolves when everything is closed.
  */
-export function serveReaders(options: ReaderData, dependencies: ServeReadersDependencies): Promise<void> {
+export function serveReaders(
+  options: ReaderData,
+  dependencies: {
+    /** To the indexing thread. */
+    readonly port: Port;
+    readonly clock: Clock;
+    /** Called for every unexpected error: it ends the thread. */
+    readonly fail: (error: unknown) => void;
+    /** Receives the logger that writes to the daemon's log. */
+    readonly onLogger?: (logger: Logger) => void;
+  },
+): Promise<void> {
   const { clock, fail, port } = dependencies;
   const gate = EndGate.loaded(options.gate);
   const post = (message: FromReader): void => port.postMessage(message);
-  const logger = new LinkedLogger({ level: options.logLevel }, { post });
+  const logger = new LinkedLogger({ level: options.settings.logLevel }, { post });
   dependencies.onLogger?.(logger);
   const link = new IndexerLink({ clock, post });
   const metrics = createReaderMetrics();
   let opening: Promise<Servers | undefined> | undefined;
   let servers: Servers | undefined;
-  let settings: ReaderSettings | undefined;
-  let secrets: ReaderSecrets | undefined;
+  let { settings } = options;
 
   const open = async (): Promise<Servers | undefined> => {
     try {
       servers = await openServers(options, { clock, fail, gate, link, logger, metrics, post });
-      if (settings !== undefined) servers.setLimits(settings);
-      if (secrets !== undefined) servers.secure(secrets);
+      if (settings !== options.settings) servers.change(settings);
       post({ kind: 'listening', addresses: servers.addresses });
       return servers;
     } catch (error) {
@@ -94,11 +73,7 @@ export function serveReaders(options: ReaderData, dependencies: ServeReadersDepe
         case 'settings':
           settings = message.settings;
           logger.setLevel(settings.logLevel);
-          servers?.setLimits(settings);
-          break;
-        case 'secrets':
-          secrets = message;
-          servers?.secure(secrets);
+          servers?.change(settings);
           break;
         case 'scrape':
           void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
@@ -114,24 +89,27 @@ export function serveReaders(options: ReaderData, dependencies: ServeReadersDepe
   });
 }
 
+/** All servers for readers, while open. */
+type Servers = Awaited<ReturnType<typeof openServers>>;
+
 /** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
 async function openServers(
   options: ReaderData,
-  parts: Pick<ServeReadersDependencies, 'clock' | 'fail'> & {
+  parts: Pick<Parameters<typeof serveReaders>[1], 'clock' | 'fail'> & {
     readonly gate: EndGate;
     readonly link: IndexerLink;
     readonly post: (message: FromReader) => void;
     readonly logger: LinkedLogger;
     readonly metrics: ReturnType<typeof createReaderMetrics>;
   },
-): Promise<Servers> {
+) {
   const { clock, fail, gate, link, logger, metrics, post } = parts;
   const {
     accessNodes,
     api: config,
     chainId,
     maxMessageBytes,
-    secrets,
+    settings,
     storePath,
     storeUrl,
     userAgent,
@@ -144,12 +122,12 @@ async function openServers(
   replica.show(link.moment.shown);
   replica.onDamage((damage) => post({ kind: 'damage', damage }));
   const common = { clock, logger, fail, metrics };
-  let { nodeMetadata } = options;
+  let { nodeMetadata } = options.settings;
   const metadataFor = (node: string): NodeMetadata => nodeMetadata?.get(node) ?? {};
   const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;
   const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
   const api = new ApiServer(
-    { ...config, secrets, chainId, version },
+    { ...config, ...settings, chainId, version },
     {
       ...common,
       feed,
@@ -166,7 +144,8 @@ async function openServers(
         { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
       )
     : undefined;
-  const { grpcPort, host, maxConnections, ratePerSecondPerAddress } = config;
+  const { grpcPort, host } = config;
+  const { maxConnections, ratePerSecondPerAddress, secrets } = settings;
   const grpc =
     grpcPort === 'off'
       ? undefined
@@ -199,31 +178,28 @@ async function openServers(
   }
   return {
     addresses: { api: api.address(), ...(grpc === undefined ? {} : { grpc: grpc.address() }) },
+    /** Call it when there is a new state. */
     notify: () => {
       replica.show(link.moment.shown);
       feed.notify();
       grpc?.notify();
     },
-    connections: () => ({ api: api.connections, grpc: grpc?.connections ?? 0 }),
-    setLimits: (settings) => {
-      api.setLimits(settings);
-      grpc?.setLimits(settings);
-    },
-    secure: (next) => {
-      api.secure(next.secrets);
-      grpc?.secure(next.secrets);
+    connections: (): OpenConnections => ({ api: api.connections, grpc: grpc?.connections ?? 0 }),
+    change: (next: ReaderSettings) => {
+      api.setLimits(next);
+      grpc?.setLimits(next);
+      if (next.secrets !== undefined) {
+        api.secure(next.secrets);
+        grpc?.secure(next.secrets);
+      }
       ({ nodeMetadata } = next);
     },
     close,
   };
 }
 
-const levels = ['debug', 'info', 'warn', 'error'] as const;
-type Level = (typeof levels)[number];
-
-function rankOf(level: LogLevel): number {
-  return level === 'silent' ? levels.length : levels.indexOf(level);
-}
+/** From verbose to quiet. */
+const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 
 /** A logger whose records another thread writes. */
 class LinkedLogger implements Logger {
@@ -240,12 +216,12 @@ class LinkedLogger implements Logger {
     options: { readonly level: LogLevel },
     dependencies: { readonly post: (message: FromReader) => void },
   ) {
-    this.#least = rankOf(options.level);
+    this.#least = levels.indexOf(options.level);
     this.#post = dependencies.post;
   }
 
   setLevel(level: LogLevel): void {
-    this.#least = rankOf(level);
+    this.#least = levels.indexOf(level);
   }
 
   /** The other thread answered: it has taken everything sent before. */
@@ -257,7 +233,7 @@ class LinkedLogger implements Logger {
     this.#post({ kind: 'logLost', records });
   }
 
-  #as(level: Level) {
+  #as(level: Exclude<LogLevel, 'silent'>) {
     return (fields: object, message: string): void => {
       if (levels.indexOf(level) < this.#least) return;
       if (this.#underWay >= MAX_RECORDS_UNDER_WAY) {

@@ -1,4 +1,6 @@
+import { every } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
+import { withoutIds } from '../logs/createLogger.js';
 import type { Logger } from '../logs/createLogger.js';
 import { readinessCodes } from './readiness.js';
 import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
@@ -45,9 +47,9 @@ export class HealthMonitor {
     const turn = (): void => {
       this.readiness();
       this.#turnedAtMs = this.#clock.monotonic();
-      this.#timer = this.#clock.setTimer(TURN_MS, turn);
     };
     turn();
+    this.#timer = every(this.#clock, TURN_MS, turn);
   }
 
   close(): void {
@@ -88,10 +90,10 @@ export class HealthMonitor {
       this.#logger?.info({ code, afterSeconds: wholeSeconds(nowMs - sinceMs) }, 'readiness reason cleared');
     }
     if (found.length === 0 && !wasReady) this.#logger?.info({}, 'ready');
-    for (const { code, logged, message, height } of found) {
+    for (const { code, message, height } of found) {
       if (this.#since.has(code)) continue;
       this.#since.set(code, nowMs);
-      const fields = { code, detail: logged ?? message, height };
+      const fields = { code, detail: withoutIds(message), height };
       if (readinessCodes[code].severity === 'ordinary') this.#logger?.info(fields, 'not ready');
       else this.#logger?.warn(fields, 'not ready');
     }

@@ -180,7 +180,5 @@ export interface Readiness {
 export interface Finding {
   readonly code: ReadinessCode;
   readonly message: string;
-  /** The message without ids, for the log. Default: the message. */
-  readonly logged?: string;
   readonly height?: number;
 }

@@ -66,6 +66,14 @@ function written(value: unknown): unknown {
   return value instanceof Error ? stdSerializers.err(value) : value;
 }
 
+/** Ids are for the debug log. */
+const IDS = /\b[0-9a-f]{64}\b/gi;
+
+/** A message fit for the log at any level. */
+export function withoutIds(message: string): string {
+  return message.replace(IDS, '…');
+}
+
 /** Fields for the logger of another thread: errors are serialised. */
 export function errorFields(fields: object): object {
   return Object.fromEntries(

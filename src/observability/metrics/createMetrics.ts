@@ -3,38 +3,11 @@ import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamReques
 import { allReadinessCodes } from '../health/readiness.js';
 
 /**
- * The metrics of prom-client that we use. Left out: gauges whose names end in `_total`, which Prometheus reserves
- * for counters, and the lists of handles and requests, which use private parts of Node.js;
- * `nodejs_active_resources` shows the same through the public API.
+ * The metrics of prom-client that we do not use: gauges whose names end in `_total`, which Prometheus reserves for counters, and
+ * the lists of handles and requests, which use private parts of Node.js; `nodejs_active_resources` shows the same through the
+ * public API.
  */
-const processMetrics = [
-  'process_cpu_user_seconds_total',
-  'process_cpu_system_seconds_total',
-  'process_cpu_seconds_total',
-  'process_start_time_seconds',
-  'process_open_fds',
-  'process_max_fds',
-  'process_resident_memory_bytes',
-  'process_virtual_memory_bytes',
-  'process_heap_bytes',
-  'nodejs_eventloop_lag_seconds',
-  'nodejs_eventloop_lag_min_seconds',
-  'nodejs_eventloop_lag_max_seconds',
-  'nodejs_eventloop_lag_mean_seconds',
-  'nodejs_eventloop_lag_stddev_seconds',
-  'nodejs_eventloop_lag_p50_seconds',
-  'nodejs_eventloop_lag_p90_seconds',
-  'nodejs_eventloop_lag_p99_seconds',
-  'nodejs_heap_size_total_bytes',
-  'nodejs_heap_size_used_bytes',
-  'nodejs_external_memory_bytes',
-  'nodejs_heap_space_size_total_bytes',
-  'nodejs_heap_space_size_used_bytes',
-  'nodejs_heap_space_size_available_bytes',
-  'nodejs_version_info',
-  'nodejs_gc_duration_seconds',
-  'nodejs_active_resources',
-];
+const UNUSED = /^nodejs_active_(?:handles|requests|\w+_total)/;
 
 /** The states of an access node. */
 export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
@@ -68,67 +41,64 @@ export const blockRefusals = [
   ...(['malformed', 'orphaned', 'wrong_height', 'parent_mismatch', 'not_vouched'] as const),
 ] as const;
 
-/** Values read at each scrape, so that they are correct even when nothing moves. */
-export interface ScrapedValues {
-  latestIndexedHeight(): number;
-  firstIndexedHeight(): number;
-  headHeight(): number;
-  sealedHeight(): number;
-  /** Heights that can be read, in all ranges. */
-  coveredHeights(): number;
-  /** Covered heights without a proof; `undefined` where that is not counted. */
-  unprovenHeights(): number | undefined;
-  /** 0 until one is proven. */
-  provenHeight(): number;
-  /** Planned heights that are not durable yet. */
-  backfillMissingHeights(): number;
-  /** Ranges that have been begun and are not readable yet, by state. */
-  backfillRanges(): ReadonlyMap<string, number>;
-  /** Running ranges that do not grow. */
-  backfillHeldUpRanges(): number;
-  /** Up to 1. */
-  backfillShare(): number;
-  /** Heights the account index does not cover yet. */
-  accountIndexMissingHeights(): number;
-  /** Heights handed out and not yet durable. */
-  inFlightHeights(): number;
-  /** Ids registered in the MCQ and not received yet. */
-  collectionsMissing(): number;
-  /** Seconds since the lowest incomplete height was queued; 0 when none waits. */
-  oldestMissingAgeSeconds(): number;
-  /** K. */
-  windowHeights(): number;
-  bytesInFlight(): number;
-  bytesInFlightLimit(): number;
-  /** Collection calls under way. */
-  requestsInFlight(): number;
-  /** Heights that no source could complete for longer than `requester.unresolvableAfterMs`. */
-  unresolvableHeights(): number;
-  /** Seconds since each stream delivered, by stream name. */
-  streamAgeSeconds(): ReadonlyMap<string, number>;
-  /** The state of each endpoint. */
-  endpointStates(): readonly { readonly endpoint: string; readonly state: string }[];
-  /** The codes for which the daemon is not ready; empty when it is. */
-  notReady(): ReadonlySet<string>;
-  /** Heights behind the head; `undefined` while no node confirms the head. */
-  lagHeights(): number | undefined;
-  /** Seconds since the finalized head moved; `undefined` until it is known. */
-  headAgeSeconds(): number | undefined;
-  /** Seconds since the watermark moved, or since the start. */
-  indexedAgeSeconds(): number;
-  /** 1 while this process leads those that share its database, else 0; `undefined` without a shared database. */
-  leads(): number | undefined;
-  /** Seconds since the leading process was last heard from; `undefined` while none is known. */
-  leaderAgeSeconds(): number | undefined;
-  /** How many processes share the database, by state; `undefined` without a shared database. */
+/**
+ * The gauges without labels, by name, with their meaning. They are read at each scrape, so that they are correct even when
+ * nothing moves.
+ */
+const scrapedGauges = {
+  latest_indexed_height:
+    'The watermark: every height up to it is complete and durable; start height - 1 on an empty store.',
+  first_indexed_height: 'The first height of the store.',
+  covered_heights: 'Heights that can be read: the live range, and history that was filled in.',
+  unproven_heights:
+    'Heights that can be read and whose ids and guarantees are not proven, or not known to be.',
+  proven_height:
+    'The height up to which certificates of the consensus nodes prove the chain final; 0 until then.',
+  backfill_missing_heights: 'Heights of history that are planned and not durable yet.',
+  backfill_held_up_ranges:
+    'Ranges of history that are being filled and have not grown for five seconds; /status says why.',
+  backfill_share:
+    'The share of its slots and windows that history uses; below 1 while the event loop is late, so that the live range comes first.',
+  leads:
+    '1 if this process leads those that share its database, and so follows the chain, else 0; absent without a database.',
+  leader_age_seconds:
+    'Seconds since the leading process was last heard from; absent while no leader is known, and without a database.',
+  head_height: "The node's finalized head.",
+  sealed_height: "The node's sealed head.",
+  lag_heights: 'Finalized head minus watermark; absent while no access node confirms the head.',
+  head_age_seconds: 'Seconds since the finalized head moved; absent until it is known.',
+  indexed_age_seconds: 'Seconds since the watermark moved, or since the start.',
+  store_bytes: 'Size of the store on disk, measured every minute; of a database, every five minutes.',
+  disk_free_bytes: "Free space on the store's disk, measured every second.",
+  disk_min_free_bytes:
+    'Indexing pauses with less than this free (disk.minFreeBytes); 0: never, as always when a database holds the index.',
+  indexing_paused: '1 while indexing is paused because the disk is nearly full, else 0.',
+  ready: '1 when the daemon is ready, 0 when it is not: what /readyz says.',
+  account_index_missing_heights:
+    'Heights the account index does not cover yet; 0 when it is complete or off.',
+  in_flight_heights: 'Heights in progress: handed out and not yet durable.',
+  collections_missing: 'Collection ids registered as missing and not yet received.',
+  oldest_missing_age_seconds: 'Seconds since the lowest incomplete height was queued; 0 when none waits.',
+  window_heights: 'K: how far above the watermark heights are worked on.',
+  in_flight_bytes: 'Bytes of received collections that are not yet durable.',
+  in_flight_bytes_limit: 'The bound of in_flight_bytes (maxInFlightBytes).',
+  collection_requests_in_flight: 'Collection calls under way.',
+  unresolvable_heights: 'Heights that no source has completed for requester.unresolvableAfterMs.',
+} as const;
+
+/** How each of them is read, `undefined` while the value is unknown; and those with labels. */
+export interface ScrapedValues extends Readonly<
+  Record<keyof typeof scrapedGauges, () => number | undefined>
+> {
+  /** By state. */
+  backfill_ranges(): ReadonlyMap<string, number>;
+  /** By state; `undefined` without a shared database. */
   workers(): ReadonlyMap<string, number> | undefined;
-  /** `undefined` until first measured. */
-  storeBytes(): number | undefined;
-  diskFreeBytes(): number | undefined;
-  /** Indexing pauses with less free than this; 0: never. */
-  diskMinFreeBytes(): number;
-  /** 1 while indexing is paused because the disk is nearly full. */
-  paused(): number;
+  /** By stream. */
+  stream_age_seconds(): ReadonlyMap<string, number>;
+  endpoint_state(): readonly { readonly endpoint: string; readonly state: string }[];
+  /** The codes for which the daemon is not ready; empty when it is. */
+  not_ready(): ReadonlySet<string>;
 }
 
 /**
@@ -140,171 +110,67 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   const registry = new Registry();
   const registers = [registry];
   let values: ScrapedValues | undefined;
+  const makers = metricMakers(registry);
+  const { counter, gauge, histogram } = makers;
 
-  /** A gauge read at scrape time; absent until the daemon has bound its values, and while the value is unknown. */
-  const scraped = (name: string, help: string, read: (from: ScrapedValues) => number | undefined): Gauge =>
+  // Absent until the daemon has bound its values, and while the value is unknown.
+  for (const [name, help] of Object.entries(scrapedGauges))
     new Gauge({
       name: PREFIX + name,
       help,
       registers,
       collect() {
         if (values === undefined) return;
-        const value = read(values);
+        const value = values[name as keyof typeof scrapedGauges]();
         if (value === undefined) this.remove();
         else this.set(value);
       },
     });
-  const makers = metricMakers(registry);
-  const { counter, gauge, histogram } = makers;
-
-  scraped(
-    'latest_indexed_height',
-    'The watermark: every height up to it is complete and durable; start height - 1 on an empty store.',
-    (v) => v.latestIndexedHeight(),
-  );
-  scraped('first_indexed_height', 'The first height of the store.', (v) => v.firstIndexedHeight());
-  scraped(
-    'covered_heights',
-    'Heights that can be read: the live range, and history that was filled in.',
-    (v) => v.coveredHeights(),
-  );
-  scraped(
-    'unproven_heights',
-    'Heights that can be read and whose ids and guarantees are not proven, or not known to be.',
-    (v) => v.unprovenHeights(),
-  );
-  scraped(
-    'proven_height',
-    'The height up to which certificates of the consensus nodes prove the chain final; 0 until then.',
-    (v) => v.provenHeight(),
-  );
-  scraped('backfill_missing_heights', 'Heights of history that are planned and not durable yet.', (v) =>
-    v.backfillMissingHeights(),
-  );
-  new Gauge({
-    name: PREFIX + 'backfill_ranges',
+  /** With one label: a series for each entry, 0 for the other `known` values of the label; none for `undefined`. */
+  const scrapedBy = (
+    label: string,
+    name: string,
+    {
+      help,
+      known = [],
+      read,
+    }: {
+      readonly help: string;
+      readonly known?: readonly string[];
+      readonly read: (from: ScrapedValues | undefined) => Iterable<readonly [string, number]> | undefined;
+    },
+  ): Gauge =>
+    new Gauge({
+      name: PREFIX + name,
+      help,
+      labelNames: [label],
+      registers,
+      collect() {
+        this.reset();
+        const found = read(values);
+        if (found === undefined) return;
+        for (const [each, value] of [...known.map((each) => [each, 0] as const), ...found])
+          this.set({ [label]: each }, value);
+      },
+    });
+  scrapedBy('state', 'backfill_ranges', {
     help: `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
-    labelNames: ['state'],
-    registers,
-    collect() {
-      const counts = values?.backfillRanges();
-      for (const state of rangeStates) this.set({ state }, counts?.get(state) ?? 0);
-    },
+    known: rangeStates,
+    read: (from) => from?.backfill_ranges() ?? [],
   });
-  scraped(
-    'backfill_held_up_ranges',
-    'Ranges of history that are being filled and have not grown for five seconds; /status says why.',
-    (v) => v.backfillHeldUpRanges(),
-  );
-  scraped(
-    'backfill_share',
-    'The share of its slots and windows that history uses; below 1 while the event loop is late, so that the live range comes first.',
-    (v) => v.backfillShare(),
-  );
-  scraped(
-    'leads',
-    '1 if this process leads those that share its database, and so follows the chain, else 0; absent without a database.',
-    (v) => v.leads(),
-  );
-  scraped(
-    'leader_age_seconds',
-    'Seconds since the leading process was last heard from; absent while no leader is known, and without a database.',
-    (v) => v.leaderAgeSeconds(),
-  );
-  new Gauge({
-    name: PREFIX + 'workers',
+  scrapedBy('state', 'workers', {
     help: 'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
-    labelNames: ['state'],
-    registers,
-    collect() {
-      this.reset();
-      const counts = values?.workers();
-      if (counts === undefined) return;
-      for (const state of workerStates) this.set({ state }, counts.get(state) ?? 0);
-    },
+    known: workerStates,
+    read: (from) => from?.workers(),
   });
-  scraped('head_height', "The node's finalized head.", (v) => v.headHeight());
-  scraped('sealed_height', "The node's sealed head.", (v) => v.sealedHeight());
-  scraped(
-    'lag_heights',
-    'Finalized head minus watermark; absent while no access node confirms the head.',
-    (v) => v.lagHeights(),
-  );
-  scraped('head_age_seconds', 'Seconds since the finalized head moved; absent until it is known.', (v) =>
-    v.headAgeSeconds(),
-  );
-  scraped('indexed_age_seconds', 'Seconds since the watermark moved, or since the start.', (v) =>
-    v.indexedAgeSeconds(),
-  );
-  scraped(
-    'store_bytes',
-    'Size of the store on disk, measured every minute; of a database, every five minutes.',
-    (v) => v.storeBytes(),
-  );
-  scraped('disk_free_bytes', "Free space on the store's disk, measured every second.", (v) =>
-    v.diskFreeBytes(),
-  );
-  scraped(
-    'disk_min_free_bytes',
-    'Indexing pauses with less than this free (disk.minFreeBytes); 0: never, as always when a database holds the index.',
-    (v) => v.diskMinFreeBytes(),
-  );
-  scraped('indexing_paused', '1 while indexing is paused because the disk is nearly full, else 0.', (v) =>
-    v.paused(),
-  );
-  scraped('ready', '1 when the daemon is ready, 0 when it is not: what /readyz says.', (v) =>
-    v.notReady().size === 0 ? 1 : 0,
-  );
-  new Gauge({
-    name: PREFIX + 'not_ready',
+  scrapedBy('code', 'not_ready', {
     help: '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
-    labelNames: ['code'],
-    registers,
-    collect() {
-      const current = values?.notReady() ?? new Set(['starting']);
-      for (const code of allReadinessCodes) this.set({ code }, current.has(code) ? 1 : 0);
-    },
+    known: allReadinessCodes,
+    read: (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
   });
-  scraped(
-    'account_index_missing_heights',
-    'Heights the account index does not cover yet; 0 when it is complete or off.',
-    (v) => v.accountIndexMissingHeights(),
-  );
-  scraped('in_flight_heights', 'Heights in progress: handed out and not yet durable.', (v) =>
-    v.inFlightHeights(),
-  );
-  scraped('collections_missing', 'Collection ids registered as missing and not yet received.', (v) =>
-    v.collectionsMissing(),
-  );
-  scraped(
-    'oldest_missing_age_seconds',
-    'Seconds since the lowest incomplete height was queued; 0 when none waits.',
-    (v) => v.oldestMissingAgeSeconds(),
-  );
-  scraped('window_heights', 'K: how far above the watermark heights are worked on.', (v) =>
-    v.windowHeights(),
-  );
-  scraped('in_flight_bytes', 'Bytes of received collections that are not yet durable.', (v) =>
-    v.bytesInFlight(),
-  );
-  scraped('in_flight_bytes_limit', 'The bound of in_flight_bytes (maxInFlightBytes).', (v) =>
-    v.bytesInFlightLimit(),
-  );
-  scraped('collection_requests_in_flight', 'Collection calls under way.', (v) => v.requestsInFlight());
-  scraped(
-    'unresolvable_heights',
-    'Heights that no source has completed for requester.unresolvableAfterMs.',
-    (v) => v.unresolvableHeights(),
-  );
-  new Gauge({
-    name: PREFIX + 'stream_age_seconds',
+  scrapedBy('stream', 'stream_age_seconds', {
     help: 'Seconds since each stream last delivered.',
-    labelNames: ['stream'],
-    registers,
-    collect() {
-      this.reset();
-      for (const [stream, age] of values?.streamAgeSeconds() ?? []) this.set({ stream }, age);
-    },
+    read: (from) => from?.stream_age_seconds(),
   });
   new Gauge({
     name: PREFIX + 'endpoint_state',
@@ -313,7 +179,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     registers,
     collect() {
       this.reset();
-      for (const { endpoint, state } of values?.endpointStates() ?? []) {
+      for (const { endpoint, state } of values?.endpoint_state() ?? []) {
         for (const each of endpointStates) this.set({ endpoint, state: each }, each === state ? 1 : 0);
       }
     },
@@ -482,8 +348,8 @@ export type Metrics = ReturnType<typeof createMetrics>;
 function registerProcessMetrics(registry: Registry): void {
   const defaults = new Registry();
   collectDefaultMetrics({ register: defaults });
-  for (const name of processMetrics) {
+  for (const { name } of defaults.getMetricsAsArray()) {
     const metric = defaults.getSingleMetric(name);
-    if (metric !== undefined) registry.registerMetric(metric);
+    if (metric !== undefined && !UNUSED.test(name)) registry.registerMetric(metric);
   }
 }

@@ -1,8 +1,6 @@
-import { isAbort, sleep } from '../../runtime/index.js';
+import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Metrics } from '../metrics/createMetrics.js';
-import { changeOf, readTotals } from './totals.js';
-import type { CountedMetrics, NodeTotals, Totals, WorkTotals } from './totals.js';
 
 /** How often the metrics are read. */
 const SAMPLE_MS = 2_000;
@@ -12,6 +10,60 @@ export const MAX_MINUTES = 60;
 /** What "now" means for rates. */
 const RATE_WINDOW_MS = 30_000;
 const MAX_RECENT = RATE_WINDOW_MS / SAMPLE_MS + 1;
+/** The share of commits that are no slower than the usual ones. */
+const USUAL_SHARE = 0.95;
+
+/** The metrics that `LastHour` samples. */
+type CountedMetrics = Pick<
+  Metrics,
+  | 'collectionsReceived'
+  | 'duplicateCollections'
+  | 'commitDuration'
+  | 'commitHeights'
+  | 'commitBytes'
+  | 'upstreamRequests'
+  | 'upstreamErrors'
+>;
+
+/** Collections from one source: those that it delivered first, and those that had arrived already. */
+interface RaceTotals {
+  readonly first: number;
+  readonly late: number;
+}
+
+/** Work done, by all lines together. */
+interface WorkTotals {
+  readonly requester: RaceTotals;
+  readonly edi: RaceTotals;
+  readonly peer: RaceTotals;
+  readonly commits: CommitTotals;
+}
+
+interface CommitTotals {
+  readonly count: number;
+  readonly heights: number;
+  /** Collection bytes. */
+  readonly bytes: number;
+  /** The sum of their durations. */
+  readonly seconds: number;
+  /** How many took at most `bound` seconds, by ascending bound; the last bound is Infinity. */
+  readonly within: ReadonlyMap<number, number>;
+}
+
+/** Calls to one access node. */
+interface NodeTotals {
+  readonly calls: number;
+  readonly errors: number;
+  /** Errors by kind. */
+  readonly kinds: ReadonlyMap<string, number>;
+}
+
+/** A sample of the metrics. */
+interface Totals {
+  readonly atMs: number;
+  readonly work: WorkTotals;
+  readonly nodes: ReadonlyMap<string, NodeTotals>;
+}
 
 /** What was done in one minute, or in the part of it that has passed. */
 export interface Minute extends WorkTotals {
@@ -39,23 +91,16 @@ export class LastHour {
   /** At most MAX_RECENT. */
   readonly #recent: Totals[] = [];
 
-  constructor(dependencies: {
-    readonly clock: Clock;
-    readonly metrics: Pick<Metrics, keyof CountedMetrics>;
-  }) {
+  constructor(dependencies: { readonly clock: Clock; readonly metrics: CountedMetrics }) {
     this.#clock = dependencies.clock;
     this.#metrics = dependencies.metrics;
   }
 
-  /** Samples until the signal aborts, then resolves. No expected errors. */
+  /** Samples. Expected errors: the signal's abort reason. */
   async run(signal: AbortSignal): Promise<void> {
-    try {
-      for (;;) {
-        this.#keep(await readTotals(this.#metrics, this.#clock.monotonic()));
-        await sleep(this.#clock, SAMPLE_MS, signal);
-      }
-    } catch (error) {
-      if (!isAbort(error)) throw error;
+    for (;;) {
+      this.#keep(await readTotals(this.#metrics, this.#clock.monotonic()));
+      await sleep(this.#clock, SAMPLE_MS, signal);
     }
   }
 
@@ -66,7 +111,7 @@ export class LastHour {
     const nowMs = this.#clock.monotonic();
     return this.#minutes.map((begin, index) => ({
       ageSeconds: (nowMs - begin.atMs) / 1_000,
-      ...changeOf(begin, this.#minutes[index + 1] ?? latest).work,
+      ...changeOf(begin.work, (this.#minutes[index + 1] ?? latest).work),
     }));
   }
 
@@ -93,5 +138,91 @@ export class LastHour {
 function stretchOf(samples: readonly Totals[]): Stretch | undefined {
   const [first, last] = [samples[0], samples.at(-1)];
   if (first === undefined || last === undefined || last.atMs <= first.atMs) return undefined;
-  return { seconds: (last.atMs - first.atMs) / 1_000, ...changeOf(first, last) };
+  const { atMs, ...change } = changeOf(first, last);
+  return { seconds: atMs / 1_000, ...change };
+}
+
+/** Reads a sample. Its size is bounded by the metrics' labels: sources, nodes, methods and kinds of error. */
+async function readTotals(metrics: CountedMetrics, atMs: number): Promise<Totals> {
+  const [received, duplicate, calls, errors] = await Promise.all([
+    metrics.collectionsReceived.get(),
+    metrics.duplicateCollections.get(),
+    metrics.upstreamRequests.get(),
+    metrics.upstreamErrors.get(),
+  ]);
+  const race = (source: string): RaceTotals => {
+    const late = sumOf(duplicate.values, ({ labels }) => labels.source === source);
+    return { first: sumOf(received.values, ({ labels }) => labels.source === source) - late, late };
+  };
+  const nodes = new Map<string, NodeTotals>();
+  for (const endpoint of new Set(calls.values.map(({ labels }) => String(labels.endpoint)))) {
+    const kinds = new Map<string, number>();
+    for (const { labels, value } of errors.values) {
+      if (labels.endpoint !== endpoint) continue;
+      kinds.set(String(labels.kind), (kinds.get(String(labels.kind)) ?? 0) + value);
+    }
+    nodes.set(endpoint, {
+      calls: sumOf(calls.values, ({ labels }) => labels.endpoint === endpoint),
+      errors: [...kinds.values()].reduce((sum, count) => sum + count, 0),
+      kinds,
+    });
+  }
+  const races = { requester: race('requester'), edi: race('edi'), peer: race('peer') };
+  const work = { ...races, commits: await commitsOf(metrics) };
+  return { atMs, work, nodes };
+}
+
+async function commitsOf({
+  commitBytes,
+  commitDuration,
+  commitHeights,
+}: CountedMetrics): Promise<CommitTotals> {
+  const [durations, heights, bytes] = await Promise.all([
+    commitDuration.get(),
+    commitHeights.get(),
+    commitBytes.get(),
+  ]);
+  const partOf = ({ values }: typeof durations, part: 'count' | 'sum'): number =>
+    values.find(({ metricName }) => metricName?.endsWith(`_${part}`))?.value ?? 0;
+  return {
+    count: partOf(durations, 'count'),
+    heights: partOf(heights, 'sum'),
+    bytes: partOf(bytes, 'sum'),
+    seconds: partOf(durations, 'sum'),
+    within: new Map(
+      durations.values.flatMap(({ labels: { le }, value }) =>
+        le === undefined ? [] : [[le === '+Inf' ? Infinity : Number(le), value] as const],
+      ),
+    ),
+  };
+}
+
+/** What happened between two samples: the difference of every number in them. */
+function changeOf<T>(from: T | undefined, to: T): T;
+function changeOf(from: unknown, to: unknown): unknown {
+  if (typeof to === 'number') return to - (typeof from === 'number' ? from : 0);
+  if (to instanceof Map) {
+    const before = from instanceof Map ? from : new Map<unknown, unknown>();
+    return new Map([...to].map(([key, now]) => [key, changeOf(before.get(key), now as unknown)]));
+  }
+  const before = (from ?? {}) as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(
+    Object.entries(to as object).map(([key, now]) => [key, changeOf(before[key], now)]),
+  );
+}
+
+/**
+ * The 95th percentile of the duration of commits in seconds, rounded up to a bound of the histogram. `undefined`
+ * without commits, or if it is beyond the last bound.
+ */
+export function slowestUsual({ count, within }: CommitTotals): number | undefined {
+  const bound = [...within].find(([, commits]) => commits >= count * USUAL_SHARE)?.[0];
+  return count === 0 || bound === Infinity ? undefined : bound;
+}
+
+function sumOf<V extends { readonly value: number }>(
+  values: readonly V[],
+  counts: (value: V) => boolean,
+): number {
+  return values.reduce((sum, each) => (counts(each) ? sum + each.value : sum), 0);
 }

@@ -1,18 +1,10 @@
+import { every } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { Logger } from '../logs/createLogger.js';
+import type { LiveTerminal } from './LiveTerminal.js';
 import type { ProgressMeter, ProgressState } from './ProgressMeter.js';
-import { progressFields, renderProgressLine } from './progressLine.js';
-
-/** Shows the live line; `LiveTerminal` is one. */
-export interface ProgressOutput {
-  columns(): number;
-  setLine(line: string | undefined): void;
-}
-
-export interface ProgressReporterOptions {
-  /** `tty`: a live line on `output`. `log`: log lines. */
-  readonly mode: 'tty' | 'log';
-}
+import { formatDuration } from './format.js';
+import { renderProgressLine } from './progressLine.js';
 
 /** Between log lines while catching up. */
 const INTERVAL_MS = 10_000;
@@ -26,57 +18,46 @@ const TURN_MS = 500;
  * up and every minute at the head. Both modes log when the head is reached and lost.
  */
 export class ProgressReporter {
-  readonly #options: ProgressReporterOptions;
   readonly #clock: Clock;
   readonly #meter: ProgressMeter;
-  readonly #output: ProgressOutput | undefined;
+  readonly #terminal: Pick<LiveTerminal, 'columns' | 'setLine'> | undefined;
   readonly #logger: Logger;
   #timer: Timer | undefined;
   #mode: ProgressState['mode'] = 'waiting';
   #loggedAtMs = 0;
 
-  constructor(
-    options: ProgressReporterOptions,
-    dependencies: {
-      readonly clock: Clock;
-      readonly meter: ProgressMeter;
-      readonly logger: Logger;
-      /** Required in mode `tty`. */
-      readonly output?: ProgressOutput;
-    },
-  ) {
-    this.#options = options;
+  constructor(dependencies: {
+    readonly clock: Clock;
+    readonly meter: ProgressMeter;
+    readonly logger: Logger;
+    /** Where the live line is; absent: log lines. */
+    readonly terminal: Pick<LiveTerminal, 'columns' | 'setLine'> | undefined;
+  }) {
     this.#clock = dependencies.clock;
     this.#meter = dependencies.meter;
-    this.#output = dependencies.output;
+    this.#terminal = dependencies.terminal;
     this.#logger = dependencies.logger;
   }
 
   start(): void {
     if (this.#timer !== undefined) return;
     this.#loggedAtMs = this.#clock.monotonic();
-    const turn = (): void => {
-      this.#report();
-      this.#timer = this.#clock.setTimer(TURN_MS, turn);
-    };
-    turn();
+    this.#report();
+    this.#timer = every(this.#clock, TURN_MS, () => this.#report());
   }
 
   /** Removes the live line. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#output?.setLine(undefined);
+    this.#terminal?.setLine(undefined);
   }
 
   #report(): void {
     const state = this.#meter.state();
     this.#logEdge(state);
-    if (this.#options.mode === 'tty' && this.#output !== undefined) {
-      this.#output.setLine(renderProgressLine(state, this.#output.columns()));
-    } else {
-      this.#logTurn(state);
-    }
+    if (this.#terminal === undefined) this.#logTurn(state);
+    else this.#terminal.setLine(renderProgressLine(state, this.#terminal.columns()));
   }
 
   #logEdge(state: ProgressState): void {
@@ -99,6 +80,17 @@ export class ProgressReporter {
 
   #log(state: ProgressState, message: string): void {
     this.#loggedAtMs = this.#clock.monotonic();
-    this.#logger.info(progressFields(state), message);
+    const { etaSeconds, head, heldUpBy, lag, latestIndexed = -1, ratePerSecond } = state;
+    const fields = {
+      // An empty store that starts at height 0 has the watermark -1.
+      latestIndexed: latestIndexed < 0 ? undefined : latestIndexed,
+      ...(heldUpBy === undefined ? {} : { heldUpBy }),
+      head,
+      lag,
+      rate: Math.round(ratePerSecond * 100) / 100,
+      eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
+      etaSeconds: etaSeconds && Math.round(etaSeconds),
+    };
+    this.#logger.info(fields, message);
   }
 }

@@ -64,30 +64,3 @@ function bar(fraction: number, columns: number): string {
 function firstThatFits(candidates: readonly string[], columns: number): string {
   return candidates.find((candidate) => candidate.length <= columns) ?? candidates.at(-1) ?? '';
 }
-
-/** The fields of the progress line in the log. */
-export interface ProgressFields {
-  readonly latestIndexed: number | undefined;
-  readonly heldUpBy?: string;
-  readonly head: number | undefined;
-  readonly lag: number | undefined;
-  /** Heights per second, two decimals. */
-  readonly rate: number;
-  /** In words; `unknown` while the gap does not close. */
-  readonly eta: string;
-  readonly etaSeconds: number | undefined;
-}
-
-export function progressFields(state: ProgressState): ProgressFields {
-  return {
-    // An empty store that starts at height 0 has the watermark -1.
-    latestIndexed:
-      state.latestIndexed === undefined || state.latestIndexed < 0 ? undefined : state.latestIndexed,
-    ...(state.heldUpBy === undefined ? {} : { heldUpBy: state.heldUpBy }),
-    head: state.head,
-    lag: state.lag,
-    rate: Math.round(state.ratePerSecond * 100) / 100,
-    eta: state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds),
-    etaSeconds: state.etaSeconds === undefined ? undefined : Math.round(state.etaSeconds),
-  };
-}

@@ -18,7 +18,7 @@ class World {
   state: State = { plans: [], ranges: [], unserved: [], missingHeights: 0 };
   running: Running[] = [];
   coverage: HeightRange[] = [];
-  heldBack: ReturnType<Parts['backfill']['heldBack']>;
+  heldBack: ReturnType<Parts['pace']['heldBack']>;
 
   constructor() {
     const { clock, logger } = this;
@@ -26,11 +26,8 @@ class World {
       { ediOnly: false },
       {
         ...{ clock, logger },
-        backfill: {
-          state: () => this.state,
-          running: () => this.running,
-          heldBack: () => this.heldBack,
-        },
+        backfill: { state: () => this.state, running: () => this.running },
+        pace: { heldBack: () => this.heldBack },
         store: { coverage: () => this.coverage },
         network: { heights: { source: 'access node', whyUnserved: () => [] } },
         descriptors: { trouble: () => undefined },
@@ -47,7 +44,7 @@ class World {
   /** Looks from now on. */
   start(): void {
     const stop = new AbortController();
-    const ended = this.watch.run(stop.signal);
+    const ended = this.watch.run(stop.signal).catch(() => undefined);
     atEnd(async () => {
       stop.abort(new AbortError('the test ends'));
       await ended;

@@ -10,7 +10,7 @@ import { VirtualClock } from '../../support/virtualClock.js';
 function watching(path: string, minFreeBytes = 0): DiskWatch {
   const stop = new AbortController();
   const watch = new DiskWatch({ path, minFreeBytes }, { clock: systemClock });
-  const ended = watch.run(stop.signal);
+  const ended = watch.run(stop.signal).catch(() => undefined);
   atEnd(async () => {
     stop.abort(new AbortError('the test ends'));
     await ended;
@@ -37,8 +37,9 @@ describe('DiskWatch', () => {
     const watch = watching(path, bavail * bsize + GIB);
     const goesOn = new AbortController().signal;
     expect([watch.pause(), watch.whenRoom(goesOn)]).toEqual([undefined, undefined]);
-    const { message, neededBytes } = await eventually(() => watch.pause());
-    expect(neededBytes).toBe(Math.ceil((bavail * bsize + GIB) * 1.25));
+    const { message } = await eventually(() => watch.pause());
+    const neededMib = Math.ceil(((bavail * bsize + GIB) * 1.25) / 1024 ** 2);
+    expect(message).toContain(`${neededMib} MiB are needed to resume`);
     expect(message).toMatch(
       /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,
     );
@@ -70,7 +71,7 @@ describe('DiskWatch', () => {
           new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined))),
       },
     );
-    const ended = watch.run(stop.signal);
+    const ended = expect(watch.run(stop.signal)).rejects.toThrow();
     for (const [freeBytes, isPaused] of [
       [99, true],
       [1_000, false],
@@ -102,7 +103,7 @@ describe('DiskWatch', () => {
         },
       },
     );
-    const ended = watch.run(stop.signal);
+    const ended = expect(watch.run(stop.signal)).rejects.toThrow();
     await clock.advance(0);
     expect(watch.storeBytes()).toBe(1_000);
     await clock.advance(5_000);

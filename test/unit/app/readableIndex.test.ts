@@ -46,7 +46,11 @@ const read = (
     { proof: { mode, finality, checkpoint: undefined } },
     {
       ...{ store, replica: undefined },
-      prover: { finalBlock: () => (height === undefined ? undefined : final(height)) },
+      listener: { finalizedHeight: () => 119, sealedHeight: () => undefined },
+      prover: {
+        finalBlock: () => (height === undefined ? undefined : final(height)),
+        ...{ sealedHeight: () => undefined, status: () => ({ reason: undefined }) },
+      },
     },
   );
 

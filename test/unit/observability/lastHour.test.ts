@@ -11,7 +11,7 @@ async function running() {
   const metrics = createMetrics({ version: '1', node: 'v20' });
   const history = new LastHour({ clock, metrics });
   const scope = new AbortController();
-  const ended = history.run(scope.signal);
+  const ended = expect(history.run(scope.signal)).rejects.toThrow();
   await clock.settle();
   const stop = async () => {
     scope.abort();

@@ -6,9 +6,7 @@ import {
   ProgressReporter,
   renderProgressLine,
 } from '../../../src/observability/index.js';
-import { progressFields } from '../../../src/observability/progress/progressLine.js';
 import type { ProgressState } from '../../../src/observability/index.js';
-import type { ProgressReporterOptions } from '../../../src/observability/progress/ProgressReporter.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -225,15 +223,13 @@ describe('LiveTerminal', () => {
   });
 });
 
-function reporterOn(mode: ProgressReporterOptions['mode'], latest = 0, head = 1_000_000, heldUpBy?: string) {
+function reporterOn(mode: 'tty' | 'log', latest = 0, head = 1_000_000, heldUpBy?: string) {
   const clock = new VirtualClock();
   const at: Progress & { latest: number; head: number } = { latest, head, heldUpBy };
   const logger = new RecordingLogger();
   const terminal = new FakeTerminal();
-  const reporter = new ProgressReporter(
-    { mode },
-    { clock, meter: meterOf(at, clock), logger, output: new LiveTerminal({ stream: terminal }) },
-  );
+  const live = mode === 'tty' ? new LiveTerminal({ stream: terminal }) : undefined;
+  const reporter = new ProgressReporter({ clock, meter: meterOf(at, clock), logger, terminal: live });
   reporter.start();
   return { at, clock, logger, terminal, reporter };
 }
@@ -251,6 +247,7 @@ describe('ProgressReporter', () => {
     expect(fields).toMatchObject({ latestIndexed: 3000, head: 1_000_000, lag: 997_000 });
     expect(fields['rate']).toBeCloseTo(100, -1);
     expect(fields['eta']).toMatch(/^2h \d+m$/);
+    expect(Math.floor(Number(fields['etaSeconds']) / 3_600)).toBe(2);
   });
 
   it('logs once a minute at the head, and at once when it is reached or lost', async () => {
@@ -308,19 +305,5 @@ describe('ProgressReporter', () => {
     reporter.close();
     expect(terminal.line).toBe('');
     expect(clock.pendingTimers).toBe(0);
-  });
-});
-
-describe('progressFields', () => {
-  it('gives the time left for people and for machines', () => {
-    expect(progressFields(catchingUp)).toEqual({
-      latestIndexed: 1_234_567,
-      head: 2_345_678,
-      lag: 1_111_111,
-      rate: 198.44,
-      eta: '1h 33m',
-      etaSeconds: 5599,
-    });
-    expect(progressFields({ ...catchingUp, etaSeconds: undefined }).eta).toBe('unknown');
   });
 });

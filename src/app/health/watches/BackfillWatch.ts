@@ -1,15 +1,16 @@
 import type { ServedHeights } from '../../../access/index.js';
 import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
 import type { FinalizationListener } from '../../../finality/index.js';
-import { EdgeLog, formatDuration, ProgressMeter } from '../../../observability/index.js';
+import { EdgeLog, formatDuration, ProgressMeter, withoutIds } from '../../../observability/index.js';
 import type { Logger } from '../../../observability/index.js';
 import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../../ranges/index.js';
-import { sleep, wasAborted } from '../../../runtime/index.js';
+import { sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { IndexStore } from '../../../storage/index.js';
 import type { Backfill } from '../../line/history/Backfill.js';
+import type { HistoryPace } from '../../line/history/HistoryPace.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
-import { lineHeldUp, withoutIds } from '../heldUp.js';
+import { lineHeldUp } from '../heldUp.js';
 import type { HeldUp } from '../heldUp.js';
 import type { DiskWatch } from './DiskWatch.js';
 
@@ -28,12 +29,13 @@ interface Watched {
 }
 
 interface BackfillWatchParts {
-  readonly backfill: Pick<Backfill, 'state' | 'running' | 'heldBack'>;
+  readonly backfill: Pick<Backfill, 'state' | 'running'>;
+  readonly pace: Pick<HistoryPace, 'heldBack'>;
   readonly store: Pick<IndexStore, 'coverage' | 'trouble'>;
   readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
   readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
   readonly descriptors: { trouble(): string | undefined };
-  readonly diskWatch: Pick<DiskWatch, 'pause'>;
+  readonly diskWatch: Pick<DiskWatch, 'pause'> | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -66,15 +68,11 @@ export class BackfillWatch {
     this.#loggedAtMs = clock.monotonic();
   }
 
-  /** Looks at the ranges until `signal` aborts. */
+  /** Looks at the ranges. Expected errors: the signal's abort reason. */
   async run(signal: AbortSignal): Promise<void> {
-    try {
-      for (;;) {
-        this.#look();
-        await sleep(this.#parts.clock, LOOK_EVERY_MS, signal);
-      }
-    } catch (error) {
-      if (!wasAborted(error, signal)) throw error;
+    for (;;) {
+      this.#look();
+      await sleep(this.#parts.clock, LOOK_EVERY_MS, signal);
     }
   }
 
@@ -85,7 +83,7 @@ export class BackfillWatch {
       ...documentOf(state, (range) => this.#rangeStatus(range)),
       rate: ratePerSecond,
       eta: state.missingHeights === 0 ? 0 : (etaSeconds ?? null),
-      heldBack: this.#parts.backfill.heldBack() ?? null,
+      heldBack: this.#parts.pace.heldBack() ?? null,
     };
   }
 
@@ -116,7 +114,7 @@ export class BackfillWatch {
   #waitingFor(watched: Watched): BackfillRangeStatus['waitingFor'] {
     if (!this.#isStill(watched)) return null;
     const { height, message } = this.#causeOf(watched);
-    const yields = this.#isYielding(watched) ? this.#parts.backfill.heldBack()?.message : undefined;
+    const yields = this.#isYielding(watched) ? this.#parts.pace.heldBack()?.message : undefined;
     return {
       height,
       message: yields === undefined ? message : `${message}: ${yields}`,
@@ -130,7 +128,7 @@ export class BackfillWatch {
 
   /** True when it yields to the live range, and no fault is known. */
   #isYielding(watched: Watched): boolean {
-    return this.#parts.backfill.heldBack() !== undefined && this.#causeOf(watched).code === undefined;
+    return this.#parts.pace.heldBack() !== undefined && this.#causeOf(watched).code === undefined;
   }
 
   /** Ranges that do not grow for another reason than yielding. */
@@ -157,7 +155,7 @@ export class BackfillWatch {
       ranges: this.#watched.size,
       rate: Math.round(ratePerSecond * 100) / 100,
       eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
-      heldBack: this.#parts.backfill.heldBack()?.message,
+      heldBack: this.#parts.pace.heldBack()?.message,
     };
     this.#parts.logger.info(fields, 'filling in history');
   }

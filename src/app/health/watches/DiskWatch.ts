@@ -1,6 +1,6 @@
 import { opendir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isAbort, Listeners, sleep } from '../../../runtime/index.js';
+import { isAbort, Listeners, sleep, unlessAborted } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { WriteRoom } from '../../../storage/index.js';
 
@@ -12,20 +12,13 @@ const WEIGH_EVERY_MS = 5_000;
 const REST_PER_WEIGHING = 20;
 /** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
 const RESUME_AT = 1.25;
-export interface DiskState {
+
+interface DiskState {
   readonly freeBytes: number;
   readonly sizeBytes: number;
 }
 
 const MIB = 1024 ** 2;
-
-/** Why nothing is written: the disk is nearly full. */
-export interface DiskPause {
-  /** Writing resumes once this much is free. */
-  readonly neededBytes: number;
-  /** How much is free, how much is needed, and what to do. */
-  readonly message: string;
-}
 
 /**
  * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
@@ -73,28 +66,22 @@ export class DiskWatch implements WriteRoom {
     this.#decide();
   }
 
-  /** `undefined` while writing is not paused. */
-  pause(): DiskPause | undefined {
+  /** Why nothing is written: how much is free, how much is needed, and what to do. `undefined` while writing is not paused. */
+  pause(): { readonly message: string } | undefined {
     if (!this.#isPaused) return undefined;
     const neededBytes = this.#neededBytes();
     const free = Math.floor((this.#disk?.freeBytes ?? 0) / MIB);
     const message =
       `indexing is paused: ${free} MiB are free on the disk of ${this.#path}, and ${Math.ceil(neededBytes / MIB)} MiB are needed ` +
       'to resume; free some space, or lower disk.minFreeBytes';
-    return { neededBytes, message };
+    return { message };
   }
 
   whenRoom(signal: AbortSignal): Promise<void> | undefined {
     if (!this.#isPaused || signal.aborted) return undefined;
-    return new Promise((resolve) => {
-      const proceed = (): void => {
-        forget();
-        signal.removeEventListener('abort', proceed);
-        resolve();
-      };
-      const forget = this.#waiting.add(proceed);
-      signal.addEventListener('abort', proceed, { once: true });
-    });
+    const room = unlessAborted(signal, (proceed) => this.#waiting.add(proceed));
+    // Whoever stops goes on as well.
+    return room.catch(() => undefined);
   }
 
   /** `undefined` until checked, and if the file system does not say. */
@@ -107,13 +94,9 @@ export class DiskWatch implements WriteRoom {
     return this.#storeBytes;
   }
 
-  /** Resolves when the signal aborts. No expected errors: what cannot be measured stays unknown. */
+  /** Expected errors: the signal's abort reason. What cannot be measured stays unknown. */
   async run(signal: AbortSignal): Promise<void> {
-    try {
-      await Promise.all([this.#lookOn(signal), this.#weighOn(signal)]);
-    } catch (error) {
-      if (!isAbort(error)) throw error;
-    }
+    await Promise.all([this.#lookOn(signal), this.#weighOn(signal)]);
   }
 
   async #lookOn(signal: AbortSignal): Promise<void> {

@@ -1,3 +1,4 @@
+import type { StatusDocument } from '../../../api/index.js';
 import type { Leadership } from '../../../ranges/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { IndexStore } from '../../../storage/index.js';
@@ -5,31 +6,23 @@ import type { IndexStore } from '../../../storage/index.js';
 /** Within this time another process takes over from a leader that is gone. */
 const LEADER_LOST_AFTER_MS = 12_000;
 
-/** Who leads, as far as this process knows. */
-interface KnownLeader {
-  readonly worker: string;
-  readonly host: string;
-  readonly ageSeconds: number;
-}
-
-export interface LeaderWatchDependencies {
-  readonly store: Pick<IndexStore, 'shared' | 'trouble'>;
-  readonly leadership: Pick<Leadership, 'leader'>;
-  readonly clock: Clock;
-}
-
 /** Watches that some process leads, of those that share the store. */
 export class LeaderWatch {
-  readonly #deps: LeaderWatchDependencies;
+  readonly #deps: ConstructorParameters<typeof LeaderWatch>[0];
   /** When a leader was last seen, or there was a known reason to see none. */
   #heardAtMs: number;
 
-  constructor(dependencies: LeaderWatchDependencies) {
+  constructor(dependencies: {
+    readonly store: Pick<IndexStore, 'shared' | 'trouble'>;
+    readonly leadership: Pick<Leadership, 'leader'>;
+    readonly clock: Clock;
+  }) {
     this.#deps = dependencies;
     this.#heardAtMs = dependencies.clock.monotonic();
   }
 
-  leader(): KnownLeader | null {
+  /** As far as this process knows. */
+  leader(): NonNullable<StatusDocument['cluster']>['leader'] {
     const leader = this.#deps.leadership.leader();
     if (leader === undefined) return null;
     const { worker, host, beatAgeMs } = leader;

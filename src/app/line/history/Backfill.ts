@@ -10,11 +10,10 @@ import type {
   SharedQueue,
   WorkSource,
 } from '../../../ranges/index.js';
-import { every, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
+import { every, Listeners, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
-import type { HeldBack } from './HistoryPace.js';
 import { heightsOf } from './plans.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
@@ -25,10 +24,8 @@ import type { HistoryLine, HistoryParts } from './rangeLine.js';
  */
 const UNSERVED_ASKED_EVERY_MS = 30_000;
 
-interface BackfillParts extends HistoryParts {
-  /** Shared with other processes. Default: no other process has the store. */
-  readonly queue?: SharedQueue | undefined;
-}
+/** `queue`: shared with other processes. Default: no other process has the store. */
+type BackfillParts = HistoryParts & { readonly queue?: SharedQueue | undefined };
 
 /** Fills in history below the live range, while that follows the head. */
 export class Backfill {
@@ -39,7 +36,7 @@ export class Backfill {
   readonly #source: WorkSource;
   readonly #runner: RangeRunner<HistoryLine>;
   readonly #begun = new WorkSignal();
-  readonly #listeners: (() => void)[] = [];
+  readonly #published = new Listeners();
   #onDamage: (damage: FoundDamage) => void = () => undefined;
   /** The damaged heights of running ranges, by first height. */
   readonly #healing = new Map<number, readonly HeightRange[]>();
@@ -68,7 +65,7 @@ export class Backfill {
       source: this.#source,
       onPublished: (range) => {
         this.#healed(range);
-        this.#tell();
+        this.#published.tell();
       },
       onDamage: (damage) => this.#onDamage(damage),
       startLine: (job) => {
@@ -86,11 +83,6 @@ export class Backfill {
 
   state(): BackfillState {
     return this.#source.status();
-  }
-
-  /** Why it is slower than it could be; `undefined` if it is not. */
-  heldBack(): HeldBack | undefined {
-    return this.#parts.pace.heldBack();
   }
 
   running(): readonly RunningRange<HistoryLine>[] {
@@ -124,7 +116,7 @@ export class Backfill {
 
   /** Calls back when more history can be read. The callback must not throw. */
   onPublished(callback: () => void): void {
-    this.#listeners.push(callback);
+    this.#published.add(callback);
   }
 
   /** Calls back when a range meets damage beside it. The callback must not throw. */
@@ -161,7 +153,7 @@ export class Backfill {
       }
     }
     this.#isPlanned = true;
-    this.#tell();
+    this.#published.tell();
   }
 
   #healed({ from }: HeightRange): void {
@@ -174,10 +166,6 @@ export class Backfill {
 
   #askForUnserved(): void {
     if (this.hasWork() && this.state().unserved.length > 0) this.#parts.network.heights.askAgain();
-  }
-
-  #tell(): void {
-    for (const callback of this.#listeners) callback();
   }
 }
 

@@ -12,32 +12,24 @@ const STEP_UP = 1 / 16;
 /** The smallest share; it still leaves one slot and the smallest window. */
 const LEAST_SHARE = 1 / 1024;
 
-export interface HistoryPaceDependencies {
-  /** True while history is filled in beside a live range that would suffer. */
-  readonly isBesideLive: () => boolean;
-  readonly clock: Clock;
-  /** How late a sleep until `dueMs` (monotonic) ended. Default: by the clock. */
-  readonly lateMs?: ((dueMs: number) => number) | undefined;
-}
-
-/** Why history is slower than it could be. */
-export interface HeldBack {
-  readonly share: number;
-  readonly message: string;
-}
-
 /**
  * The share of its slots and windows that history may use: all of them, but less while the event loop that it shares with
  * the live range is late. The share is halved again and again while the loop is late, and then rises in small steps.
  */
 export class HistoryPace {
-  readonly #deps: HistoryPaceDependencies;
+  readonly #deps: ConstructorParameters<typeof HistoryPace>[0];
   readonly #listeners = new Listeners();
   #share = 1;
   /** The mean delay, when the event loop was last too late. */
   #lateMs = 0;
 
-  constructor(dependencies: HistoryPaceDependencies) {
+  constructor(dependencies: {
+    /** True while history is filled in beside a live range that would suffer. */
+    readonly isBesideLive: () => boolean;
+    readonly clock: Clock;
+    /** How late a sleep until `dueMs` (monotonic) ended. Default: by the clock. */
+    readonly lateMs?: ((dueMs: number) => number) | undefined;
+  }) {
     this.#deps = dependencies;
   }
 
@@ -46,8 +38,8 @@ export class HistoryPace {
     return this.#share;
   }
 
-  /** `undefined` if it is not held back. */
-  heldBack(): HeldBack | undefined {
+  /** Why history is slower than it could be; `undefined` if it is not held back. */
+  heldBack(): { readonly share: number; readonly message: string } | undefined {
     if (this.#share === 1) return undefined;
     const percent = Math.max(1, Math.round(100 * this.#share));
     const late = Math.round(this.#lateMs);

@@ -4,7 +4,7 @@ import type { RootParent } from '../../../finality/index.js';
 import type { Logger } from '../../../observability/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
 import type { Clock, Timer } from '../../../runtime/index.js';
-import { AbortError } from '../../../runtime/index.js';
+import { AbortError, every } from '../../../runtime/index.js';
 import { BorderError } from '../../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './HistoryPace.js';
@@ -157,10 +157,8 @@ function watchMisfits(
     readonly range: HeightRange;
     readonly onMisfit: (reason: string, how: { readonly startOver: boolean }) => void;
   },
-): { cancel(): void } {
-  let timer: Timer;
-  const look = (): void => {
-    timer = clock.setTimer(LOOK_EVERY_MS, look);
+): Timer {
+  return every(clock, LOOK_EVERY_MS, () => {
     const disputed = blocks.disputedBelow();
     const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd() ?? disputed;
     if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return;
@@ -173,9 +171,7 @@ function watchMisfits(
     const next = height === range.to ? height + 1 : height - 1;
     const reason = `no access node has a block ${height} that links to block ${next}, beside the range`;
     onMisfit(reason, { startOver: true });
-  };
-  timer = clock.setTimer(LOOK_EVERY_MS, look);
-  return { cancel: () => timer.cancel() };
+  });
 }
 
 /**
