@@ -29,6 +29,7 @@ export interface Connection {
 type CutReason = 'make_room' | 'no_room' | 'unread' | 'overdue' | 'talkative';
 
 export interface ConnectionsOptions {
+  /** It may not listen yet. */
   readonly server: Server;
   /** The name in log and metrics. */
   readonly name: 'api' | 'grpc' | 'metrics';
@@ -50,6 +51,7 @@ export interface ConnectionsDependencies {
  */
 export abstract class Connections<C extends Connection = Connection> {
   readonly clock: Clock;
+  readonly server: Server;
   readonly #options: ConnectionsOptions;
   readonly #dependencies: ConnectionsDependencies;
   readonly #byPeer = new Map<string, C>();
@@ -62,6 +64,7 @@ export abstract class Connections<C extends Connection = Connection> {
 
   protected constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
     this.clock = dependencies.clock;
+    this.server = options.server;
     this.#options = options;
     this.#dependencies = dependencies;
     this.#maxConnections = options.maxConnections ?? MAX_CONNECTIONS;

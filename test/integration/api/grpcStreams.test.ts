@@ -1,19 +1,17 @@
 import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2';
 import type { ServiceError } from '@grpc/grpc-js';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GrpcApiServer } from '../../../src/api/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
 import { decodeBlock } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { feedOver } from '../../support/feed.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
-import type { Message } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -34,12 +32,10 @@ const blockOf = (height: number) => chain[height - FIRST]!.block;
 
 let store: MemoryIndexStore;
 let feed: ChangeFeed;
-let server: GrpcApiServer;
+let served: Awaited<ReturnType<typeof grpcOver>>;
 let range: { sealed: number | null; head: number | null };
 let coverage: HeightRange[] | undefined;
 let proven: HeightRange | undefined;
-let failures: unknown[];
-let probes: GrpcProbe[];
 let clock: Clock;
 
 const rangeNow = (): IndexedRange => ({
@@ -51,24 +47,9 @@ const rangeNow = (): IndexedRange => ({
 
 async function serve(on: Clock = systemClock): Promise<GrpcProbe> {
   clock = on;
-  const status = { range: rangeNow };
-  feed = feedOver({ reader: store, status, clock });
-  server = new GrpcApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-    {
-      ...{ store, clock, feed, status, logger: new RecordingLogger() },
-      health: { readiness: () => ({ ready: true }) },
-      fail: (error) => failures.push(error),
-    },
-  );
-  await server.start();
-  return probe();
-}
-
-function probe(): GrpcProbe {
-  const made = new GrpcProbe(`127.0.0.1:${server.address().port}`);
-  probes.push(made);
-  return made;
+  served = await grpcOver(store, rangeNow, { clock });
+  feed = served.feed;
+  return served.probe();
 }
 
 async function commit(count: number): Promise<void> {
@@ -79,20 +60,11 @@ async function commit(count: number): Promise<void> {
 }
 
 beforeEach(async () => {
-  failures = [];
-  probes = [];
   coverage = undefined;
   proven = undefined;
   range = { sealed: SEALED, head: 130 };
   store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks: chain.slice(0, LATEST + 1 - FIRST), latestIndexedHeight: LATEST });
-});
-
-afterEach(async () => {
-  for (const made of probes) made.close();
-  await feed.close();
-  await server.close();
-  expect(failures).toEqual([]);
 });
 
 /** As a Flow client sees a block. */
@@ -412,7 +384,7 @@ describe('a stream', () => {
     await reader.first(20);
     const ended = refusalOf(reader.ended());
     await feed.close();
-    await server.close();
+    await served.server.close();
     expect(await ended).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'stopping' } });
   });
 
@@ -427,7 +399,7 @@ describe('a stream', () => {
 
   /** HTTP/2 without a gRPC client's good manners, and a stream from height 100 on. */
   async function rawStream(settings: object): Promise<[ClientHttp2Session, ClientHttp2Stream]> {
-    const session = connectHttp2(`http://127.0.0.1:${server.address().port}`, { settings });
+    const session = connectHttp2(`http://127.0.0.1:${served.port}`, { settings });
     session.on('error', () => undefined);
     atEnd(() => session.destroy());
     await new Promise((resolve) => session.once('remoteSettings', resolve));

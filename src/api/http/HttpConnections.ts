@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Connections } from '../../server/Connections.js';
-import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../../server/Connections.js';
-import { ApiError } from '../../view/ApiError.js';
+import { Connections } from '../server/Connections.js';
+import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../server/Connections.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;

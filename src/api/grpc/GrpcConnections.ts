@@ -1,11 +1,6 @@
-import { Connections } from '../../server/Connections.js';
-import type {
-  Connection,
-  ConnectionsDependencies,
-  ConnectionsOptions,
-  Peer,
-} from '../../server/Connections.js';
-import { ApiError } from '../../view/ApiError.js';
+import { Connections } from '../server/Connections.js';
+import type { Connection, ConnectionsDependencies, ConnectionsOptions, Peer } from '../server/Connections.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** From the first byte of a call to the last of its response. Then the call is ended; at the next look, its connection is cut. */
 const CALL_LIMIT_MS = 120_000;
