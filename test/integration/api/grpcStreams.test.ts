@@ -102,35 +102,29 @@ const upwards = (from: number, count: number) => Array.from({ length: count }, (
 
 describe('SubscribeBlocks and SubscribeBlockDigests', () => {
   it.each([
-    ['SubscribeBlocksFromStartHeight', { start_block_height: 117 }, 117],
-    ['SubscribeBlocksFromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
+    ['FromStartHeight', { start_block_height: 117 }, 117],
+    ['FromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
     // As with an access node, the latest is the latest sealed one.
-    ['SubscribeBlocksFromLatest', {}, SEALED],
-  ] as const)('%s sends what is indexed, then what comes', async (method, start, from) => {
-    const client = await serve();
-    const reader = client.follow(method, { ...start, block_status: 'BLOCK_FINALIZED' });
-    const there = LATEST + 1 - from;
-    expect(heightsOf(await reader.first(there))).toEqual(upwards(from, there));
-    await commit(3);
-    const messages = await reader.first(there + 3);
-    expect(heightsOf(messages)).toEqual(upwards(from, there + 3));
-    expect(messages[0]!['block']).toMatchObject(blockMessage(from));
-    reader.cancel();
-  });
-
-  it.each([
-    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: 117 }, 117],
-    ['SubscribeBlockDigestsFromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
-    ['SubscribeBlockDigestsFromLatest', {}, SEALED],
-  ] as const)('%s sends id, height and time', async (method, start, from) => {
-    const client = await serve();
-    const reader = client.follow(method, { ...start, block_status: 'BLOCK_FINALIZED' });
-    const there = LATEST + 1 - from;
-    await reader.first(there);
-    await commit(3);
-    expect(await reader.first(there + 3)).toEqual(upwards(from, there + 3).map(digestMessage));
-    reader.cancel();
-  });
+    ['FromLatest', {}, SEALED],
+  ] as const)(
+    '%s send what is indexed, then what comes: blocks, or id, height and time',
+    async (by, start, from) => {
+      const client = await serve();
+      const request = { ...start, block_status: 'BLOCK_FINALIZED' };
+      const blocks = client.follow(`SubscribeBlocks${by}`, request);
+      const digests = client.follow(`SubscribeBlockDigests${by}`, request);
+      const there = LATEST + 1 - from;
+      expect(heightsOf(await blocks.first(there))).toEqual(upwards(from, there));
+      await digests.first(there);
+      await commit(3);
+      const messages = await blocks.first(there + 3);
+      expect(heightsOf(messages)).toEqual(upwards(from, there + 3));
+      expect(messages[0]!['block']).toMatchObject(blockMessage(from));
+      expect(await digests.first(there + 3)).toEqual(upwards(from, there + 3).map(digestMessage));
+      blocks.cancel();
+      digests.cancel();
+    },
+  );
 
   it('of sealed blocks follow the sealed head, and what is indexed below it', async () => {
     const client = await serve();
