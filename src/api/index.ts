@@ -1,21 +1,23 @@
-export { ApiServer } from './rest/ApiServer.js';
+export { apiServer } from './rest/apiServer.js';
 export { GrpcApiServer } from './grpc/GrpcApiServer.js';
-export { MetricsServer } from './http/MetricsServer.js';
+export { metricsServer } from './http/metricsServer.js';
+export type { HttpServer } from './http/HttpServer.js';
 export { ChangeFeed } from './feed/ChangeFeed.js';
 export type { ApiSecrets, TlsIdentity } from './guard/tls.js';
 export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
 export { coverageOf, lastReadable } from './view/indexedRange.js';
 export type { IndexedRange } from './view/indexedRange.js';
+export { MAX_WINDOW_CELLS, windowStates } from './view/statusDocument.js';
 export type {
   BackfillRangeStatus,
   BackfillStatus,
+  EndpointStatus,
   StatusDocument,
   StatusSource,
+  WindowCell,
+  WindowState,
 } from './view/statusDocument.js';
-export type { EndpointStatus } from './view/statusDocument.js';
-export { MAX_WINDOW_CELLS, windowStates } from './view/statusDocument.js';
-export type { WindowCell, WindowState } from './view/statusDocument.js';
 export {
   accountDocument,
   accountRoleNames,
@@ -37,8 +39,7 @@ export {
   MAX_PAGE_HEIGHTS,
   PAGE_BYTES,
 } from './documents/exportPage.js';
-export type { ExportRange } from './documents/exportPage.js';
-export type { StoredLine } from './documents/storedPage.js';
+export type { ExportRange, StoredLine } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './view/heightWork.js';
 export type {
   HeightWork,
@@ -49,4 +50,4 @@ export type {
   WorkMoment,
   HeightWorkSource,
 } from './view/heightWork.js';
-export { isLoopback } from './server/listenError.js';
+export { isLoopback } from './server/ListeningServer.js';

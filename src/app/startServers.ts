@@ -1,4 +1,5 @@
-import { MetricsServer } from '../api/index.js';
+import { metricsServer } from '../api/index.js';
+import type { HttpServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
@@ -49,9 +50,9 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
   return all;
 }
 
-async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<MetricsServer> {
+async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<HttpServer> {
   const { clock, descriptors, health, lifecycle, logger, metrics, readers } = parts;
-  const server = new MetricsServer(
+  const server = metricsServer(
     { ...config.metrics, maxConnections: descriptors.shares.metrics },
     {
       clock,

@@ -1,11 +1,10 @@
 import { connect } from 'node:net';
-import { ApiServer, MetricsServer, workOfStore } from '../../src/api/index.js';
+import { metricsServer } from '../../src/api/index.js';
+import type { HttpServer } from '../../src/api/index.js';
 import { createMetrics, mergedPage } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { feedOver } from '../support/feed.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { statusWith } from '../support/servedChain.js';
+import { apiServerOver } from '../support/servedChain.js';
 import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
 import { misspelt, mutated, noise, oddText } from './mutation.js';
 import { insist, insistReadable } from './target.js';
@@ -36,10 +35,10 @@ export const httpTarget: FuzzTarget = {
 };
 
 class HttpSession implements FuzzSession {
-  readonly #servers: readonly (ApiServer | MetricsServer)[];
+  readonly #servers: readonly HttpServer[];
   readonly #failures: unknown[];
 
-  private constructor(servers: readonly (ApiServer | MetricsServer)[], failures: unknown[]) {
+  private constructor(servers: readonly HttpServer[], failures: unknown[]) {
     this.#servers = servers;
     this.#failures = failures;
   }
@@ -48,30 +47,21 @@ class HttpSession implements FuzzSession {
     const store = await MemoryIndexStore.startingAt(FIRST);
     await store.commit({ blocks: chain, latestIndexedHeight: range.latestIndexed });
     store.switchAccountsOn(FIRST + 2);
-    const failures: unknown[] = [];
-    const shared = {
-      clock: systemClock,
-      logger: new RecordingLogger(),
-      fail: (error: unknown) => void failures.push(error),
-    };
-    const status = { range: () => range, status: () => statusWith(range) };
-    const here = { host: '127.0.0.1', port: 0 };
+    const { server, failures, logger } = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
     const { registry } = createMetrics({ version: 'fuzz', node: 'fuzz' });
     const readiness = () => ({
       ready: false,
       reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
     });
-    const servers = [
-      new ApiServer(
-        { ...here, chainId: 'flow-localnet', version: '0.1.0', corsOrigins: ['http://page'] },
-        {
-          ...{ ...shared, reader: store, status, work: workOfStore(store, () => range) },
-          ...{ feed: feedOver({ reader: store, status }) },
-        },
-      ),
-      new MetricsServer(here, { ...shared, page: () => mergedPage(registry, []), health: { readiness } }),
-    ];
-    for (const server of servers) await server.start();
+    const monitored = metricsServer(
+      { host: '127.0.0.1', port: 0 },
+      {
+        ...{ clock: systemClock, logger, fail: (error) => void failures.push(error) },
+        ...{ page: () => mergedPage(registry, []), health: { readiness } },
+      },
+    );
+    const servers = [server, monitored];
+    for (const each of servers) await each.start();
     return new HttpSession(servers, failures);
   }
 

@@ -1,10 +1,7 @@
 import { WebSocket } from 'ws';
-import { ApiServer, workOfStore } from '../../src/api/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import { feedOver } from '../support/feed.js';
+import type { HttpServer } from '../../src/api/index.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { statusWith } from '../support/servedChain.js';
+import { apiServerOver } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 import { mutated, oddText } from './mutation.js';
 import { insist, insistReadable } from './target.js';
@@ -32,10 +29,10 @@ interface Answer {
 }
 
 class WebSocketSession implements FuzzSession {
-  readonly #server: ApiServer;
+  readonly #server: HttpServer;
   readonly #failures: unknown[];
 
-  private constructor(server: ApiServer, failures: unknown[]) {
+  private constructor(server: HttpServer, failures: unknown[]) {
     this.#server = server;
     this.#failures = failures;
   }
@@ -43,22 +40,7 @@ class WebSocketSession implements FuzzSession {
   static async open(): Promise<WebSocketSession> {
     const reader = await MemoryIndexStore.startingAt(FIRST);
     await reader.commit({ blocks: chain, latestIndexedHeight: range.latestIndexed });
-    const failures: unknown[] = [];
-    const status = { range: () => range, status: () => statusWith(range) };
-    const server = new ApiServer(
-      { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0' },
-      {
-        ...{
-          reader,
-          status,
-          work: workOfStore(reader, () => range),
-          clock: systemClock,
-          logger: new RecordingLogger(),
-        },
-        ...{ feed: feedOver({ reader, status }) },
-        fail: (error) => void failures.push(error),
-      },
-    );
+    const { server, failures } = apiServerOver(reader, () => range);
     await server.start();
     return new WebSocketSession(server, failures);
   }

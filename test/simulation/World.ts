@@ -346,7 +346,7 @@ export class World {
         certificates: this.#stretch.signed && this.#workshop.certificates(),
       });
       process.prover = parts.prover;
-      process.shown = () => readableIndex(config, { store, replica: undefined, prover: parts.prover }).shown;
+      process.shown = () => readableIndex(config, { ...parts, replica: undefined }).shown;
       process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();
       watched.head = () => parts.listener.finalizedHeight();

@@ -1,10 +1,10 @@
-import { ApiServer, coverageOf, workOfStore } from '../../src/api/index.js';
+import { apiServer, coverageOf, workOfStore } from '../../src/api/index.js';
 import type { ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
-import type { ApiServerOptions } from '../../src/api/rest/ApiServer.js';
+import type { ApiServerDependencies, ApiServerOptions } from '../../src/api/rest/apiServer.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
-import type { BlockEntry, SporkRecord } from '../../src/storage/index.js';
+import type { BlockEntry, IndexStore, SporkRecord } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { getJson } from './httpProbe.js';
@@ -103,6 +103,27 @@ export function statusWith(range: IndexedRange): StatusDocument {
   };
 }
 
+/** The API server over this index. It does not listen yet. `failures`: the bugs that it has told its owner of. */
+export function apiServerOver(
+  reader: ApiServerDependencies['reader'] & Pick<IndexStore, 'blocksAboveWatermark'>,
+  range: () => IndexedRange,
+  parts: Partial<ApiServerOptions> & Partial<ApiServerDependencies> = {},
+) {
+  const { clock = systemClock, status = { range, status: () => statusWith(range()) } } = parts;
+  const feed = feedOver({ reader, status, clock });
+  const logger = new RecordingLogger();
+  const failures: unknown[] = [];
+  const server = apiServer(
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...parts },
+    {
+      ...{ reader, status, feed, clock, logger, work: workOfStore(reader, range) },
+      fail: (error) => failures.push(error),
+      ...parts,
+    },
+  );
+  return { server, feed, logger, failures };
+}
+
 /** The API server over a store in memory that holds a chain, until the end of the test. */
 export class ServedChain {
   readonly store: MemoryIndexStore;
@@ -146,7 +167,6 @@ export class ServedChain {
     {
       spork,
       clock = systemClock,
-
       metrics,
       backfill,
       told: alsoTold,
@@ -171,23 +191,14 @@ export class ServedChain {
     store.switchAccountsOn();
     const range = { firstIndexed, latestIndexed, head: latestIndexed, ...heads };
     const state = { range };
-    const failures: unknown[] = [];
-    const logger = new RecordingLogger();
     const told = () => ({
       ...statusWith(state.range),
       ...(backfill === undefined ? {} : { backfill }),
       ...alsoTold,
     });
     const status = { status: told, range: () => state.range };
-    const feed = feedOver({ reader: store, status, clock });
-    const server = new ApiServer(
-      { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
-      {
-        reader: store,
-        ...{ status, feed, clock, metrics, logger, work: workOfStore(store, () => state.range) },
-        fail: (error) => failures.push(error),
-      },
-    );
+    const parts = { ...options, clock, metrics, status };
+    const { server, feed, logger, failures } = apiServerOver(store, status.range, parts);
     await server.start();
     const stop = async (): Promise<void> => {
       await feed.close();

@@ -5,45 +5,68 @@ import { systemClock } from '../../src/runtime/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
+import { GrpcProbe } from './grpcProbe.js';
 import { MemoryIndexStore } from './memoryIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
+type Parts = Partial<GrpcApiServerOptions> & Partial<GrpcApiServerDependencies>;
+
 /**
- * The gRPC server over a store in memory that holds a chain, all of it indexed and sealed, until the end of the test. A bug in
- * the server fails the test.
+ * A gRPC server over this store that does not listen yet, until the end of the test. A bug in it fails the test, unless the
+ * test takes it from `failures`.
  */
+export function grpcServerOver(
+  store: GrpcApiServerDependencies['store'],
+  range: () => IndexedRange,
+  parts: Parts = {},
+) {
+  const { clock = systemClock } = parts;
+  const status = { range };
+  const feed = feedOver({ reader: store, status, clock });
+  const logger = new RecordingLogger();
+  const failures: unknown[] = [];
+  const server = new GrpcApiServer(
+    {
+      ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
+      ...parts,
+    },
+    {
+      ...{ store, clock, feed, status, logger, fail: (error) => failures.push(error) },
+      health: { readiness: () => ({ ready: true }) },
+      ...parts,
+    },
+  );
+  atEnd(async () => {
+    await feed.close();
+    await server.close();
+    if (failures.length > 0) throw failures[0];
+  });
+  return { server, feed, logger, failures };
+}
+
+/** The same, listening. `probe` makes a client. */
+export async function grpcOver(...ground: Parameters<typeof grpcServerOver>) {
+  const parts = grpcServerOver(...ground);
+  await parts.server.start();
+  const { port } = parts.server.address();
+  const address = `127.0.0.1:${port}`;
+  const probe = (): GrpcProbe => {
+    const made = new GrpcProbe(address);
+    atEnd(() => made.close());
+    return made;
+  };
+  return { ...parts, port, address, probe };
+}
+
+/** The same over a store in memory that holds a chain, all of it indexed and sealed. */
 export async function servedOverGrpc(
   chain: readonly BlockEntry[],
-  parts: Partial<GrpcApiServerOptions> & Partial<GrpcApiServerDependencies> = {},
-): Promise<{ readonly address: string; readonly server: GrpcApiServer }> {
+  parts: Parts = {},
+): ReturnType<typeof grpcOver> {
   const firstIndexed = chain[0]?.block.height ?? 0;
   const latestIndexed = firstIndexed + chain.length - 1;
   const store = await MemoryIndexStore.startingAt(firstIndexed);
   await store.commit({ blocks: chain, latestIndexedHeight: latestIndexed });
-  const range: IndexedRange = {
-    ...{ firstIndexed, latestIndexed },
-    ...{ head: latestIndexed, sealed: latestIndexed },
-  };
-  const status = { range: () => range };
-  const failures: unknown[] = [];
-  const server = new GrpcApiServer(
-    {
-      ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3' },
-      accessNodes: ['grpc://node:9000'],
-      ...parts,
-    },
-    {
-      ...{ store, clock: systemClock, logger: new RecordingLogger() },
-      ...{ status, feed: feedOver({ reader: store, status }) },
-      health: { readiness: () => ({ ready: true }) },
-      fail: (error) => failures.push(error),
-      ...parts,
-    },
-  );
-  await server.start();
-  atEnd(async () => {
-    await server.close();
-    if (failures.length > 0) throw failures[0];
-  });
-  return { address: `127.0.0.1:${server.address().port}`, server };
+  const range = { firstIndexed, latestIndexed, head: latestIndexed, sealed: latestIndexed };
+  return grpcOver(store, () => range, { accessNodes: ['grpc://node:9000'], ...parts });
 }

@@ -4,11 +4,10 @@ import { quoted } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
 import { ApiError } from '../view/ApiError.js';
 import type { ExplainDocument, ExplainStage } from './explanation.js';
-import { summaryOf } from './explainSummary.js';
 import { parseHeight } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
-import type { PlannedHeight, WorkMoment, HeightWorkSource } from '../view/heightWork.js';
+import type { HeightWork, HeightWorkSource, PlannedHeight, WorkMoment } from '../view/heightWork.js';
 
 interface Place {
   readonly kind: ExplainDocument['kind'];
@@ -162,4 +161,125 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
 async function placeInWork(source: HeightWorkSource, id: Identifier): Promise<Place | undefined> {
   const named = await source.naming(id);
   return named && { ...named, blockId: named.kind === 'block' ? id : null };
+}
+
+/** What the summary is made of. */
+interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'work' | 'holdingUp' | 'key'> {
+  readonly range: IndexedRange;
+  readonly window: Pick<HeightWork, 'upperBound' | 'stopHeight'> | undefined;
+  readonly history: PlannedHeight | undefined;
+}
+
+/** Describes a stage in one or two sentences. */
+function summaryOf(facts: Facts): string {
+  const { stage, range, window } = facts;
+  const { firstIndexed, head } = range;
+  const latest = lastReadable(range);
+  const what = nameOf(facts);
+  switch (stage) {
+    case 'indexed':
+      return facts.kind === 'height' || facts.kind === 'block'
+        ? `${what} is indexed: its block and all of its collections can be read.`
+        : `${what} is indexed and can be read.`;
+    case 'below_first_indexed':
+      return `${what} is below the first height of this store, ${known(coverageOf(range)[0]?.from ?? firstIndexed)}, and will not be indexed. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
+    case 'hole':
+      return `${what} is missing between heights that are indexed, and no plan fills it in. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
+    case 'backfill':
+      return history(facts, what);
+    case 'above_head':
+      return `${what} is above the finalized head, ${known(head)}: the chain has not reached it, by the head that is reported.`;
+    case 'beyond_stop':
+      return `${what} is above the stop height, ${known(window?.stopHeight ?? null)}: the daemon does not ask for it.`;
+    case 'outside_window':
+      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: its turn comes when the heights below it are done. ${gap(facts)}`;
+    case 'queued':
+      return `${what} is within the window, and its block has not arrived yet${heldUp(facts)}.`;
+    case 'fetching':
+      return fetching(facts, what);
+    case 'committing':
+      return `${what} is complete: it waits for its batch, or the one before it, to be written to disk. ${gap(facts)}`;
+    case 'waiting_for_gap':
+      return `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap(facts)}`;
+    case 'awaiting_proof':
+      return `${what} is stored, and its finality is not proven yet: proof.finality is proven, so it can be read once certificates of the consensus nodes prove it. ${latest === null ? 'Nothing is proven yet' : `Everything through ${latest} is proven`}; proof.reason of /status says what is missing.`;
+    case 'starting':
+      return `${what} is not indexed: the daemon has not started indexing, because nobody has reported the head yet.`;
+    case 'not_indexed':
+      return latest === null
+        ? `${what} is not indexed: the store is empty, and no daemon is running to fill it.`
+        : `${what} is not indexed: the store ends at ${latest}, and no daemon is running to continue it.`;
+    case 'unknown_id':
+      return unknown(range);
+  }
+}
+
+function history({ history: planned }: Facts, what: string): string {
+  const { plan = 0, isPaused = false, range = null } = planned ?? {};
+  const is = `${what} is history that plan ${plan} fills in`;
+  if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
+  const { from, to, next, state, failures, reason, waitingFor } = range;
+  const where = `its range, ${from} to ${to}, is ${next > from ? `on disk up to ${next - 1}` : 'begun'}`;
+  if (state === 'disputed')
+    return `${is}: ${where}, and disputed after ${failures} failures: ${reason ?? 'unknown'}. "backfill redrive" runs it again.`;
+  if (state === 'failed')
+    return `${is}: ${where}, and runs again after a pause, because it failed: ${reason ?? 'unknown'}.`;
+  if (state === 'waiting')
+    return `${is}: ${where}, and waits${isPaused ? ' until the plan is resumed' : ' for a free slot'}.`;
+  return `${is}: ${where}${waitingFor === null ? '' : `; ${waitingFor.message}`}.`;
+}
+
+function nameOf({ kind, height, key }: Facts): string {
+  switch (kind) {
+    case 'height':
+    case 'unknown':
+      return `Height ${height ?? key}`;
+    case 'block':
+      return `This block, of height ${known(height)},`;
+    case 'collection':
+      return `This collection, of height ${known(height)},`;
+    case 'transaction':
+      return `This transaction, of height ${known(height)},`;
+  }
+}
+
+function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): string {
+  const own = holdingUp !== null && holdingUp.height === height ? `; ${holdingUp.message}` : '';
+  const missing = work?.missing ?? 0;
+  const lacks = `${missing} of ${work?.collections ?? 0} collections missing`;
+  if (kind !== 'collection') return `${what} is being fetched: ${lacks}${own}.`;
+  const isMissing = work?.missingCollections.some(({ collectionId }) => collectionId === key) === true;
+  return isMissing || missing > (work?.missingCollections.length ?? 0)
+    ? `${what} is being fetched; its block has ${lacks}.`
+    : `${what} has arrived and waits for the others of its block: ${lacks}.`;
+}
+
+function gap({ holdingUp, range }: Facts): string {
+  if (holdingUp !== null) return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
+  const latest = lastReadable(range);
+  return latest === null ? 'Nothing can be read yet.' : `Everything through ${latest} can be read.`;
+}
+
+function heldUp({ holdingUp }: Facts): string {
+  return holdingUp === null ? '' : `: ${holdingUp.message}`;
+}
+
+function unknown(range: IndexedRange): string {
+  const heights = coverageOf(range)
+    .map(({ from, to }) => `${from} to ${to}`)
+    .join(', ');
+  const where =
+    lastReadable(range) === null
+      ? 'Nothing is indexed yet, and nothing in progress'
+      : `Nothing in heights ${heights}, and nothing in progress,`;
+  const unread = (range.awaitsProof ?? []).at(-1);
+  const stored =
+    unread === undefined
+      ? ''
+      : ` What is stored up to ${unread.to} and not proven final yet is recognised once it is proven.`;
+  return `${where} has this ID.${stored} A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
+}
+
+function known(height: number | null): string {
+  return height === null ? 'unknown' : String(height);
 }

@@ -8,8 +8,7 @@ import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { followerKinds } from './feedEvents.js';
-import type { Cursor, FeedSink, GivenBlock, ProvenBlock } from './feedEvents.js';
-import type { BodiesFollowing, Follower, Following, NewFollower, Sending } from './following.js';
+import type { Cursor, FeedSink, Following, GivenBlock, ProvenBlock, RewindEvent } from './feedEvents.js';
 import { RecentBodies } from './RecentBodies.js';
 import { RecentHeights } from './RecentHeights.js';
 import { cursorAt } from './feedStart.js';
@@ -28,7 +27,31 @@ const EVENTS_PER_BURST = 64;
 /** Interval of the check for late followers. */
 const LOOK_EVERY_MS = 5_000;
 
-export interface ChangeFeedDependencies {
+/** What to send to a follower next. */
+interface Sending {
+  /** Its blocks, from `next` on. */
+  readonly blocks: readonly BlockHead[];
+  readonly send: (taken: () => void) => void;
+}
+
+/** A follower and its position. */
+interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>> {
+  /** The last height that is wanted. */
+  readonly to: number;
+  /** Reads the next event, from `next` on. */
+  readonly read: (follower: Follower) => Promise<Sending>;
+  readonly end: FeedSink['end'];
+  next: number;
+  rewind: RewindEvent | undefined;
+  last: GivenBlock | undefined;
+  /** The store was rewound: `last` is to be compared with what is indexed now. */
+  isDoubted: boolean;
+  /** `queued`: its next event, or the comparison, waits to be read. */
+  state: 'waiting' | 'queued' | 'sending';
+  sentAtMs: number;
+}
+
+interface ChangeFeedDependencies {
   readonly reader: IndexReader;
   readonly status: Pick<StatusSource, 'range'>;
   readonly clock: Clock;
@@ -93,7 +116,8 @@ export class ChangeFeed {
    * Starts sending, never before this returns. Returns a function to call when the follower has left. Expected errors:
    * ApiError (busy, stopping).
    */
-  follow({ kind, from, until, waits = false }: Following, sink: FeedSink): () => void {
+  follow(following: Following, sink: FeedSink): () => void {
+    const { until } = following;
     const read = async ({ next, rewind }: Follower): Promise<Sending> => {
       if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
       const stored = await this.#blocks.get(next);
@@ -106,15 +130,7 @@ export class ChangeFeed {
         send: (taken) => sink.send(event, taken),
       };
     };
-    return this.#add({
-      kind,
-      until,
-      waits,
-      read,
-      to: Infinity,
-      ...from,
-      end: (reason) => sink.end(reason),
-    });
+    return this.#add(following, read, (reason) => sink.end(reason));
   }
 
   /** Reads what the follower will want next into the cache, a group at a time. */
@@ -131,11 +147,8 @@ export class ChangeFeed {
    * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights. Such a stream never rewinds, so
    * its `from` must not either.
    */
-  followBodies(
-    { from, to = Infinity, until, waits = false }: BodiesFollowing,
-    sink: FeedSink<readonly ProvenBlock[]>,
-  ): () => void {
-    const read = async ({ next }: Follower): Promise<Sending> => {
+  followBodies(following: Following, sink: FeedSink<readonly ProvenBlock[]>): () => void {
+    const read = async ({ next, to, until }: Follower): Promise<Sending> => {
       const range = this.#dependencies.status.range();
       const last = Math.min(to, rangeWith(next, this.#rangeOf(until))?.to ?? next);
       const blocks = (await this.#bodies.read(next, last)).map((whole) => ({
@@ -146,24 +159,27 @@ export class ChangeFeed {
       this.#bodies.prepare(next + blocks.length, last);
       return { blocks: blocks.map(({ block }) => block), send: (taken) => sink.send(blocks, taken) };
     };
-    const kind = 'indexed_blocks';
-    return this.#add({
-      kind,
-      until,
-      waits,
-      read,
-      to,
-      ...from,
-      end: (reason) => sink.end(reason),
-    });
+    return this.#add(following, read, (reason) => sink.end(reason));
   }
 
-  #add(following: NewFollower): () => void {
+  #add(following: Following, read: Follower['read'], end: Follower['end']): () => void {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS) {
       throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     }
-    const follower: Follower = { ...following, state: 'waiting', sentAtMs: 0, isDoubted: false };
+    const { from, kind, until, to = Infinity, waits = false } = following;
+    const follower: Follower = {
+      ...from,
+      kind,
+      until,
+      to,
+      waits,
+      read,
+      end,
+      state: 'waiting',
+      sentAtMs: 0,
+      isDoubted: false,
+    };
     this.#followers.add(follower);
     this.#dependencies.metrics.feedFollowers.inc({ kind: follower.kind });
     if (this.#followers.size === 1) {

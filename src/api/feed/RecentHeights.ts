@@ -1,20 +1,15 @@
 import type { IndexReader } from '../../storage/index.js';
 import { rewound } from '../view/ApiError.js';
 
-export interface RecentHeightsDependencies<T> {
-  readonly reader: Pick<IndexReader, 'rewinds'>;
-  /** `undefined`: the height is not indexed. */
-  readonly read: (height: number) => Promise<T | undefined>;
-  readonly sizeOf: (value: T) => number;
-}
-
 /**
  * Reads indexed heights through a cache of the latest ones, which all followers of the tip want. What was read before a
  * rewind is forgotten, and what is being read then is not kept.
  */
 export class RecentHeights<T> {
   readonly #max: number;
-  readonly #deps: RecentHeightsDependencies<T>;
+  readonly #reader: Pick<IndexReader, 'rewinds'>;
+  readonly #readHeight: (height: number) => Promise<T | undefined>;
+  readonly #sizeOf: (value: T) => number;
   /** By height, in the order in which they were read. */
   readonly #kept = new Map<number, T>();
   #keptSize = 0;
@@ -23,9 +18,19 @@ export class RecentHeights<T> {
   #rewinds = 0;
 
   /** `max`: of all sizes together. */
-  constructor({ max }: { readonly max: number }, dependencies: RecentHeightsDependencies<T>) {
+  constructor(
+    { max }: { readonly max: number },
+    dependencies: {
+      readonly reader: Pick<IndexReader, 'rewinds'>;
+      /** `undefined`: the height is not indexed. */
+      readonly read: (height: number) => Promise<T | undefined>;
+      readonly sizeOf: (value: T) => number;
+    },
+  ) {
     this.#max = max;
-    this.#deps = dependencies;
+    this.#reader = dependencies.reader;
+    this.#readHeight = dependencies.read;
+    this.#sizeOf = dependencies.sizeOf;
   }
 
   /** Expected errors: those of `read`; ApiError (rewound). */
@@ -48,19 +53,19 @@ export class RecentHeights<T> {
 
   forget(height: number): void {
     const kept = this.#kept.get(height);
-    if (kept !== undefined) this.#keptSize -= this.#deps.sizeOf(kept);
+    if (kept !== undefined) this.#keptSize -= this.#sizeOf(kept);
     this.#kept.delete(height);
   }
 
   async #read(height: number): Promise<T> {
-    const value = await this.#deps.read(height);
+    const value = await this.#readHeight(height);
     // It was indexed when it was asked for.
     if (value === undefined) throw rewound(height);
     return value;
   }
 
   #forgetRewound(): void {
-    const rewinds = this.#deps.reader.rewinds();
+    const rewinds = this.#reader.rewinds();
     if (rewinds === this.#rewinds) return;
     this.#rewinds = rewinds;
     this.#reading.clear();
@@ -69,7 +74,7 @@ export class RecentHeights<T> {
 
   #keep(height: number, value: T): void {
     this.#kept.set(height, value);
-    this.#keptSize += this.#deps.sizeOf(value);
+    this.#keptSize += this.#sizeOf(value);
     for (const oldest of this.#kept.keys()) {
       if (this.#keptSize <= this.#max) return;
       this.forget(oldest);

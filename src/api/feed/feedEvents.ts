@@ -6,7 +6,7 @@ export const followerKinds = [
   ...(['blocks', 'headers', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
   ...(['ws_blocks', 'ws_digests'] as const),
 ] as const;
-export type FollowerKind = (typeof followerKinds)[number];
+type FollowerKind = (typeof followerKinds)[number];
 
 /** A height became readable. */
 export interface HeightEvent {
@@ -45,6 +45,18 @@ export interface Cursor {
   readonly rewind: RewindEvent | undefined;
   /** The block below `next`, where the follower is known to have it. */
   readonly last: GivenBlock | undefined;
+}
+
+/** What a follower wants. */
+export interface Following {
+  readonly kind: FollowerKind;
+  readonly from: Cursor;
+  /** The last height, after which the stream ends. Default: it follows the index. */
+  readonly to?: number | undefined;
+  /** `sealed`: a height is sent only once it is known to be sealed. `proven`: once it is proven final. */
+  readonly until: 'indexed' | 'sealed' | 'proven';
+  /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
+  readonly waits?: boolean;
 }
 
 /** The receiving end of a follower's stream. */

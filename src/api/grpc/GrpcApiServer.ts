@@ -1,97 +1,113 @@
+import { createServer } from 'node:net';
+import type { Server as TcpServer, Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import type { Forwarder } from '../../access/index.js';
+import type { ConnectionMetrics } from '../../observability/index.js';
+import { sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { accessCalls } from './calls/accessCalls.js';
-import type { AccessCallsDependencies, AccessCallsOptions } from './calls/accessCalls.js';
-import { accountCalls } from './calls/accountCalls.js';
-import { blockStreams } from './calls/blockStreams.js';
-import { GrpcServer } from './GrpcServer.js';
-import type { GrpcServerDependencies, GrpcServerOptions } from './GrpcServer.js';
+import { tlsOptions } from '../guard/tls.js';
+import type { TlsIdentity } from '../guard/tls.js';
+import type { ApiMetrics } from '../limits/requestCounter.js';
+import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import { ListeningServer } from '../server/ListeningServer.js';
+import type { ServerDependencies, ServerOptions } from '../server/ListeningServer.js';
+import { stopping } from '../view/ApiError.js';
+import type { ReadableIndex } from '../view/IndexView.js';
+import type { StatusSource } from '../view/statusDocument.js';
+import type { GrpcCalls } from './calls/calls.js';
+import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
+import { admission, MAX_REQUEST_BYTES } from './admission.js';
+import { GrpcConnections } from './GrpcConnections.js';
+import { conversationHandler, streamHandler, unaryHandler, unservedHandler } from './handlers.js';
+import type { CallHost } from './handlers.js';
 import { HealthService } from './HealthService.js';
-import { indexStreams } from './calls/indexStreams.js';
-import { ReflectionService } from './ReflectionService.js';
-import { serviceMethods } from '../../flow/index.js';
-import type { FlowService } from '../../flow/index.js';
-import { ApiError } from '../view/ApiError.js';
+import { refusalOf } from './refusals.js';
+import type { CallRefusal } from './refusals.js';
+import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 
-const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
+/** Concurrent calls per connection; further ones wait with the caller. */
+const MAX_STREAMS_PER_CONNECTION = 100;
+/** For a connection without a call; clients reconnect by themselves. */
+const MAX_CONNECTION_IDLE_MS = 300_000;
+/** How often a caller is pinged: sooner than balancers, which wait for 60 s, drop a quiet connection. And how long it has to respond. */
+const KEEPALIVE_MS = 30_000;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/** Why a method of AccessAPI is not served. The first match counts. */
-const reasons: readonly (readonly [method: RegExp, why: string])[] = [
-  [/^Send/, 'this index is read-only and accepts no transactions'],
-  [/TransactionResult/, 'this index does not keep transaction results'],
-  [/SystemTransaction|ScheduledTransaction/, 'this index does not keep system transactions'],
-  [/^GetAccount/, 'this index does not keep accounts'],
-  [/^ExecuteScript/, 'this index does not keep the state that scripts read'],
-  [/^GetEvents/, 'this index does not keep events'],
-  [/ProtocolState/, 'this index does not keep protocol states'],
-  [/^GetExecution/, 'this index does not keep execution results'],
-];
-
-/** By path: why each of Flow's calls that is missing here is not served, and whom to ask instead. */
-function notServed(
-  options: { readonly accessApi: FlowService; readonly accessNodes: readonly string[] },
-  { served }: { readonly served: Readonly<Record<string, unknown>> },
-): Readonly<Record<string, ApiError>> {
-  const { accessApi, accessNodes } = options;
-  const [first] = accessNodes;
-  const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
-  const refusals = [accessApi, EXECUTION_DATA_API].flatMap((service) =>
-    serviceMethods(service).map((method): [path: string, refusal: ApiError] => {
-      const why =
-        service === EXECUTION_DATA_API
-          ? 'this index does not keep execution data'
-          : (reasons.find(([pattern]) => pattern.test(method))?.[1] ?? 'this index does not have it');
-      const message = `${method} is not served: ${why}; ask ${node}, or have the daemon forward such calls (api.forward)`;
-      return [`/${service}/${method}`, new ApiError(404, 'not_served', message)];
-    }),
-  );
-  return Object.fromEntries(refusals.filter(([path]) => !(path in served)));
-}
-
-const ACCESS_API = 'flow.access.AccessAPI';
-/** Our own service. */
-const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
-
-export interface GrpcApiServerOptions extends GrpcServerOptions, AccessCallsOptions {
+export interface GrpcApiServerOptions extends ServerOptions {
+  readonly chainId: string;
+  /** Version of the program. */
+  readonly version: string;
   /** The first is suggested to callers who need what only an access node has. */
   readonly accessNodes: readonly string[];
 }
 
-export interface GrpcApiServerDependencies extends GrpcServerDependencies, AccessCallsDependencies {
+export interface GrpcApiServerDependencies extends ServerDependencies {
+  readonly store: ReadableIndex;
+  readonly status: Pick<StatusSource, 'range'>;
   readonly health: { readiness(): { readonly ready: boolean } };
   /** Its owner ends its streams before the server is closed. */
   readonly feed: ChangeFeed;
+  /** Serves calls that the index cannot. Absent: they are refused. */
+  readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
+  /** Absent: nothing is counted. */
+  readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
 }
 
 /**
- * The read side over gRPC: what an index can serve of Flow's `AccessAPI`, our own `IndexAPI`, and the standard services
- * for health and reflection. It serves from the first second on, even while nothing is indexed.
+ * The read side over gRPC on its own TCP port, bytes in and bytes out: what an index can serve of Flow's `AccessAPI`, our own
+ * `IndexAPI`, and the standard services for health and reflection, with bounds on everything a caller sends and does not take.
+ * It serves from the first second on, even while nothing is indexed.
  */
-export class GrpcApiServer extends GrpcServer {
+export class GrpcApiServer extends ListeningServer {
+  override readonly accepted: GrpcConnections;
+  readonly #clock: Clock;
+  readonly #fail: (error: unknown) => void;
+  readonly #grpc: Server;
   readonly #health: HealthService;
+  readonly #forwarding: GrpcForwarding | undefined;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const { feed, store } = dependencies;
-    const health = new HealthService({ services: [ACCESS_API, INDEX_API] }, dependencies);
-    const accounts = byPath(INDEX_API, accountCalls(dependencies));
-    const calls = accessCalls(options, dependencies);
-    const unary = {
-      ...byPath(ACCESS_API, calls.access),
-      ...byPath(INDEX_API, calls.index),
-      ...accounts,
-      ...health.unary(),
-    };
-    const open = new Set([...Object.keys(health.unary()), ...Object.keys(health.streams())]);
-    const bulk = new Set([...Object.keys(accounts), `/${ACCESS_API}/GetTransactionsByBlockID`]);
-    const streams = {
-      ...byPath(ACCESS_API, blockStreams(options, { feed, reader: store })),
-      ...byPath(INDEX_API, indexStreams({ feed })),
-      ...health.streams(),
-    };
-    const conversations = new ReflectionService().conversations();
-    const { accessNodes } = options;
-    const refused = notServed({ accessApi: ACCESS_API, accessNodes }, { served: { ...unary, ...streams } });
-    super(options, { ...dependencies, calls: { unary, streams, conversations, refused, open, bulk } });
-    this.#health = health;
+    const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
+    super({ ...options, interface: 'grpc', name: 'grpc', ...flags }, dependencies);
+    const { clock, fail, forwarder, metrics } = dependencies;
+    const { maxConnections, secrets } = options;
+    this.#clock = clock;
+    this.#fail = fail;
+    const server = tcpListener(secrets?.tls);
+    this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
+    this.#health = new HealthService({ services: INDEX_SERVICES }, dependencies);
+    const { held } = this;
+    this.#forwarding =
+      forwarder &&
+      new GrpcForwarding({ forwarder, clock, explain: (error) => this.#refusalFor(error), metrics, held });
+    const calls = servedCalls(options, dependencies, this.#health);
+    this.#grpc = new Server({
+      'grpc.max_receive_message_length':
+        forwarder === undefined ? MAX_REQUEST_BYTES : MAX_FORWARDED_REQUEST_BYTES,
+      'grpc.max_concurrent_streams': MAX_STREAMS_PER_CONNECTION,
+      'grpc.max_connection_idle_ms': MAX_CONNECTION_IDLE_MS,
+      'grpc.keepalive_time_ms': KEEPALIVE_MS,
+      'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+      'grpc.enable_channelz': 0,
+      interceptors: [
+        admission(calls, {
+          accepted: this.accepted,
+          countRequest: this.countRequest,
+          limiter: this.limiter,
+          guard: this.guard,
+          isForwarding: forwarder !== undefined,
+          isClosing: () => this.isClosing,
+        }),
+      ],
+    });
+    // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
+    const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
+    server.on(secrets?.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+      if (!socket.destroyed) injector.injectConnection(socket);
+    });
+    this.#register(calls);
   }
 
   /** Call it when the daemon's readiness may have changed. */
@@ -103,10 +119,67 @@ export class GrpcApiServer extends GrpcServer {
     this.#health.close();
     return super.close();
   }
+
+  override async listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<void> {
+    const { server } = this.accepted;
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject).listen(at, resolve);
+    });
+    server.removeAllListeners('error').on('error', this.#fail);
+  }
+
+  override async stop(): Promise<void> {
+    this.#forwarding?.close();
+    const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
+    this.accepted.destroyWhenEnded();
+    // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
+    this.#grpc.tryShutdown(() => undefined);
+    await closed;
+    this.#grpc.forceShutdown();
+  }
+
+  override async cut(): Promise<void> {
+    this.accepted.refuseAll(stopping());
+    // Let the final statuses leave first.
+    await sleep(this.#clock, 0);
+  }
+
+  #register({ unary, streams, conversations, refused }: GrpcCalls): void {
+    const host: CallHost = {
+      explain: (error) => this.#refusalFor(error),
+      held: this.held,
+      forwardingFor: (metadata) => (this.guard.mayForward(metadata) ? this.#forwarding : undefined),
+      expectEnd: (peer) => this.accepted.expectEnd(peer),
+      run: (work) => this.run(work),
+    };
+    for (const [path, call] of Object.entries(unary)) {
+      this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
+    }
+    for (const [path, call] of Object.entries(streams)) {
+      this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
+    }
+    for (const [path, conversation] of Object.entries(conversations)) {
+      this.#grpc.register(path, conversationHandler(conversation, host), asItIs, asItIs, 'bidi');
+    }
+    for (const [path, error] of Object.entries(refused)) {
+      this.#grpc.register(path, unservedHandler(error, this.#forwarding), asItIs, asItIs, 'bidi');
+    }
+  }
+
+  #refusalFor(error: unknown): CallRefusal {
+    return refusalOf(this.explain(error));
+  }
 }
 
-function byPath<T>(service: string, methods: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
-  return Object.fromEntries(
-    Object.entries(methods).map(([method, call]) => [`/${service}/${method}`, call] as const),
-  );
+function asItIs(message: Buffer): Buffer {
+  return message;
+}
+
+/** A server whose connections can carry calls at once, in plain text, or from `secureConnection` on. */
+function tcpListener(tls: TlsIdentity | undefined): TcpServer {
+  if (tls === undefined) return createServer({ noDelay: true });
+  const server = createTlsServer({ ...tlsOptions(tls), noDelay: true, ALPNProtocols: ['h2'] });
+  // A failed handshake concerns only its caller.
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  return server;
 }

@@ -120,17 +120,16 @@ export function conversationHandler(
   };
 }
 
-/** For a call that is forwarded because the index does not serve it. */
-export function forwardingHandler(forwarding: GrpcForwarding): handleBidiStreamingCall<Buffer, Buffer> {
-  return (call) => forwarding.serve(call);
-}
-
 /**
- * For a call that is refused. Registered as a call of many messages, so that it is refused before the first is read: a
- * transaction may be larger than any request we read.
+ * For a call that the index does not serve: it is forwarded, or refused. Registered as a call of many messages, so that it is
+ * refused before the first is read: a transaction may be larger than any request we read.
  */
-export function refusingHandler(error: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
+export function unservedHandler(
+  refusal: ApiError,
+  forwarding: GrpcForwarding | undefined,
+): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {
-    call.emit('error', refusalOf(error));
+    if (forwarding === undefined) call.emit('error', refusalOf(refusal));
+    else forwarding.serve(call);
   };
 }

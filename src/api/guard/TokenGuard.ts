@@ -8,11 +8,6 @@ import type { ApiSecrets } from './tls.js';
  */
 export type Cost = 'open' | 'cheap' | 'expensive';
 
-export interface GuardOptions {
-  /** Absent: nothing is guarded. */
-  readonly secrets?: ApiSecrets | undefined;
-}
-
 /** The credentials of a request. */
 export interface Credentials {
   /** The header or metadata entry of this name. */
@@ -31,8 +26,11 @@ export class TokenGuard {
   #covers: ApiSecrets['tokensFor'] = 'everything';
   #digests: readonly Buffer[] = [];
   #isOn = false;
+  /** Requests, or the metadata of calls, whose callers may do everything. */
+  readonly #known = new WeakSet();
 
-  constructor({ secrets }: GuardOptions) {
+  /** Without secrets, nothing is guarded. */
+  constructor({ secrets }: { readonly secrets?: ApiSecrets | undefined }) {
     if (secrets !== undefined) this.set(secrets);
   }
 
@@ -53,22 +51,31 @@ export class TokenGuard {
     return this.#isOn && cost !== 'open' && (this.#covers === 'everything' || cost === 'expensive');
   }
 
-  /** True for a caller that may do everything. */
-  knows({ authorization, isKnownClient }: Credentials): boolean {
-    if (!this.#isOn || isKnownClient) return true;
+  /**
+   * Why a request is refused; `undefined` if it may pass. `take` gives its credentials and removes them, so that our tokens are
+   * never forwarded to a node; it is called only where something is guarded.
+   */
+  check(request: WeakKey, cost: Cost, take: () => Credentials): ApiError | undefined {
+    if (!this.#isOn) return undefined;
+    const { authorization, isKnownClient } = take();
     const token = tokenOf(authorization);
-    return token !== undefined && this.#has(token);
-  }
-
-  /** The refusal of a request without valid credentials. */
-  refusal({ authorization }: Credentials): ApiError {
+    if (isKnownClient || (token !== undefined && this.#has(token))) {
+      this.#known.add(request);
+      return undefined;
+    }
+    if (!this.covers(cost)) return undefined;
     const why =
       authorization === undefined
         ? 'a bearer token is needed here (Authorization: Bearer TOKEN), but the request has none'
-        : tokenOf(authorization) === undefined
+        : token === undefined
           ? 'a bearer token is needed here (Authorization: Bearer TOKEN), but the request has something else'
           : 'this bearer token is not known here';
     return new ApiError(401, 'unauthorized', `${why}; ask the operator of this daemon for one`);
+  }
+
+  /** Whether a request that passed may also use the access nodes. */
+  mayForward(request: WeakKey): boolean {
+    return !this.#isOn || this.#known.has(request);
   }
 
   /** Compares all digests, each in constant time. */

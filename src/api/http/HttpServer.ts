@@ -1,27 +1,22 @@
+import { TLSSocket } from 'node:tls';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { ConnectionMetrics } from '../../observability/index.js';
-import type { ApiSecrets } from '../guard/tls.js';
-import type { GuardOptions } from '../guard/TokenGuard.js';
-import { AddressLimiter } from '../limits/AddressLimiter.js';
-import { ApiRequests } from '../limits/ApiRequests.js';
-import type { ApiMetrics } from '../limits/ApiRequests.js';
-import { HeldBytes } from '../limits/HeldBytes.js';
-import { Semaphore } from '../limits/Semaphore.js';
-import { ServerLifecycle } from '../server/ServerLifecycle.js';
-import type { ServerLifecycleDependencies } from '../server/ServerLifecycle.js';
+import type { Credentials } from '../guard/TokenGuard.js';
+import { places } from '../limits/places.js';
+import { ListeningServer } from '../server/ListeningServer.js';
+import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
 import { ApiError, isElsewhere } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
-import { allowOrigins } from './admission/cors.js';
-import { HttpAdmission, patternOf } from './admission/HttpAdmission.js';
-import { HttpConnections } from './admission/HttpConnections.js';
+import { allowOrigins, isAllowedOrigin } from './cors.js';
 import { fastifyServer } from './fastifyServer.js';
-import { refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
-import { ResponseWriter } from './responses/ResponseWriter.js';
-import { beginStream } from './responses/ResponseWriter.js';
-import { entityTag } from './responses/cacheHeaders.js';
+import type { FastifyLimits } from './fastifyServer.js';
+import type { RestForwarding } from './forwarding/RestForwarding.js';
+import { HttpConnections } from './HttpConnections.js';
 import { linksBelow, prefixOf, rootFrom } from './prefix.js';
+import { refusalOf, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
+import { entityTag } from './responses/cacheHeaders.js';
+import { beginStream, ResponseWriter } from './responses/ResponseWriter.js';
 import { costOf, JSON_TYPE } from './types.js';
-import type { HttpResponse, HttpRoute, HttpRoutes, StreamingResponse, WebSocketRoute } from './types.js';
+import type { HttpResponse, HttpRoute, StreamingResponse, WebSocketRoute } from './types.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
 
 /** Concurrent requests, including those that wait. */
@@ -29,170 +24,103 @@ const MAX_REQUESTS = 1_024;
 /** Responses as large as a block that are built at once. */
 const MAX_BULK_RESPONSES = 4;
 
-export interface HttpServerOptions extends GuardOptions {
-  readonly host: string;
-  /** 0 = any free port. */
-  readonly port: number;
-  /** Requests per second per address; 0, the default, = unlimited. */
-  readonly ratePerSecondPerAddress?: number;
-  /** Default: 512. Further ones are closed. */
-  readonly maxConnections?: number;
-  /** Origins whose pages may read responses; `*` among them: all. Default: none. */
-  readonly corsOrigins?: readonly string[];
-  /** For a request to arrive completely. Default: 15 s. */
-  readonly requestTimeoutMs?: number;
-  /** For a connection on which nothing moves. Default: 60 s. */
-  readonly connectionTimeoutMs?: number;
-  /** For a connection between two requests. Default: 75 s. */
-  readonly keepAliveMs?: number;
-  /** Total of large responses that callers have not taken yet. Default: 256 MiB. */
-  readonly maxHeldBytes?: number;
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The route as we describe it; absent where a plugin added it. */
+    readonly served?: HttpRoute;
+  }
 }
 
-/** See `HttpServerOptions`. */
-export type HttpLimits = Required<
-  Pick<HttpServerOptions, 'corsOrigins' | 'maxConnections' | 'ratePerSecondPerAddress'>
->;
+export interface HttpServerOptions extends ServerOptions, FastifyLimits {
+  /** Origins whose pages may read responses; `*` among them: all. Default: none. */
+  readonly corsOrigins?: readonly string[];
+}
 
-export interface HttpServerDependencies extends ServerLifecycleDependencies {
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ConnectionMetrics & Partial<ApiMetrics>) | undefined;
+/** What a server serves. */
+interface HttpRoutes {
+  readonly routes: readonly HttpRoute[];
+  /** The refusal of a path without a route. */
+  readonly unknownPath: (path: string) => ApiError;
+  /** Takes requests without a route, and those that a handler cannot serve. */
+  readonly forwarding?: RestForwarding | undefined;
+  /** Absent: no WebSocket. */
+  readonly webSocket?: WebSocketRoute | undefined;
 }
 
 /**
  * HTTP, GET and HEAD only, and WebSocket if there is a route for it, with bounds on everything a caller sends and does not
  * take, and error bodies in Flow's form.
  */
-export class HttpServer {
-  #corsOrigins: readonly string[];
+export class HttpServer extends ListeningServer {
+  override readonly accepted: HttpConnections;
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #lifecycle: ServerLifecycle;
-  readonly #connections: HttpConnections;
   readonly #writer: ResponseWriter;
-  readonly #bulk = new Semaphore({ places: MAX_BULK_RESPONSES });
-  readonly #requests: ApiRequests;
-  readonly #limiter: AddressLimiter;
-  /** Routes whose responses last until their callers leave. */
-  readonly #lasting: ReadonlySet<string>;
-  readonly #admission: HttpAdmission;
+  readonly #bulk = places(MAX_BULK_RESPONSES);
+  #corsOrigins: readonly string[];
 
   /** `settings` names the flags in messages: `--api-host`, `--api-port`. */
   constructor(
     options: HttpServerOptions & { readonly settings: 'api' | 'metrics' },
-    dependencies: HttpServerDependencies & HttpRoutes,
+    dependencies: ServerDependencies & HttpRoutes,
   ) {
-    const { host, port, settings, secrets, ratePerSecondPerAddress: ratePerSecond = 0 } = options;
-    const { forwarding, webSocket, routes } = dependencies;
-    this.#corsOrigins = options.corsOrigins ?? [];
+    const { maxConnections, secrets, settings } = options;
+    const flags = { hostFlag: `--${settings}-host`, portFlag: `--${settings}-port` };
+    super({ ...options, interface: 'http', name: settings, ...flags }, dependencies);
+    const { forwarding, webSocket } = dependencies;
     this.#served = dependencies;
-    this.#requests = new ApiRequests({ interface: 'http' }, dependencies);
-    this.#lasting = new Set(routes.flatMap(({ path, isStream }) => (isStream === true ? [path] : [])));
-    this.#writer = new ResponseWriter({ held: new HeldBytes(options) });
-    this.#limiter = new AddressLimiter({ ratePerSecond }, dependencies);
-    const app = fastifyServer({ ...options, tls: secrets?.tls }, (error, request, reply) => {
+    this.#writer = new ResponseWriter({ held: this.held });
+    this.#corsOrigins = options.corsOrigins ?? [];
+    this.#app = fastifyServer({ ...options, tls: secrets?.tls }, (error, request, reply) => {
       this.#count(request, reply);
-      const refusal = this.#explain(error);
-      reply.hijack();
-      const headers = { 'content-type': JSON_TYPE, 'cache-control': 'no-store' };
-      reply.raw.writeHead(refusal.code, headers).end(JSON.stringify(refusal.body()));
+      this.#refuse(error, reply);
     });
-    this.#app = app;
-    const { maxConnections } = options;
-    this.#connections = new HttpConnections(
-      { server: app.server, name: settings, maxConnections },
-      dependencies,
-    );
-    const [connections, limiter, corsOrigins] = [this.#connections, this.#limiter, () => this.#corsOrigins];
-    this.#admission = new HttpAdmission(options, { connections, corsOrigins, limiter, forwarding, routes });
-    const hooks = {
-      socket: app.server,
-      connections,
-      listen: async () => {
-        await app.listen({ host, port });
-      },
-      stop: async () => {
-        await app.close();
-        forwarding?.close();
-      },
-      cut: () => webSocket?.cut(),
-    };
-    const [hostFlag, portFlag] = [`--${settings}-host`, `--${settings}-port`];
-    this.#lifecycle = new ServerLifecycle(
-      { host, port, name: settings, hostFlag, portFlag, secrets },
-      { ...dependencies, hooks },
-    );
+    const { server } = this.#app;
+    this.accepted = new HttpConnections({ server, name: settings, maxConnections }, dependencies);
     // Also for the route that the plugin adds.
-    this.#explainErrors();
+    this.#app.setErrorHandler((error, request, reply) => {
+      const isForwarded =
+        isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
+      return isForwarded ? this.#forward(request, reply, error) : this.#refuse(error, reply);
+    });
     // Plugins load before what is added after them: their headers are on every refusal too.
     const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
-    if (options.corsOrigins !== undefined) allowOrigins(app, { origins: corsOrigins, methods });
-    if (webSocket !== undefined) takeUpgrades(app, webSocket);
-    app.after(() => this.#addRoutes());
+    if (options.corsOrigins !== undefined)
+      allowOrigins(this.#app, { origins: () => this.#corsOrigins, methods });
+    if (webSocket !== undefined) takeUpgrades(this.#app, webSocket);
+    this.#app.after(() => this.#addRoutes());
   }
 
-  /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
-  start(): Promise<void> {
-    return this.#lifecycle.start();
+  override setLimits(limits: Partial<ServerLimits & Pick<HttpServerOptions, 'corsOrigins'>>): void {
+    this.#corsOrigins = limits.corsOrigins ?? this.#corsOrigins;
+    super.setLimits(limits);
   }
 
-  /** The listening address, with the port resolved. Only between `start()` and `close()`. */
-  address(): { readonly host: string; readonly port: number } {
-    return this.#lifecycle.address();
+  override listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<unknown> {
+    return this.#app.listen(at);
   }
 
-  /** Open connections. */
-  get connections(): number {
-    return this.#connections.size;
+  override async stop(): Promise<void> {
+    await this.#app.close();
+    this.#served.forwarding?.close();
   }
 
-  /** Changes limits while it runs. Connections beyond theirs stay if they have a request. */
-  setLimits({ corsOrigins, maxConnections, ratePerSecondPerAddress }: Partial<HttpLimits>): void {
-    this.#corsOrigins = corsOrigins ?? this.#corsOrigins;
-    if (maxConnections !== undefined) this.#connections.setLimit(maxConnections);
-    if (ratePerSecondPerAddress !== undefined) this.#limiter.setRate(ratePerSecondPerAddress);
+  override cut(): void {
+    this.#served.webSocket?.cut();
   }
 
-  /** Replaces tokens and certificate; a plain-text port stays plain text. */
-  secure(secrets: ApiSecrets): void {
-    this.#admission.secure(secrets);
-    this.#lifecycle.renew(secrets);
-  }
-
-  /** Like `ServerLifecycle.close`. */
-  close(): Promise<void> {
-    return this.#lifecycle.close();
-  }
-
-  #explainErrors(): void {
-    const { forwarding } = this.#served;
-    this.#app.setErrorHandler((error, request, reply) => {
-      if (
-        this.#admission.isForwardable(request) &&
-        isElsewhere(error) &&
-        this.#admission.mayForward(request)
-      ) {
-        reply.hijack();
-        const own = error.reason === 'not_served' ? undefined : error;
-        forwarding?.pass(request.raw, reply.raw, { own, isPrivate: this.#admission.isGuarded });
-        return reply;
-      }
-      const refusal = this.#explain(error);
-      if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
-      if (refusal.code === 401) reply.header('www-authenticate', 'Bearer');
-      reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
-      return reply.send(JSON.stringify(refusal.body()));
-    });
+  override explain(error: unknown): ApiError {
+    return refusedByRouter(error) ?? super.explain(error);
   }
 
   #addRoutes(): void {
-    const { forwarding, routes, unknownPath, webSocket } = this.#served;
+    const { routes, unknownPath, webSocket } = this.#served;
     this.#app.addHook('onRequest', async (request, reply) => {
       this.#count(request, reply);
-      if (!this.#admission.admit(request, reply)) return;
+      const isForwarded = request.is404 && this.#isForwardable(request);
+      this.#admit(request, reply, isForwarded);
       // Before the body is read.
-      forwarding?.pass(request.raw, reply.raw, { isPrivate: this.#admission.isGuarded });
-      reply.hijack();
+      return isForwarded ? this.#forward(request, reply) : undefined;
     });
     this.#app.setNotFoundHandler((request) => {
       throw unknownPath(request.url.split('?', 1)[0] ?? '');
@@ -201,41 +129,106 @@ export class HttpServer {
     for (const route of routes) this.#addRoute(route);
   }
 
+  /**
+   * What a request must pass before it is handled: its form, its origin, the rate of its address, its token. Expected errors:
+   * ApiError; its headers are in the reply.
+   */
+  #admit(request: FastifyRequest, reply: FastifyReply, isForwarded: boolean): void {
+    const refusal =
+      refusalOf(request, isForwarded) ??
+      this.#originRefused(request) ??
+      this.accepted.refusalOf(request.raw.socket, reply.raw);
+    if (refusal !== undefined) {
+      // The rest of the request is not read: the connection ends with the response.
+      reply.header('connection', 'close');
+      if (refusal.code === 405) reply.header('allow', 'GET, HEAD');
+      throw refusal;
+    }
+    // A WebSocket is refused once it is open.
+    if (request.ws) return;
+    const { served } = request.routeOptions.config;
+    const waitSeconds = served?.isFile === true ? 0 : this.limiter.waitSeconds(request.socket.remoteAddress);
+    if (waitSeconds > 0) {
+      reply.header('retry-after', waitSeconds);
+      throw this.limiter.refusal(waitSeconds);
+    }
+    const cost = isForwarded ? 'expensive' : served === undefined ? 'cheap' : costOf(served);
+    const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request));
+    if (unauthorized === undefined) return;
+    if (isForwarded) reply.header('connection', 'close');
+    throw unauthorized;
+  }
+
+  /** Browsers send a POST, and open a WebSocket, without a preflight. */
+  #originRefused({ headers, method, ws }: FastifyRequest): ApiError | undefined {
+    if ((method !== 'POST' && !ws) || isAllowedOrigin(headers.origin, this.#corsOrigins)) return undefined;
+    const message = 'pages of this origin are not allowed here (api.corsOrigins)';
+    return new ApiError(403, 'origin_refused', message);
+  }
+
+  #isForwardable({ method, url }: FastifyRequest): boolean {
+    return this.#served.forwarding?.takes(method, url) === true;
+  }
+
+  /** Has a node serve a request, which the index has refused with `own`, or does not serve. */
+  async #forward(request: FastifyRequest, reply: FastifyReply, own?: ApiError): Promise<void> {
+    const how = { own: own?.reason === 'not_served' ? undefined : own, isPrivate: this.guard.isOn };
+    try {
+      await this.#served.forwarding?.pass(request.raw, reply.raw, how);
+      reply.hijack();
+    } catch (error) {
+      // The rest of an unfinished request is not read: its connection ends with the response.
+      if (!request.raw.complete) reply.header('connection', 'close');
+      this.#refuse(error, reply);
+    }
+  }
+
+  #refuse(error: unknown, reply: FastifyReply): FastifyReply {
+    const refusal = this.explain(error);
+    if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
+    if (refusal.code === 401) reply.header('www-authenticate', 'Bearer');
+    reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
+    return reply.send(JSON.stringify(refusal.body()));
+  }
+
   #addRoute(route: HttpRoute): void {
-    const { path, handle, isBulk = false } = route;
+    const { path, isBulk = false } = route;
     this.#app.route({
       // Node.js omits the body of a response to HEAD.
       method: ['GET', 'HEAD'],
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      config: { served: route },
       handler: (request, reply) => {
-        if (this.#lifecycle.inProgress >= MAX_REQUESTS) {
+        if (this.inProgress >= MAX_REQUESTS) {
           const message = `at most ${MAX_REQUESTS} requests may be in progress at once; retry`;
           throw new ApiError(503, 'busy', message);
         }
-        const serve = async () => {
-          // The caller hung up while it waited.
-          if (request.raw.socket.destroyed) return undefined;
-          const prefix = prefixOf(request.headers);
-          const handled = await handle({
-            params: request.params as Readonly<Record<string, string>>,
-            query: request.query as Query,
-            headers: request.headers,
-            root: rootFrom(request.url, prefix),
-            remoteAddress: request.raw.socket.remoteAddress,
-          });
-          const response = below(prefix, handled);
-          if (!('stream' in response)) {
-            const isPrivate = this.#admission.covers(costOf(route));
-            return this.#writer.write(response, request, reply, { isPrivate });
-          }
-          const busy = request.method === 'HEAD' ? undefined : this.#connections.hold(request.socket);
-          if (busy !== undefined) throw busy;
-          beginStream(response, request, reply, (reason) => this.#explain(reason));
-          return undefined;
-        };
-        return this.#lifecycle.run(isBulk ? () => this.#bulk.run(serve) : serve);
+        const serve = (): Promise<unknown> => this.#serve(route, request, reply);
+        return this.run(isBulk ? () => this.#bulk(serve) : serve);
       },
     });
+  }
+
+  async #serve(route: HttpRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+    // The caller hung up while it waited.
+    if (request.raw.socket.destroyed) return undefined;
+    const prefix = prefixOf(request.headers);
+    const handled = await route.handle({
+      params: request.params as Readonly<Record<string, string>>,
+      query: request.query as Query,
+      headers: request.headers,
+      root: rootFrom(request.url, prefix),
+      remoteAddress: request.raw.socket.remoteAddress,
+    });
+    const response = below(prefix, handled);
+    if (!('stream' in response)) {
+      const isPrivate = this.guard.covers(costOf(route));
+      return this.#writer.write(response, request, reply, { isPrivate });
+    }
+    const busy = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
+    if (busy !== undefined) throw busy;
+    beginStream(response, request, reply, (reason) => this.explain(reason));
+    return undefined;
   }
 
   #addWebSocket(route: WebSocketRoute): void {
@@ -243,13 +236,13 @@ export class HttpServer {
       const address = request.socket.remoteAddress;
       try {
         route.accept(socket, request.raw, {
-          unauthorized: this.#admission.check(request, 'expensive'),
-          busy: this.#connections.hold(request.socket)?.message,
-          explain: (error) => this.#explain(error),
-          waitSeconds: () => this.#limiter.waitSeconds(address),
+          unauthorized: this.guard.check(request.raw, 'expensive', () => takeCredentials(request)),
+          busy: this.accepted.hold(request.socket)?.message,
+          explain: (error) => this.explain(error),
+          waitSeconds: () => this.limiter.waitSeconds(address),
         });
       } catch (error) {
-        this.#explain(error);
+        this.explain(error);
         socket.terminate();
       }
     });
@@ -257,14 +250,20 @@ export class HttpServer {
 
   /** Counts a request by the pattern of its route, never by its path: paths are unbounded. */
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
-    const route = patternOf(request) ?? (this.#admission.isForwardable(request) ? 'forwarded' : 'other');
-    const end = this.#requests.begin(route, { isLasting: this.#lasting.has(route) });
+    const { config, url } = request.routeOptions;
+    const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
+    const end = this.countRequest(route, { isLasting: config.served?.isStream === true });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
+}
 
-  #explain(error: unknown): ApiError {
-    return refusedByRouter(error) ?? this.#lifecycle.explain(error);
-  }
+/** Pages cannot give a WebSocket a header: they name the token as the protocol after `bearer`. */
+function takeCredentials({ headers, raw, ws }: FastifyRequest): Credentials {
+  const [scheme, token] = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
+  const isProtocol = ws && scheme === 'bearer' && token !== undefined;
+  const authorization = headers.authorization ?? (isProtocol ? `Bearer ${token}` : undefined);
+  delete raw.headers.authorization;
+  return { authorization, isKnownClient: raw.socket instanceof TLSSocket && raw.socket.authorized };
 }
 
 /** The response for callers who reach this server below a prefix: its links have it too. */

@@ -30,17 +30,18 @@ function refuseSchema(): never {
   throw new Error('a route has a schema, and nothing compiles it');
 }
 
+export interface FastifyLimits {
+  /** For a request to arrive completely. Default: REQUEST_TIMEOUT_MS. */
+  readonly requestTimeoutMs?: number;
+  /** For a connection on which nothing moves. Default: CONNECTION_TIMEOUT_MS. */
+  readonly connectionTimeoutMs?: number;
+  /** For a connection between two requests. Default: KEEP_ALIVE_MS. */
+  readonly keepAliveMs?: number;
+}
+
 /** Fastify with our bounds on what it reads, without routes. `refuse` answers malformed requests. */
 export function fastifyServer(
-  options: {
-    readonly tls: TlsIdentity | undefined;
-    /** For a request to arrive completely. Default: REQUEST_TIMEOUT_MS. */
-    readonly requestTimeoutMs?: number | undefined;
-    /** For a connection on which nothing moves. Default: CONNECTION_TIMEOUT_MS. */
-    readonly connectionTimeoutMs?: number | undefined;
-    /** For a connection between two requests. Default: KEEP_ALIVE_MS. */
-    readonly keepAliveMs?: number | undefined;
-  },
+  options: FastifyLimits & { readonly tls: TlsIdentity | undefined },
   refuse: (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void,
 ): FastifyInstance {
   const { tls, requestTimeoutMs = REQUEST_TIMEOUT_MS, connectionTimeoutMs = CONNECTION_TIMEOUT_MS } = options;

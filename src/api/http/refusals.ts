@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { FastifyRequest } from 'fastify';
 import { shortened } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { JSON_TYPE } from './types.js';
@@ -13,14 +13,11 @@ const MAX_BODY_BYTES = 1024;
 export const MAX_FORWARDED_BODY_BYTES = 4 * 1024 * 1024;
 export const RETRY_AFTER_SECONDS = 1;
 
-interface Head {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-}
-
 /** What is wrong with a request, whatever its path. */
-export function refusalOf({ method, url, headers }: Head, isForwarded: boolean): ApiError | undefined {
+export function refusalOf(
+  { method, url, headers }: Pick<FastifyRequest, 'headers' | 'method' | 'url'>,
+  isForwarded: boolean,
+): ApiError | undefined {
   if (!isForwarded && method !== 'GET' && method !== 'HEAD') {
     const message = `${method} is not served: this index is read-only (GET, HEAD); send transactions and scripts to an access node, or have the daemon forward them (api.forwardRest)`;
     return new ApiError(405, 'method_not_allowed', message);
@@ -38,21 +35,6 @@ export function refusalOf({ method, url, headers }: Head, isForwarded: boolean):
 export function forwardedBodyTooLarge(): ApiError {
   const message = `a forwarded request may have a body of ${MAX_FORWARDED_BODY_BYTES} bytes`;
   return new ApiError(413, 'too_large', message);
-}
-
-/** Writes a refusal past Fastify. The connection ends with it while the request has not been read. */
-export function writeRefusal(
-  response: ServerResponse,
-  error: ApiError,
-  { isBodyUnread }: { readonly isBodyUnread: boolean },
-): void {
-  const body = JSON.stringify(error.body());
-  response.setHeader('content-type', JSON_TYPE);
-  response.setHeader('content-length', Buffer.byteLength(body));
-  response.setHeader('cache-control', 'no-store');
-  if (error.code === 503) response.setHeader('retry-after', RETRY_AFTER_SECONDS);
-  if (isBodyUnread) response.setHeader('connection', 'close');
-  response.writeHead(error.code).end(body);
 }
 
 /** A refusal by the router itself, whose own message would repeat the whole URL; `undefined` for any other error. */

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { Cost } from '../guard/TokenGuard.js';
 import type { ApiError } from '../view/ApiError.js';
@@ -110,30 +110,4 @@ export interface WebSocketRoute {
   close(): void;
   /** Ends every connection at once. */
   cut(): void;
-}
-
-/** Passes requests on to another server. */
-export interface RequestForwarding {
-  takes(method: string, url: string): boolean;
-  /**
-   * Serves the request. Where `own` is given, the caller gets it unless the other server succeeds. `isPrivate`: callers had to
-   * say who they are.
-   */
-  pass(
-    request: IncomingMessage,
-    response: ServerResponse,
-    how: { readonly own?: ApiError | undefined; readonly isPrivate: boolean },
-  ): void;
-  close(): void;
-}
-
-/** What a server serves. */
-export interface HttpRoutes {
-  readonly routes: readonly HttpRoute[];
-  /** The refusal of a path without a route. */
-  readonly unknownPath: (path: string) => ApiError;
-  /** Takes requests without a route, and those that a handler cannot serve. */
-  readonly forwarding?: RequestForwarding | undefined;
-  /** Absent: no WebSocket. */
-  readonly webSocket?: WebSocketRoute | undefined;
 }

@@ -29,12 +29,12 @@ export interface Connection {
 type CutReason = 'make_room' | 'no_room' | 'unread' | 'overdue' | 'talkative';
 
 export interface ConnectionsOptions {
+  /** It may not listen yet. */
   readonly server: Server;
   /** The name in log and metrics. */
   readonly name: 'api' | 'grpc' | 'metrics';
   /** Default: 512. */
   readonly maxConnections?: number | undefined;
-  readonly lookEveryMs: number;
 }
 
 export interface ConnectionsDependencies {
@@ -49,7 +49,10 @@ export interface ConnectionsDependencies {
  * the place of the one that has been without a request longest, and is cut where all have one.
  */
 export abstract class Connections<C extends Connection = Connection> {
+  /** Interval of the regular check. */
+  abstract readonly lookEveryMs: number;
   readonly clock: Clock;
+  readonly server: Server;
   readonly #options: ConnectionsOptions;
   readonly #dependencies: ConnectionsDependencies;
   readonly #byPeer = new Map<string, C>();
@@ -60,8 +63,9 @@ export abstract class Connections<C extends Connection = Connection> {
   #fullAtMs: number | undefined;
   #timer: Timer | undefined;
 
-  protected constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
+  constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
     this.clock = dependencies.clock;
+    this.server = options.server;
     this.#options = options;
     this.#dependencies = dependencies;
     this.#maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
@@ -92,7 +96,7 @@ export abstract class Connections<C extends Connection = Connection> {
 
   /** Starts the regular check. */
   start(): void {
-    this.#timer = every(this.clock, this.#options.lookEveryMs, () => {
+    this.#timer = every(this.clock, this.lookEveryMs, () => {
       const nowMs = this.clock.monotonic();
       for (const connection of [...this.#byPeer.values()]) this.look(connection, nowMs);
       if (nowMs - (this.#fullAtMs ?? nowMs) < FULL_FOR_MS) return;

@@ -3,12 +3,13 @@ import type {
   CollectionPlace,
   IndexReader,
   IndexStore,
+  StoreMeta,
   StoredBlock,
   StoredCollection,
   StoredTransaction,
   TransactionPlace,
 } from '../../storage/index.js';
-import { heightOutside, noSuchHead, unknownId } from './ApiError.js';
+import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import type { HeightTerm } from './queryParameters.js';
 import { isProven, rangeWith } from './indexedRange.js';
 import type { IndexedRange } from './indexedRange.js';
@@ -145,4 +146,22 @@ export class IndexView {
   covers(height: number): boolean {
     return rangeWith(height, this.range) !== undefined;
   }
+}
+
+/** The index described as a node, for REST and gRPC. Expected errors: ApiError (404) before the first height is known. */
+export function nodeVersion(version: string, meta: StoreMeta | undefined, range: IndexedRange) {
+  const { firstIndexed, latestIndexed } = range;
+  if (firstIndexed === null || latestIndexed === null) throw nothingIndexed(range);
+  // A spork is recorded with its first durable block, which may be above a gap.
+  const reached = Math.max(firstIndexed, latestIndexed);
+  const spork = meta?.sporks.findLast(({ rootHeight }) => rootHeight <= reached);
+  return {
+    semver: `v${version}`,
+    /** Hex; empty when no node reported one. */
+    sporkId: spork?.sporkId ?? '',
+    sporkRootHeight: spork?.rootHeight ?? 0,
+    firstHeight: firstIndexed,
+    /** `undefined` while no height can be read. */
+    readable: latestIndexed < firstIndexed ? undefined : { start: firstIndexed, end: latestIndexed },
+  };
 }

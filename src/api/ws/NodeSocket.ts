@@ -15,13 +15,13 @@ const SILENCE_TIMEOUT_MS = 60_000;
 /** Limit of one message of the node, which may hold all events of a block. */
 const MAX_NODE_MESSAGE_BYTES = 32 * 1024 * 1024;
 
-export interface NodeSocketOptions {
+interface NodeSocketOptions {
   readonly node: RestNode;
   /** The headers of the caller on whose behalf it is opened. */
   readonly headers: IncomingHttpHeaders;
 }
 
-export interface NodeSocketDependencies {
+interface NodeSocketDependencies {
   readonly clock: Clock;
   readonly onText: (text: string) => void;
   /** The node disconnected after it was connected. */

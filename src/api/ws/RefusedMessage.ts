@@ -1,4 +1,4 @@
-import type { Action } from './actions.js';
+import type { Action } from './messages.js';
 
 /** A refusal in the protocol's form: the connection continues. */
 export class RefusedMessage extends Error {

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { WebSocket } from 'ws';
-import { every } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
@@ -20,10 +19,8 @@ const TRY_AGAIN_LATER = 1013;
 const UNAUTHORIZED = 3000;
 /** What a close frame has room for beside its code (RFC 6455, section 5.5). */
 const MAX_REASON_BYTES = 123;
-/** Ping interval: a client that has not replied by the next ping is gone. */
-const LOOK_EVERY_MS = 20_000;
 
-export interface WebSocketsDependencies {
+interface WebSocketsDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
   /** Absent: forwarded topics are not counted. */
@@ -43,7 +40,6 @@ export class WebSockets implements WebSocketRoute {
   readonly #clients = new Set<WsClient>();
   /** Refused connections that have not closed yet; the server bounds its connections. */
   readonly #turnedAway = new Set<WebSocket>();
-  #timer: Timer | undefined;
   #isClosed = false;
 
   constructor(options: { readonly restNode: RestNode | undefined }, dependencies: WebSocketsDependencies) {
@@ -76,18 +72,10 @@ export class WebSockets implements WebSocketRoute {
         clock,
         context,
         forwarded: this.#forwarded,
-        onClose: () => {
-          this.#clients.delete(client);
-          if (this.#clients.size === 0) this.#timer?.cancel();
-        },
+        onClose: () => this.#clients.delete(client),
       },
     );
     this.#clients.add(client);
-    if (this.#clients.size === 1) {
-      this.#timer = every(this.#dependencies.clock, LOOK_EVERY_MS, () => {
-        for (const client of [...this.#clients]) client.look();
-      });
-    }
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { WebSocket } from 'ws';
-import { quoted } from '../../runtime/index.js';
+import { WebSocket } from 'ws';
+import { every, quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
@@ -13,13 +13,17 @@ import type { BlockTopic } from './blockTopics.js';
 import { parseMessage, readNodeMessage } from './messages.js';
 import type { ClientMessage } from './messages.js';
 import { NodeSocket } from './NodeSocket.js';
-import { PacedSocket } from './PacedSocket.js';
 import { RefusedMessage } from './RefusedMessage.js';
 
 /** Subscriptions per connection, as on access nodes. */
 const MAX_SUBSCRIPTIONS = 20;
+/** Limit of the bytes that a client has not taken; above it, nothing is read from the client or the node. */
+const MAX_UNTAKEN_BYTES = 1024 * 1024;
 /** A connection without a subscription is closed after this. */
 const IDLE_LIMIT_MS = 60_000;
+
+/** Ping interval: a client that has not replied by the next ping is gone. */
+const LOOK_EVERY_MS = 20_000;
 
 /** Codes of RFC 6455, and of its registry. */
 const closeCodes = { done: 1000, goingAway: 1001, policy: 1008, comeBack: 1012 } as const;
@@ -30,12 +34,12 @@ const nodeTopics: ReadonlySet<string> = new Set([
   'block_headers',
 ]);
 
-export interface WsClientDependencies {
+interface WsClientDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
   readonly forwarded: ForwardingMetrics;
   readonly context: WebSocketContext;
-  readonly onClose: () => void;
+  readonly onClose: () => unknown;
 }
 
 type Subscribe = ClientMessage & { readonly action: 'subscribe' };
@@ -47,15 +51,18 @@ interface Subscription extends Pick<Subscribe, 'topic' | 'args'> {
   readonly end: (outcome: ForwardedOutcome) => void;
 }
 
-/** One connection and its subscriptions. */
+/** One connection and its subscriptions. Messages are handled one after another, and not read before they can be. */
 export class WsClient {
   readonly #socket: WebSocket;
-  readonly #paced: PacedSocket;
   readonly #dependencies: WsClientDependencies;
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #node: NodeSocket | undefined;
   /** The path below which a proxy serves us; empty without one. */
   readonly #prefix: string;
+  /** Messages of one packet: nothing more is read until they are handled. */
+  readonly #messages: string[] = [];
+  #isHandling = false;
+  #isPaused = false;
   #names = 0;
   #idleSinceMs: number;
   /** The client has sent something since the last check. */
@@ -78,15 +85,13 @@ export class WsClient {
     const { clock } = dependencies;
     this.#socket = socket;
     this.#prefix = prefixOf(headers);
-    this.#paced = new PacedSocket(socket, {
-      handle: (text) => this.#handle(text),
-      setFull: (isFull) => this.#node?.setPaused(isFull),
-    });
     this.#dependencies = dependencies;
     this.#idleSinceMs = clock.monotonic();
     if (restNode !== undefined) {
-      const [onText, onLost] = [(text: string) => this.#pass(text), () => this.#nodeLost()];
-      this.#node = new NodeSocket({ node: restNode, headers }, { clock, onText, onLost });
+      this.#node = new NodeSocket(
+        { node: restNode, headers },
+        { clock, onText: (text) => this.#pass(text), onLost: () => this.#nodeLost() },
+      );
     }
     socket.on('pong', () => (this.#hasShownLife = true));
     socket.on('message', (data, isBinary) => {
@@ -95,17 +100,20 @@ export class WsClient {
         socket.close(closeCodes.policy, 'messages are text');
         return;
       }
-      this.#paced.take(data.toString());
+      this.#messages.push(data.toString());
+      if (!this.#isHandling) void this.#handleAll();
     });
+    const timer = every(clock, LOOK_EVERY_MS, () => this.#look());
     socket.once('close', () => {
+      timer.cancel();
       for (const id of [...this.#subscriptions.keys()]) this.#drop(id, 'cancelled');
       this.#node?.close();
       dependencies.onClose();
     });
   }
 
-  /** Call periodically: cuts unresponsive clients, and closes unused connections. */
-  look(): void {
+  /** Cuts an unresponsive client, and closes an unused connection. */
+  #look(): void {
     const idleMs = this.#dependencies.clock.monotonic() - this.#idleSinceMs;
     if (!this.#hasShownLife) {
       this.#socket.terminate();
@@ -126,6 +134,32 @@ export class WsClient {
     this.#socket.terminate();
   }
 
+  async #handleAll(): Promise<void> {
+    this.#isHandling = true;
+    this.#flow();
+    for (let text = this.#messages.shift(); text !== undefined; text = this.#messages.shift()) {
+      if (this.#isOpen) await this.#handle(text);
+    }
+    this.#isHandling = false;
+    this.#flow();
+  }
+
+  get #isOpen(): boolean {
+    return this.#socket.readyState === WebSocket.OPEN;
+  }
+
+  /** Pauses reading while messages could only be queued. */
+  #flow(): void {
+    const isFull = this.#socket.bufferedAmount > MAX_UNTAKEN_BYTES;
+    this.#node?.setPaused(isFull);
+    const mustPause = isFull || this.#isHandling;
+    if (mustPause === this.#isPaused) return;
+    this.#isPaused = mustPause;
+    if (mustPause) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  /** Never rejects. */
   async #handle(text: string): Promise<void> {
     let message: ClientMessage | undefined;
     try {
@@ -194,7 +228,7 @@ export class WsClient {
     const { feed } = this.#dependencies;
     const { until, start } = parseBlockArguments(args);
     const from = await feed.cursorAt(start);
-    if (!this.#paced.isOpen) return;
+    if (!this.#isOpen) return;
     const end = feed.follow(
       { kind: served.kind, from, until },
       {
@@ -252,7 +286,7 @@ export class WsClient {
       const { id, isRefusal } = readNodeMessage(text);
       if (id !== undefined && isRefusal) this.#drop(id, 'failed');
     }
-    this.#paced.send(text);
+    this.#sendText(text);
   }
 
   /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
@@ -271,7 +305,16 @@ export class WsClient {
   }
 
   #send(message: Readonly<Record<string, unknown>>, onTaken?: () => void): void {
-    this.#paced.send(JSON.stringify(message), onTaken);
+    this.#sendText(JSON.stringify(message), onTaken);
+  }
+
+  /** `onTaken` is called once the connection has passed it on. */
+  #sendText(text: string, onTaken?: () => void): void {
+    this.#socket.send(text, (error) => {
+      this.#flow();
+      if (!(error instanceof Error)) onTaken?.();
+    });
+    this.#flow();
   }
 
   #newName(): string {

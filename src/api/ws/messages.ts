@@ -1,10 +1,11 @@
-import { actions } from './actions.js';
-import type { Action } from './actions.js';
-import { RefusedMessage } from './RefusedMessage.js';
 import { quoted } from '../../runtime/index.js';
+import { RefusedMessage } from './RefusedMessage.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
+
+const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
+export type Action = (typeof actions)[number];
 
 /** A subscription's arguments, as received. */
 export type Arguments = Readonly<Record<string, unknown>>;

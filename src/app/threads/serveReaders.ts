@@ -1,6 +1,6 @@
 import { Forwarder } from '../../access/index.js';
 import type { NodeMetadata } from '../../access/index.js';
-import { ApiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
+import { apiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
 import { createReaderMetrics, errorFields } from '../../observability/index.js';
 import type { Logger, LogLevel } from '../../observability/index.js';
 import { EndGate, OperatorError } from '../../runtime/index.js';
@@ -126,7 +126,7 @@ async function openServers(
   const metadataFor = (node: string): NodeMetadata => nodeMetadata?.get(node) ?? {};
   const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;
   const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
-  const api = new ApiServer(
+  const api = apiServer(
     { ...config, ...settings, chainId, version },
     {
       ...common,

@@ -19,7 +19,7 @@ const [firstBlock] = chain;
 const coverage = [{ from: FIRST, to: LATEST }];
 const edges = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, coverage };
 
-describe('ApiServer', () => {
+describe('the API server', () => {
   let served: ServedChain;
 
   beforeEach(async () => {
@@ -199,6 +199,7 @@ describe('ApiServer', () => {
 
     it('serves the link that an unexpanded payload carries', async () => {
       const [block] = (await get('/v1/blocks?height=100')).body as { _expandable: { payload: string } }[];
+      expect(block).not.toHaveProperty('payload');
       const payload = await get(block!._expandable.payload);
       expect(payload.body).toMatchObject({
         collection_guarantees: [{ collection_id: firstBlock!.collections[0]!.id }, {}],
@@ -218,7 +219,10 @@ describe('ApiServer', () => {
       });
       expect((await get(`/v1/collections/${id}?expand=transactions`)).body).toMatchObject({
         id,
-        transactions: ids.map((transaction) => ({ id: transaction })),
+        transactions: ids.map((transaction) => ({
+          id: transaction,
+          _links: { _self: `/v1/transactions/${transaction}` },
+        })),
         _expandable: {},
       });
     });
@@ -227,6 +231,10 @@ describe('ApiServer', () => {
       const { id } = firstBlock!.collections[1]!;
       expect((await get(`/v1/collections/${id}?expand=transactions`)).body).toMatchObject({
         transactions: [],
+      });
+      expect((await get(`/v1/collections/${id}`)).body).toMatchObject({ _expandable: { transactions: [] } });
+      expect((await get(`/lookup/collection/${id}`)).body).toMatchObject({
+        collection: { id, transactions: [] },
       });
     });
 

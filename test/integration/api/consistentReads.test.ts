@@ -1,15 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ApiServer, GrpcApiServer, workOfStore } from '../../../src/api/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
 import { ChangingIndex, ExchangeableIndex } from '../../support/changingIndex.js';
 import type { Change } from '../../support/changingIndex.js';
 import { atEnd } from '../../support/cleanup.js';
-import { feedOver } from '../../support/feed.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { statusWith } from '../../support/servedChain.js';
+import { apiServerOver } from '../../support/servedChain.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 /** Some thousand requests, one after the other. */
@@ -99,42 +96,14 @@ const calls: readonly (readonly [method: string, request: object])[] = [
 
 /** Both servers over one index, and every question to them, each answered with all that a caller gets to see. */
 async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Promise<unknown>)[]> {
-  const dependencies = {
-    ...{ clock: systemClock, logger: new RecordingLogger() },
-    fail: (error: unknown) => {
-      throw error;
-    },
-  };
-  const rest = new ApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0' },
-    {
-      ...dependencies,
-      reader: index,
-      status: { ...index.status, status: () => statusWith(index.status.range()) },
-      work: workOfStore(index, () => index.status.range()),
-      feed: feedOver({ reader: index, status: index.status }),
-    },
-  );
-  const grpc = new GrpcApiServer(
-    {
-      host: '127.0.0.1',
-      port: 0,
-      chainId: 'flow-localnet',
-      version: '0.1.0',
-      accessNodes: ['grpc://node:9000'],
-    },
-    {
-      ...{ ...dependencies, store: index, status: index.status },
-      health: { readiness: () => ({ ready: true }) },
-      feed: feedOver({ reader: index, status: index.status }),
-    },
-  );
-  await Promise.all([rest.start(), grpc.start()]);
-  const probe = new GrpcProbe(`127.0.0.1:${grpc.address().port}`);
+  const { server: rest, failures } = apiServerOver(index, () => index.status.range());
+  await rest.start();
   atEnd(async () => {
-    probe.close();
-    await Promise.all([rest.close(), grpc.close()]);
+    await rest.close();
+    expect(failures).toEqual([]);
   });
+  const grpc = await grpcOver(index, () => index.status.range(), { accessNodes: ['grpc://node:9000'] });
+  const probe = grpc.probe();
   return [
     ...paths.map((path) => async () => {
       const { status, headers, body } = await getJson(`http://127.0.0.1:${rest.address().port}${path}`);

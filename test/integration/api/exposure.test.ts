@@ -2,17 +2,17 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ApiServer, MetricsServer, workOfStore } from '../../../src/api/index.js';
-import type { ApiServerOptions } from '../../../src/api/rest/ApiServer.js';
+import { metricsServer } from '../../../src/api/index.js';
+import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { feedOver } from '../../support/feed.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { apiServerOver } from '../../support/servedChain.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -33,12 +33,9 @@ interface Ground {
   readonly asked?: () => Promise<void>;
 }
 
-async function apiServer(
-  options: Partial<ApiServerOptions> = {},
-  { clock = systemClock, metrics, logger = new RecordingLogger(), asked }: Ground = {},
-) {
+async function startedApi(options: Partial<ApiServerOptions> = {}, ground: Ground = {}) {
+  const { asked, logger = new RecordingLogger(), ...parts } = ground;
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
-  const reader = new MemoryIndexStore();
   const status = {
     range: () => range,
     status: async () => {
@@ -46,13 +43,8 @@ async function apiServer(
       return { ...range } as never;
     },
   };
-  const server = new ApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...options },
-    {
-      ...{ clock, fail, reader, status, metrics, logger, work: workOfStore(reader, () => range) },
-      feed: feedOver({ reader, status, clock }),
-    },
-  );
+  const reader = new MemoryIndexStore();
+  const { server } = apiServerOver(reader, status.range, { ...options, ...parts, logger, fail, status });
   await server.start();
   open.push(server);
   return server.address().port;
@@ -60,7 +52,7 @@ async function apiServer(
 
 /** A metrics server whose page is as large as wanted. */
 async function pageServer(page: string, clock: Clock, options: Partial<ApiServerOptions> = {}) {
-  const server = new MetricsServer(
+  const server = metricsServer(
     { host: '127.0.0.1', port: 0, ...options },
     {
       ...{ clock, fail, logger: new RecordingLogger() },
@@ -89,7 +81,7 @@ describe('methods', () => {
   it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
     '%s is refused with the methods that are allowed, wherever it is sent',
     async (method) => {
-      const port = await apiServer();
+      const port = await startedApi();
       for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
         const answer = await sendRaw(port, request(`${method} ${path}`));
         expect(answer).toMatch(/^HTTP\/1\.1 405 /);
@@ -107,14 +99,14 @@ describe('a connection between two requests', () => {
     [{}, 75],
     [{ keepAliveMs: 5_000 }, 5],
   ])('is kept as long as its caller is told (%j)', async (options, seconds) => {
-    for (const port of [await apiServer(options), await pageServer('x', systemClock, options)]) {
+    for (const port of [await startedApi(options), await pageServer('x', systemClock, options)]) {
       const { headers } = await fetch(`http://127.0.0.1:${port}/status`);
       expect(headers.get('keep-alive')).toBe(`timeout=${seconds}`);
     }
   });
 
   it('outlives the time for a connection on which nothing moves', async () => {
-    const port = await apiServer({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
+    const port = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
     const socket = await opened(port);
     const answered = new Promise((resolve) => socket.once('data', resolve));
     socket.write(kept);
@@ -131,7 +123,7 @@ describe('callers that send slowly', () => {
     ['headers without an end', 'GET /status HTTP/1.1\r\nHost: x\r\nX-A: '],
     ['a body that does not come', 'GET /status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{'],
   ])('%s: the connection is cut although a byte comes now and then', async (_, beginning) => {
-    const port = await apiServer({ requestTimeoutMs: 300 });
+    const port = await startedApi({ requestTimeoutMs: 300 });
     const socket = await opened(port);
     socket.resume();
     socket.write(beginning);
@@ -150,7 +142,7 @@ describe('when all connections that a port may have are taken', () => {
   it('the one that has been without a request longest makes room, and no caller waits', async () => {
     const metrics = createReaderMetrics();
     const logger = new RecordingLogger();
-    const port = await apiServer({ maxConnections: MAX }, { metrics, logger });
+    const port = await startedApi({ maxConnections: MAX }, { metrics, logger });
     const silent = await opened(port);
     const half = await opened(port);
     half.write('GET /sta');
@@ -188,7 +180,7 @@ describe('when all connections that a port may have are taken', () => {
       asking += 1;
       return answered;
     };
-    const port = await apiServer({ maxConnections: MAX }, { metrics, asked });
+    const port = await startedApi({ maxConnections: MAX }, { metrics, asked });
     const streams: Socket[] = [];
     for (let count = 0; count < 0.75 * MAX; count += 1) {
       const stream = await opened(port);
@@ -353,7 +345,7 @@ function statusOfWhole(socket: Socket): Promise<number> {
 
 describe('a rate per address', () => {
   it('is off by default', async () => {
-    const port = await apiServer();
+    const port = await startedApi();
     const answers = await Promise.all(
       Array.from({ length: 100 }, () => sendRaw(port, request('GET /status'))),
     );
@@ -362,7 +354,7 @@ describe('a rate per address', () => {
 
   it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
     const clock = new VirtualClock();
-    const port = await apiServer({ ratePerSecondPerAddress: 3 }, { clock });
+    const port = await startedApi({ ratePerSecondPerAddress: 3 }, { clock });
     const ask = (localAddress = '127.0.0.1') =>
       new Promise<string>((resolve, reject) => {
         let text = '';
@@ -385,7 +377,7 @@ describe('a rate per address', () => {
   });
 
   it('does not keep a browser from loading the status page, whose files lie in memory', async () => {
-    const port = await apiServer({ ratePerSecondPerAddress: 1 }, { clock: new VirtualClock() });
+    const port = await startedApi({ ratePerSecondPerAddress: 1 }, { clock: new VirtualClock() });
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => sendRaw(port, request('GET /page/page.js'))),
     );

@@ -1,14 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GrpcApiServer } from '../../../src/api/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { IndexedRange } from '../../../src/api/index.js';
 import { decodeBlock, encodeTransaction } from '../../../src/flow/index.js';
 import type { Identifier, Transaction } from '../../../src/flow/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
 import { StorageError } from '../../../src/storage/index.js';
-import { feedOver } from '../../support/feed.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 import { chainTime, idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
@@ -73,11 +71,9 @@ function asMessage(transaction: Transaction): object {
 
 describe('GrpcApiServer', () => {
   let store: MemoryIndexStore;
-  let server: GrpcApiServer;
+  let served: Awaited<ReturnType<typeof grpcOver>>;
   let range: IndexedRange;
   let ready: boolean;
-  let failures: unknown[];
-  let logger: RecordingLogger;
   let probe: GrpcProbe;
 
   beforeEach(async () => {
@@ -92,29 +88,9 @@ describe('GrpcApiServer', () => {
     await store.commit({ blocks: chain, latestIndexedHeight: LATEST });
     range = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, sealed: SEALED };
     ready = true;
-    failures = [];
-    logger = new RecordingLogger();
-    const status = { range: () => range };
-    server = new GrpcApiServer(
-      {
-        ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3' },
-        accessNodes: ['grpc://node:9000'],
-      },
-      {
-        ...{ store, clock: systemClock, logger },
-        ...{ status, feed: feedOver({ reader: store, status }) },
-        health: { readiness: () => ({ ready }) },
-        fail: (error) => failures.push(error),
-      },
-    );
-    await server.start();
-    probe = new GrpcProbe(`127.0.0.1:${server.address().port}`);
-  });
-
-  afterEach(async () => {
-    probe.close();
-    await server.close();
-    expect(failures).toEqual([]);
+    const health = { readiness: () => ({ ready }) };
+    served = await grpcOver(store, () => range, { accessNodes: ['grpc://node:9000'], health });
+    probe = served.probe();
   });
 
   const call = (method: string, request: object = {}) => probe.call(method, request);
@@ -435,7 +411,7 @@ describe('GrpcApiServer', () => {
           metadata: { reason: 'healing' },
         });
       }
-      expect(logger.records.map(({ level, message }) => [level, message])).toEqual([
+      expect(served.logger.records.map(({ level, message }) => [level, message])).toEqual([
         ['error', 'a read failed'],
       ]);
     });
@@ -456,7 +432,7 @@ describe('GrpcApiServer', () => {
         details: 'internal server error',
         metadata: { reason: 'internal' },
       });
-      expect(failures.splice(0)).toEqual([bug]);
+      expect(served.failures.splice(0)).toEqual([bug]);
     });
   });
 
@@ -484,7 +460,7 @@ describe('GrpcApiServer', () => {
         heard.push(status);
         if (heard.length === 3) break;
         ready = !ready;
-        server.notify();
+        served.server.notify();
       }
       expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
       watch.on('error', () => undefined).cancel();
@@ -498,7 +474,7 @@ describe('GrpcApiServer', () => {
       const closing = new Promise<void>((resolve) => {
         last.on('data', ({ status }) => {
           ending.push(status);
-          if (ending.length === 1) void server.close().then(resolve);
+          if (ending.length === 1) void served.server.close().then(resolve);
         });
       });
       const { code, metadata: trailers } = await ended;

@@ -1,13 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GrpcApiServer } from '../../../src/api/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import { feedOver } from '../../support/feed.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
-import type { Message } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
@@ -30,11 +27,9 @@ const chain = smallChain(
 
 let store: MemoryIndexStore;
 let feed: ChangeFeed;
-let server: GrpcApiServer;
 let client: GrpcProbe;
 let coverage: HeightRange[] | undefined;
 let proven: HeightRange | undefined;
-let failures: unknown[];
 
 const rangeNow = (): IndexedRange => ({
   ...{ firstIndexed: coverage?.at(-1)?.from ?? FIRST, latestIndexed: store.latestIndexedHeight() },
@@ -52,35 +47,14 @@ async function commit(count: number): Promise<void> {
 async function serve(blocks: typeof chain): Promise<void> {
   store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks, latestIndexedHeight: FIRST + blocks.length - 1 });
-  const status = { range: rangeNow };
-  feed = feedOver({ reader: store, status });
-  server = new GrpcApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-    {
-      ...{ store, clock: systemClock, feed, status, logger: new RecordingLogger() },
-      health: { readiness: () => ({ ready: true }) },
-      fail: (error) => failures.push(error),
-    },
-  );
-  await server.start();
-  client = new GrpcProbe(`127.0.0.1:${server.address().port}`);
-}
-
-async function stop(): Promise<void> {
-  client.close();
-  await feed.close();
-  await server.close();
+  const served = await grpcOver(store, rangeNow);
+  feed = served.feed;
+  client = served.probe();
 }
 
 beforeEach(async () => {
-  failures = [];
   coverage = proven = undefined;
   await serve(chain.slice(0, LATEST + 1 - FIRST));
-});
-
-afterEach(async () => {
-  await stop();
-  expect(failures).toEqual([]);
 });
 
 const blocksOf = (messages: readonly Message[]): Message[] =>
@@ -172,7 +146,6 @@ describe('SubscribeIndexedBlocks', () => {
   });
 
   it('reads nothing for a caller who takes nothing', async () => {
-    await stop();
     const bodies = Array.from({ length: 60 }, () => [[large]]);
     await serve(smallChain(FIRST, bodies));
     const reads: number[] = [];

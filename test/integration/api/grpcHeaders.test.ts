@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { GrpcApiServer } from '../../../src/api/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
 import {
   decodeBlockResponse,
   decodeProvableBlock,
@@ -8,14 +7,13 @@ import {
 } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
-import { feedOver } from '../../support/feed.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 
 const FIRST = 100;
 const LATEST = 106;
@@ -23,12 +21,12 @@ const hashed = new HashedChain({ rootHeight: FIRST });
 const chain = hashed.generator;
 
 describe('headers of stored blocks', () => {
-  const store = new MemoryIndexStore();
-  let server: GrpcApiServer;
+  let store: MemoryIndexStore;
   let probe: GrpcProbe;
 
-  beforeAll(async () => {
+  beforeEach(async () => {
     const { chainId } = chain;
+    store = new MemoryIndexStore();
     await store.initialise({ schemaVersion: 1, chainId, firstHeight: FIRST, createdBy: 'test', sporks: [] });
     const blocks = [
       ...hashed.entries(FIRST, FIRST, { isProven: false }),
@@ -36,25 +34,8 @@ describe('headers of stored blocks', () => {
     ];
     await store.commit({ blocks, latestIndexedHeight: LATEST });
     const range = { firstIndexed: FIRST, latestIndexed: LATEST, head: LATEST, sealed: LATEST - 2 };
-    const status = { range: () => range };
-    server = new GrpcApiServer(
-      { ...{ host: '127.0.0.1', port: 0, chainId, version: '1.2.3' }, accessNodes: [] },
-      {
-        ...{ store, clock: systemClock, logger: new RecordingLogger() },
-        ...{ status, feed: feedOver({ reader: store, status }) },
-        health: { readiness: () => ({ ready: true }) },
-        fail: (error) => {
-          throw error;
-        },
-      },
-    );
-    await server.start();
-    probe = new GrpcProbe(`127.0.0.1:${server.address().port}`);
-  });
-
-  afterAll(async () => {
-    probe.close();
-    await server.close();
+    const served = await grpcOver(store, () => range, { chainId });
+    probe = served.probe();
   });
 
   it.each([

@@ -4,25 +4,21 @@ import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { GrpcApiServer } from '../../../src/api/index.js';
 import type { GrpcApiServerOptions } from '../../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { OperatorError, systemClock } from '../../../src/runtime/index.js';
+import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { feedOver } from '../../support/feed.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { grpcOver, grpcServerOver } from '../../support/servedOverGrpc.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const open: { close(): unknown }[] = [];
-const failures: unknown[] = [];
 
 afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close();
-  expect(failures.splice(0)).toEqual([]);
 });
 
 const rangeOf = (store: MemoryIndexStore) => ({
@@ -40,36 +36,12 @@ interface Ground {
 }
 
 /** A server that does not listen yet. */
-function serverOn({
-  store = new MemoryIndexStore(),
-  clock = systemClock,
-  metrics,
-  options = {},
-}: Ground = {}) {
-  const logger = new RecordingLogger();
-  const status = { range: () => rangeOf(store) };
-  const feed = feedOver({ reader: store, status, clock });
-  const server = new GrpcApiServer(
-    {
-      ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-      ...options,
-    },
-    {
-      ...{ store, clock, logger, metrics },
-      ...{ status, feed },
-      health: { readiness: () => ({ ready: true }) },
-      fail: (error) => failures.push(error),
-    },
-  );
-  open.push(server, feed);
-  return { server, logger, feed };
+function serverOn({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
+  return grpcServerOver(store, () => rangeOf(store), { ...parts, ...options });
 }
 
-async function listening(ground: Ground = {}) {
-  const { server, logger, feed } = serverOn(ground);
-  await server.start();
-  const { port } = server.address();
-  return { server, logger, feed, port };
+function listening({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
+  return grpcOver(store, () => rangeOf(store), { ...parts, ...options });
 }
 
 function probeOf(port: number): GrpcProbe {

@@ -7,7 +7,7 @@ import { loadDescriptors, serviceMethods } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { decodeFile, descriptorFaults } from '../../support/descriptorCheck.js';
 import type { FileShape, MessageShape } from '../../support/descriptorCheck.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
 import { ReflectedClient } from '../../support/reflectedClient.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -118,6 +118,8 @@ describe('what only access nodes answer', () => {
     event_encoding_version: 3,
     execution_state_query: 4,
   };
+  const found = { transaction: 1, metadata: 2 };
+  const receipts = { receipts: 1, metadata: 2 };
   const statuses = { block_id: 1, block_height: 2, message_index: 3, results: 4, executor_metadata: 5 };
   const events = {
     block_id: 1,
@@ -142,45 +144,28 @@ describe('what only access nodes answer', () => {
     [DATA, 'SubscribeAccountStatusesFromStartBlockID', { start_block_id: 1, ...filtered }, statuses],
     [DATA, 'SubscribeAccountStatusesFromStartHeight', { start_block_height: 1, ...filtered }, statuses],
     [DATA, 'SubscribeAccountStatusesFromLatestBlock', fromLatest, statuses],
-  ])('has the fields of %s/%s', async (service, method, request, answer) => {
-    const client = await served();
-    const methods = (await client.describe(service))[service] as Readonly<
-      Record<string, MethodDefinition<object, object>>
-    >;
-    const found = methods[method];
-    expect(found?.responseStream).toBe(true);
-    expect(fieldNumbers(found?.requestType)).toEqual(request);
-    expect(fieldNumbers(found?.responseType)).toEqual(answer);
-  });
-
-  it.each([
-    ['GetScheduledTransaction', { id: 1, execution_state_query: 2 }, { transaction: 1, metadata: 2 }],
+    [ACCESS, 'GetScheduledTransaction', { id: 1, execution_state_query: 2 }, found],
     [
+      ACCESS,
       'GetScheduledTransactionResult',
       { id: 1, event_encoding_version: 2, execution_state_query: 3 },
       expect.objectContaining({ status: 1, events: 4, metadata: 9 }),
     ],
-    ['GetExecutionReceiptsByBlockID', { block_id: 1, include_result: 2 }, { receipts: 1, metadata: 2 }],
-    ['GetExecutionReceiptsByResultID', { result_id: 1, include_result: 2 }, { receipts: 1, metadata: 2 }],
-    [
-      'GetSystemTransaction',
-      { block_id: 1, id: 2, execution_state_query: 3 },
-      { transaction: 1, metadata: 2 },
-    ],
-  ])('has the fields of %s, which it refuses by name', async (method, request, answer) => {
-    const { address } = await servedOverGrpc(chain);
+    [ACCESS, 'GetExecutionReceiptsByBlockID', { block_id: 1, include_result: 2 }, receipts],
+    [ACCESS, 'GetExecutionReceiptsByResultID', { result_id: 1, include_result: 2 }, receipts],
+    [ACCESS, 'GetSystemTransaction', { block_id: 1, id: 2, execution_state_query: 3 }, found],
+  ])('has the fields of %s/%s, which is refused by name', async (service, method, request, answer) => {
+    const { address, probe } = await servedOverGrpc(chain);
     const client = new ReflectedClient(address);
     atEnd(() => client.close());
-    const methods = (await client.describe(ACCESS))[ACCESS] as Readonly<
+    const methods = (await client.describe(service))[service] as Readonly<
       Record<string, MethodDefinition<object, object>>
     >;
-    const found = methods[method];
-    expect(found?.responseStream).toBe(false);
-    expect(fieldNumbers(found?.requestType)).toEqual(request);
-    expect(fieldNumbers(found?.responseType)).toEqual(answer);
-    const probe = new GrpcProbe(address);
-    atEnd(() => probe.close());
-    const refusal = await refusalOf(probe.raw(`/${ACCESS}/${method}`, Buffer.alloc(0)));
+    const described = methods[method];
+    expect(described?.responseStream).toBe(!method.startsWith('Get'));
+    expect(fieldNumbers(described?.requestType)).toEqual(request);
+    expect(fieldNumbers(described?.responseType)).toEqual(answer);
+    const refusal = await refusalOf(probe().raw(`/${service}/${method}`, Buffer.alloc(0)));
     expect(refusal).toMatchObject({ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } });
   });
 });

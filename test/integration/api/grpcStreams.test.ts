@@ -1,19 +1,17 @@
 import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2';
 import type { ServiceError } from '@grpc/grpc-js';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GrpcApiServer } from '../../../src/api/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
 import { decodeBlock } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { feedOver } from '../../support/feed.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
-import type { Message } from '../../support/grpcProbe.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -34,12 +32,10 @@ const blockOf = (height: number) => chain[height - FIRST]!.block;
 
 let store: MemoryIndexStore;
 let feed: ChangeFeed;
-let server: GrpcApiServer;
+let served: Awaited<ReturnType<typeof grpcOver>>;
 let range: { sealed: number | null; head: number | null };
 let coverage: HeightRange[] | undefined;
 let proven: HeightRange | undefined;
-let failures: unknown[];
-let probes: GrpcProbe[];
 let clock: Clock;
 
 const rangeNow = (): IndexedRange => ({
@@ -51,24 +47,9 @@ const rangeNow = (): IndexedRange => ({
 
 async function serve(on: Clock = systemClock): Promise<GrpcProbe> {
   clock = on;
-  const status = { range: rangeNow };
-  feed = feedOver({ reader: store, status, clock });
-  server = new GrpcApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-    {
-      ...{ store, clock, feed, status, logger: new RecordingLogger() },
-      health: { readiness: () => ({ ready: true }) },
-      fail: (error) => failures.push(error),
-    },
-  );
-  await server.start();
-  return probe();
-}
-
-function probe(): GrpcProbe {
-  const made = new GrpcProbe(`127.0.0.1:${server.address().port}`);
-  probes.push(made);
-  return made;
+  served = await grpcOver(store, rangeNow, { clock });
+  feed = served.feed;
+  return served.probe();
 }
 
 async function commit(count: number): Promise<void> {
@@ -79,20 +60,11 @@ async function commit(count: number): Promise<void> {
 }
 
 beforeEach(async () => {
-  failures = [];
-  probes = [];
   coverage = undefined;
   proven = undefined;
   range = { sealed: SEALED, head: 130 };
   store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks: chain.slice(0, LATEST + 1 - FIRST), latestIndexedHeight: LATEST });
-});
-
-afterEach(async () => {
-  for (const made of probes) made.close();
-  await feed.close();
-  await server.close();
-  expect(failures).toEqual([]);
 });
 
 /** As a Flow client sees a block. */
@@ -130,35 +102,29 @@ const upwards = (from: number, count: number) => Array.from({ length: count }, (
 
 describe('SubscribeBlocks and SubscribeBlockDigests', () => {
   it.each([
-    ['SubscribeBlocksFromStartHeight', { start_block_height: 117 }, 117],
-    ['SubscribeBlocksFromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
+    ['FromStartHeight', { start_block_height: 117 }, 117],
+    ['FromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
     // As with an access node, the latest is the latest sealed one.
-    ['SubscribeBlocksFromLatest', {}, SEALED],
-  ] as const)('%s sends what is indexed, then what comes', async (method, start, from) => {
-    const client = await serve();
-    const reader = client.follow(method, { ...start, block_status: 'BLOCK_FINALIZED' });
-    const there = LATEST + 1 - from;
-    expect(heightsOf(await reader.first(there))).toEqual(upwards(from, there));
-    await commit(3);
-    const messages = await reader.first(there + 3);
-    expect(heightsOf(messages)).toEqual(upwards(from, there + 3));
-    expect(messages[0]!['block']).toMatchObject(blockMessage(from));
-    reader.cancel();
-  });
-
-  it.each([
-    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: 117 }, 117],
-    ['SubscribeBlockDigestsFromStartBlockID', { start_block_id: bytes(blockOf(116).id) }, 116],
-    ['SubscribeBlockDigestsFromLatest', {}, SEALED],
-  ] as const)('%s sends id, height and time', async (method, start, from) => {
-    const client = await serve();
-    const reader = client.follow(method, { ...start, block_status: 'BLOCK_FINALIZED' });
-    const there = LATEST + 1 - from;
-    await reader.first(there);
-    await commit(3);
-    expect(await reader.first(there + 3)).toEqual(upwards(from, there + 3).map(digestMessage));
-    reader.cancel();
-  });
+    ['FromLatest', {}, SEALED],
+  ] as const)(
+    '%s send what is indexed, then what comes: blocks, or id, height and time',
+    async (by, start, from) => {
+      const client = await serve();
+      const request = { ...start, block_status: 'BLOCK_FINALIZED' };
+      const blocks = client.follow(`SubscribeBlocks${by}`, request);
+      const digests = client.follow(`SubscribeBlockDigests${by}`, request);
+      const there = LATEST + 1 - from;
+      expect(heightsOf(await blocks.first(there))).toEqual(upwards(from, there));
+      await digests.first(there);
+      await commit(3);
+      const messages = await blocks.first(there + 3);
+      expect(heightsOf(messages)).toEqual(upwards(from, there + 3));
+      expect(messages[0]!['block']).toMatchObject(blockMessage(from));
+      expect(await digests.first(there + 3)).toEqual(upwards(from, there + 3).map(digestMessage));
+      blocks.cancel();
+      digests.cancel();
+    },
+  );
 
   it('of sealed blocks follow the sealed head, and what is indexed below it', async () => {
     const client = await serve();
@@ -412,7 +378,7 @@ describe('a stream', () => {
     await reader.first(20);
     const ended = refusalOf(reader.ended());
     await feed.close();
-    await server.close();
+    await served.server.close();
     expect(await ended).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'stopping' } });
   });
 
@@ -427,7 +393,7 @@ describe('a stream', () => {
 
   /** HTTP/2 without a gRPC client's good manners, and a stream from height 100 on. */
   async function rawStream(settings: object): Promise<[ClientHttp2Session, ClientHttp2Stream]> {
-    const session = connectHttp2(`http://127.0.0.1:${server.address().port}`, { settings });
+    const session = connectHttp2(`http://127.0.0.1:${served.port}`, { settings });
     session.on('error', () => undefined);
     atEnd(() => session.destroy());
     await new Promise((resolve) => session.once('remoteSettings', resolve));

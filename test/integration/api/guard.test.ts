@@ -1,31 +1,20 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ApiServer, digestOf, workOfStore } from '../../../src/api/index.js';
+import { digestOf } from '../../../src/api/index.js';
 import type { ApiSecrets } from '../../../src/api/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { feedOver } from '../../support/feed.js';
 import { getJson } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { apiServerOver } from '../../support/servedChain.js';
 
 const TOKEN = 'a-token-of-this-test-0123';
 const ID = '0'.repeat(64);
 
 async function apiOf(tokensFor: ApiSecrets['tokensFor']): Promise<string> {
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
-  const reader = new MemoryIndexStore();
-  const status = { range: () => range, status: () => ({ ...range }) as never };
   const secrets = { tls: undefined, tokens: [digestOf(TOKEN)], tokensFor };
-  const failures: unknown[] = [];
-  const server = new ApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', secrets },
-    {
-      ...{ clock: systemClock, fail: (error) => failures.push(error), logger: new RecordingLogger() },
-      ...{ reader, status, work: workOfStore(reader, () => range), feed: feedOver({ reader, status }) },
-    },
-  );
+  const { server, failures } = apiServerOver(new MemoryIndexStore(), () => range, { secrets });
   await server.start();
   atEnd(async () => {
     await server.close();

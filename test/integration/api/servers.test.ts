@@ -1,14 +1,14 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ApiServer, MetricsServer, workOfStore } from '../../../src/api/index.js';
+import { metricsServer } from '../../../src/api/index.js';
 import { createMetrics, mergedPage } from '../../../src/observability/index.js';
 import type { Readiness } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { feedOver } from '../../support/feed.js';
 import { getJson } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { apiServerOver } from '../../support/servedChain.js';
 import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -18,13 +18,13 @@ afterEach(async () => {
   for (const server of open.splice(0)) await server.close();
 });
 
-function metricsServer(change: { host?: string; port?: number; clock?: Clock } = {}) {
+function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {}) {
   const logger = new RecordingLogger();
   const failures: unknown[] = [];
   const state: { readiness: Readiness } = { readiness: { ready: true, reasons: [] } };
   const metrics = createMetrics({ version: '0.1.0', node: 'v20' });
   const { clock = systemClock, host = '127.0.0.1', port = 0 } = change;
-  const server = new MetricsServer(
+  const server = metricsServer(
     { host, port },
     {
       clock,
@@ -39,25 +39,11 @@ function metricsServer(change: { host?: string; port?: number; clock?: Clock } =
   return { server, logger, failures, state, metrics, url };
 }
 
-function apiServer(reader: MemoryIndexStore, host = '127.0.0.1', port = 0, clock: Clock = systemClock) {
-  const logger = new RecordingLogger();
+function openApi(reader: MemoryIndexStore, options: { port?: number; clock?: Clock } = {}) {
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
-  const status = {
-    range: () => range,
-    status: () => {
-      throw new Error('not asked for here');
-    },
-  };
-  const feed = feedOver({ reader, status, clock });
-  const server = new ApiServer(
-    { host, port, chainId: 'flow-localnet', version: '0.1.0' },
-    {
-      ...{ reader, clock, logger, status, feed, work: workOfStore(reader, () => range) },
-      fail: () => undefined,
-    },
-  );
+  const { server } = apiServerOver(reader, () => range, options);
   open.push(server);
-  return { server, logger };
+  return server;
 }
 
 /** What a port lacks that has neither. */
@@ -66,9 +52,9 @@ const unguarded = {
   advice: '"doctor" says what to change',
 };
 
-describe('MetricsServer', () => {
+describe('the metrics server', () => {
   it('serves the text that Prometheus reads, with its content type', async () => {
-    const { server, metrics, url } = metricsServer();
+    const { server, metrics, url } = openMetrics();
     await server.start();
     metrics.collectionsRequested.inc(3);
     const response = await fetch(url('/metrics'));
@@ -78,7 +64,7 @@ describe('MetricsServer', () => {
   });
 
   it('is ready with 200, not ready with 503 and the reasons', async () => {
-    const { server, state, url } = metricsServer();
+    const { server, state, url } = openMetrics();
     await server.start();
     expect(await getJson(url('/readyz'))).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
     state.readiness = {
@@ -90,7 +76,7 @@ describe('MetricsServer', () => {
   });
 
   it('answers anything else with 404 and the list of what there is', async () => {
-    const { server, url } = metricsServer();
+    const { server, url } = openMetrics();
     await server.start();
     const answer = await getJson(url('/healthz?x=1'));
     expect(answer).toMatchObject({ status: 404, body: { code: 404, reason: 'not_served' } });
@@ -102,7 +88,7 @@ describe('MetricsServer', () => {
   });
 
   it('hands a broken gauge to its owner', async () => {
-    const { server, metrics, failures, url } = metricsServer();
+    const { server, metrics, failures, url } = openMetrics();
     await server.start();
     const bug = new Error('a probe broke');
     metrics.registry.getMetricsAsJSON = () => Promise.reject(bug);
@@ -113,7 +99,7 @@ describe('MetricsServer', () => {
 
 describe('both servers', () => {
   it('refuse a port in use with the flag that mends it', async () => {
-    const first = metricsServer();
+    const first = openMetrics();
     await first.server.start();
     const { port } = first.server.address();
     const refusal = (start: Promise<void>) =>
@@ -121,29 +107,29 @@ describe('both servers', () => {
         () => undefined,
         (error: unknown) => error,
       );
-    const metrics = await refusal(metricsServer({ port }).server.start());
+    const metrics = await refusal(openMetrics({ port }).server.start());
     expect(metrics).toBeInstanceOf(OperatorError);
     expect(metrics).toMatchObject({ exit: 'configuration' });
     expect((metrics as Error).message).toBe(
       `Port ${port} on 127.0.0.1 is in use, perhaps by another daemon. Choose another one with --metrics-port, or stop the program that uses it.`,
     );
-    const api = await refusal(apiServer(new MemoryIndexStore(), '127.0.0.1', port).server.start());
+    const api = await refusal(openApi(new MemoryIndexStore(), { port }).start());
     expect((api as Error).message).toContain('--api-port');
   });
 
   it('refuse an address that is not of this machine', async () => {
     // 192.0.2.0/24 is reserved for documentation: no machine has it.
-    await expect(metricsServer({ host: '192.0.2.1' }).server.start()).rejects.toMatchObject({
+    await expect(openMetrics({ host: '192.0.2.1' }).server.start()).rejects.toMatchObject({
       exit: 'configuration',
       message: expect.stringContaining('--metrics-host') as string,
     });
   });
 
   it('warn when they can be reached from elsewhere, and only then', async () => {
-    const local = metricsServer();
+    const local = openMetrics();
     await local.server.start();
     expect(local.logger.records).toEqual([]);
-    const everywhere = metricsServer({ host: '0.0.0.0' });
+    const everywhere = openMetrics({ host: '0.0.0.0' });
     await everywhere.server.start();
     expect(everywhere.logger.records).toEqual([
       {
@@ -155,7 +141,7 @@ describe('both servers', () => {
   });
 
   it('close at once although keep-alive connections are open', async () => {
-    const { server, url } = metricsServer({ clock: new VirtualClock() });
+    const { server, url } = openMetrics({ clock: new VirtualClock() });
     await server.start();
     // fetch keeps its connection for the next request; the virtual clock never lets the grace period end.
     await getJson(url('/livez'));
@@ -174,7 +160,7 @@ describe('both servers', () => {
       asked();
       return nothing;
     };
-    const { server } = apiServer(store, '127.0.0.1', 0, new VirtualClock());
+    const server = openApi(store, { clock: new VirtualClock() });
     await server.start();
     const { port } = server.address();
     const socket = connect(port, '127.0.0.1', () =>
@@ -201,7 +187,7 @@ describe('both servers', () => {
       asked();
       return new Promise(() => undefined);
     };
-    const { server } = apiServer(store, '127.0.0.1', 0, clock);
+    const server = openApi(store, { clock });
     await server.start();
     const { port } = server.address();
     const socket = connect(port, '127.0.0.1', () =>

@@ -557,7 +557,7 @@ describe('a rewind by another process', () => {
             blocks.map(({ block }) => block.id),
             taken,
           );
-        world.feed.followBodies({ from, until: 'indexed' }, { send, end });
+        world.feed.followBodies({ kind: 'indexed_blocks', from, until: 'indexed' }, { send, end });
         return;
       }
       const send = (event: FeedEvent, taken: () => void) =>

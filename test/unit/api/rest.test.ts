@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { collectionBody, restCollection } from '../../../src/api/json/collection.js';
 import { restBlock, restBlockPayload } from '../../../src/api/json/block.js';
 import { restTransaction, transactionBody } from '../../../src/api/json/transaction.js';
 import { selectFields } from '../../../src/api/rest/routes/keptResponse.js';
 import { encodeBlock, encodeTransaction, toIdentifier, transactionId } from '../../../src/flow/index.js';
 import type { Timestamp, Transaction } from '../../../src/flow/index.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 
 function base64(text: string): string {
   return Buffer.from(text).toString('base64');
@@ -84,72 +83,9 @@ describe('transaction', () => {
   });
 });
 
-describe('collection', () => {
-  const [block] = smallChain(10, [[[transactionWith(), transactionWith({ gasLimit: 1n })], []]]);
-  const [full, empty] = block!.collections;
-  const ids = transactionIds(block!, 0);
-
-  it('links its transactions when they are not expanded', () => {
-    expect(restCollection(full!.id, full!.encoded, { transactions: false })).toEqual({
-      id: full!.id,
-      _expandable: { transactions: ids.map((id) => `/v1/transactions/${id}`) },
-      _links: { _self: `/v1/collections/${full!.id}` },
-    });
-  });
-
-  it('holds them in order when they are', () => {
-    const expanded = restCollection(full!.id, full!.encoded, { transactions: true });
-    expect(expanded.transactions?.map(({ id }) => id)).toEqual(ids);
-    expect(expanded.transactions?.map(({ gas_limit }) => gas_limit)).toEqual(['9999', '1']);
-    expect(expanded.transactions?.[0]?._links).toEqual({ _self: `/v1/transactions/${ids[0]!}` });
-    expect(expanded._expandable).toEqual({});
-  });
-
-  it('has the array also when there is nothing in it', () => {
-    expect(restCollection(empty!.id, empty!.encoded, { transactions: true }).transactions).toEqual([]);
-    expect(restCollection(empty!.id, empty!.encoded, { transactions: false })._expandable).toEqual({
-      transactions: [],
-    });
-    expect(collectionBody(empty!.id, empty!.encoded)).toEqual({ id: empty!.id, transactions: [] });
-  });
-});
-
 describe('block', () => {
   const [block, childless] = smallChain(10, [[[transactionWith()]], []]).map((entry) => entry.block);
-  const { id, encoded, collectionIds } = block!;
-
-  it('has exactly the shape of Flow, payload expanded', () => {
-    expect(restBlock(encoded, 10, { payload: true })).toEqual({
-      header: {
-        id,
-        parent_id: idOf('block 9'),
-        height: '10',
-        timestamp: '2026-01-01T00:00:00.12Z',
-        parent_voter_signature: base64('parent voters'),
-      },
-      payload: {
-        collection_guarantees: [
-          {
-            collection_id: collectionIds[0],
-            signer_indices: 'e00f',
-            signature: base64('guarantee signature'),
-            reference_block_id: idOf('reference'),
-            cluster_chain_id: 'cluster-7-abc',
-          },
-        ],
-        block_seals: [],
-      },
-      _expandable: {},
-      _links: { _self: `/v1/blocks/${id}` },
-      block_status: 'BLOCK_SEALED',
-    });
-  });
-
-  it('links its payload when it is not expanded', () => {
-    const rest = restBlock(encoded, 10, { payload: false });
-    expect(rest).not.toHaveProperty('payload');
-    expect(rest._expandable).toEqual({ payload: `/v1/blocks/${id}/payload` });
-  });
+  const { encoded } = block!;
 
   it('has arrays where there are no collections', () => {
     expect(restBlockPayload(childless!.encoded)).toEqual({ collection_guarantees: [], block_seals: [] });

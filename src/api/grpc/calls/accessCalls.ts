@@ -2,9 +2,8 @@ import { identifierBytes, identifyTransactions, WireWriter } from '../../../flow
 import type { FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import { ApiError } from '../../view/ApiError.js';
-import { IndexView } from '../../view/IndexView.js';
+import { IndexView, nodeVersion } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
-import { nodeVersion } from '../../view/nodeVersion.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
@@ -16,17 +15,6 @@ const FULL_BLOCK_RESPONSE = 2;
 
 const FINALIZED = 1;
 const SEALED = 2;
-
-export interface AccessCallsOptions {
-  readonly chainId: string;
-  /** Version of the program. */
-  readonly version: string;
-}
-
-export interface AccessCallsDependencies {
-  readonly store: ReadableIndex;
-  readonly status: Pick<StatusSource, 'range'>;
-}
 
 /** The index at the moment when a call arrived. */
 interface Moment {
@@ -46,8 +34,8 @@ type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
  * as stored, which is their wire form: nothing is decoded on the way.
  */
 export function accessCalls(
-  options: AccessCallsOptions,
-  { store, status }: AccessCallsDependencies,
+  { chainId, version }: { readonly chainId: string; readonly version: string },
+  { store, status }: { readonly store: ReadableIndex; readonly status: Pick<StatusSource, 'range'> },
 ): Readonly<Record<'access' | 'index', Readonly<Record<string, UnaryCall>>>> {
   const viewed =
     (call: ViewedCall): UnaryCall =>
@@ -64,14 +52,12 @@ export function accessCalls(
   const hasher = new BlockHasher();
   const header = (key: BlockKey): UnaryCall =>
     viewed((request, moment) =>
-      blockResponse(key(request, moment.view), moment, (block) =>
-        headerMessage(block, options.chainId, hasher),
-      ),
+      blockResponse(key(request, moment.view), moment, (block) => headerMessage(block, chainId, hasher)),
     );
   const access = {
     Ping: () => NOTHING,
-    GetNodeVersionInfo: () => versionResponse(nodeVersion(options.version, store.meta(), status.range())),
-    GetNetworkParameters: () => new WireWriter().text(1, options.chainId).finish(),
+    GetNodeVersionInfo: () => versionResponse(nodeVersion(version, store.meta(), status.range())),
+    GetNetworkParameters: () => new WireWriter().text(1, chainId).finish(),
     GetLatestBlock: light((request, view) => view.head(request.flag(1) ? 'sealed' : 'final')),
     GetBlockByID: light((request) => idOf('block', request.bytes(1))),
     GetBlockByHeight: light((request) => heightOf(request.number(1))),

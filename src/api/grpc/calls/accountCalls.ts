@@ -13,8 +13,8 @@ import {
 } from '../../documents/accountTransactions.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import type { StatusSource } from '../../view/statusDocument.js';
+import { finalityOf } from './calls.js';
 import type { UnaryCall } from './calls.js';
-import { finalityOf } from './feedStream.js';
 
 const FINALITY = 5;
 

@@ -3,14 +3,12 @@ import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import type { Following } from '../../feed/following.js';
+import type { Cursor, FeedEvent, Following } from '../../feed/feedEvents.js';
 import { heightEventOf } from '../../feed/feedEvents.js';
-import type { Cursor, FeedEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { invalidArgument } from '../../view/ApiError.js';
-import { headerMessage, heightOf, idOf, refuseFullBlock, timestampMessage } from './calls.js';
+import { feedStream, headerMessage, heightOf, idOf, refuseFullBlock, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
-import { feedStream } from './feedStream.js';
 
 /** `flow.entities.BlockStatus`: the head that a request follows. */
 const heads: ReadonlyMap<bigint, Following['until']> = new Map([

@@ -5,9 +5,17 @@ import { heightEventOf } from '../../feed/feedEvents.js';
 import type { FeedEvent, HeightEvent, ProvenBlock, RewindEvent } from '../../feed/feedEvents.js';
 import type { StartPoint } from '../../feed/feedStart.js';
 import { invalidArgument } from '../../view/ApiError.js';
-import { fieldsOf, heightOf, idOf, provableBlock, timestampMessage } from './calls.js';
+import {
+  feedStream,
+  fieldsOf,
+  finalityOf,
+  heightOf,
+  idOf,
+  provableBlock,
+  streamStart,
+  timestampMessage,
+} from './calls.js';
 import type { StreamCall } from './calls.js';
-import { feedStream, finalityOf, streamStart } from './feedStream.js';
 
 const START_HEIGHT = 1;
 const END_HEIGHT = 2;
@@ -91,7 +99,7 @@ function bodyStream(feed: ChangeFeed): StreamCall {
     const until = finalityOf(request);
     const from = await streamStart(feed, { height: start }, { until, waits });
     return feed.followBodies(
-      { from, to, until, waits },
+      { kind: 'indexed_blocks', from, to, until, waits },
       {
         send: (blocks, taken) => sink.write(encodedBodies(blocks), taken),
         end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),

@@ -6,7 +6,7 @@ import type { Clock } from '../../../runtime/index.js';
 import { ForwardingMetrics } from '../../limits/ForwardingMetrics.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../../limits/ForwardingMetrics.js';
 import type { Held, HeldBytes } from '../../limits/HeldBytes.js';
-import { Semaphore } from '../../limits/Semaphore.js';
+import { places } from '../../limits/places.js';
 import { ApiError, indexerSilent, isElsewhere, stopping } from '../../view/ApiError.js';
 import { marked, passedOn, readRequest, streamCaller, unaryCaller } from './forwardingCallers.js';
 import type { ForwardedCaller } from './forwardingCallers.js';
@@ -44,7 +44,7 @@ export function isStream(path: string): boolean {
 /** Forwards calls to the access nodes unchanged, and the responses back. */
 export class GrpcForwarding {
   readonly #dependencies: GrpcForwardingDependencies;
-  readonly #received = new Semaphore({ places: MAX_RECEIVED });
+  readonly #received = places(MAX_RECEIVED);
   readonly #counts: ForwardingMetrics;
   readonly #streams = new Set<ForwardedCaller>();
   #calls = 0;
@@ -65,7 +65,7 @@ export class GrpcForwarding {
     const caller = streamCaller(call);
     const { clock } = this.#dependencies;
     const read = (): Promise<Buffer> => readRequest(call, { clock, signal: caller.signal });
-    void this.#run(caller, () => this.#received.run(read, caller.signal));
+    void this.#run(caller, () => this.#received(read, caller.signal));
   }
 
   /**
@@ -134,40 +134,14 @@ export class GrpcForwarding {
     message: Buffer,
     own: ApiError | undefined,
   ): Promise<ForwardedOutcome> {
-    const { clock, forwarder } = this.#dependencies;
+    const { clock, forwarder, held } = this.#dependencies;
     const { path, metadata, signal } = caller;
     const isLasting = isStream(path);
     const deadlineMs = isLasting
       ? caller.deadlineMs
       : Math.min(caller.deadlineMs, clock.now() + CALL_LIMIT_MS);
-    let ended: ForwardedOutcome = 'cancelled';
     const over = childOf(signal);
-    const sink = this.#sink(caller, own, {
-      giveUp: (error) => {
-        ended = 'busy';
-        caller.end(refusalOf(error));
-        over.abort(new AbortError());
-      },
-      onEnd: (outcome) => (ended = outcome),
-    });
-    const outcome = await forwarder.forward(
-      { path, message, metadata, deadlineMs, isStream: isLasting },
-      sink,
-      { signal: over.signal, isRepeatable: !/\/Send[^/]*$/.test(path) },
-    );
-    if (outcome === 'ended') return ended;
-    caller.end(refusalOf(own ?? refusals[outcome]()));
-    return outcome;
-  }
-
-  #sink(
-    caller: ForwardedCaller,
-    own: ApiError | undefined,
-    on: {
-      readonly giveUp: (error: ApiError) => void;
-      readonly onEnd: (outcome: ForwardedOutcome) => void;
-    },
-  ): ForwarderSink {
+    let ended: ForwardedOutcome = 'cancelled';
     let call: StreamCall | undefined;
     /** The node's headers, passed on once it is certain that the caller gets the node's response. */
     let headers = new Metadata();
@@ -176,42 +150,52 @@ export class GrpcForwarding {
       if (!isBegun) caller.sendMetadata(marked(headers));
       isBegun = true;
     };
-    return {
+    const sink: ForwarderSink = {
       onCall: (begun) => {
         call = begun;
         call.read();
       },
-      onMetadata: (metadata) => {
-        headers = metadata;
+      onMetadata: (received) => {
+        headers = received;
         if (own === undefined) begin();
       },
-      onMessage: (message) => {
-        let held: Held | undefined;
+      onMessage: (received) => {
+        let holding: Held | undefined;
         try {
-          held = this.#dependencies.held.hold(message.length);
+          holding = held.hold(received.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
-          on.giveUp(error);
+          ended = 'busy';
+          caller.end(refusalOf(error));
+          over.abort(new AbortError());
           return;
         }
-        const release = (): void => held?.release();
-        if (caller.signal.aborted) release();
-        else caller.signal.addEventListener('abort', release, { once: true });
+        const release = (): void => holding?.release();
+        if (signal.aborted) release();
+        else signal.addEventListener('abort', release, { once: true });
         begin();
-        caller.send(message, () => {
-          if (isStream(caller.path)) {
-            caller.signal.removeEventListener('abort', release);
+        caller.send(received, () => {
+          if (isLasting) {
+            signal.removeEventListener('abort', release);
             release();
           }
           call?.read();
         });
       },
-      onEnd: ({ code, details, metadata }) => {
-        on.onEnd(outcomeOf(code, own));
+      onEnd: ({ code, details, metadata: received }) => {
+        ended = outcomeOf(code, own);
         if (own !== undefined && code !== status.OK) caller.end(refusalOf(own));
-        else caller.end({ code, details, metadata: isBegun ? passedOn(metadata) : marked(metadata) });
+        else caller.end({ code, details, metadata: isBegun ? passedOn(received) : marked(received) });
       },
     };
+    const outcome = await forwarder.forward(
+      { path, message, metadata, deadlineMs, isStream: isLasting },
+      sink,
+      { signal: over.signal, isRepeatable: !/\/Send[^/]*$/.test(path) },
+    );
+    if (outcome === 'ended') return ended;
+    caller.end(refusalOf(own ?? refusals[outcome]()));
+    return outcome;
   }
 }
 

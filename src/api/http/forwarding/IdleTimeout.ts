@@ -1,23 +1,28 @@
 import type { Clock, Timer } from '../../../runtime/index.js';
 
-export interface IdleTimeoutDependencies {
-  readonly clock: Clock;
-  /** True while nothing can be expected of the other side: silence then counts from now. */
-  readonly isExcused: () => boolean;
-  /** Called once. */
-  readonly onSilent: () => void;
-}
-
 /** Notices when nothing has moved for `limitMs`, with a single timer. */
 export class IdleTimeout {
   readonly #limitMs: number;
-  readonly #dependencies: IdleTimeoutDependencies;
+  readonly #clock: Clock;
+  readonly #isExcused: () => boolean;
+  readonly #onSilent: () => void;
   #movedAtMs = 0;
   #timer: Timer | undefined;
 
-  constructor(options: { readonly limitMs: number }, dependencies: IdleTimeoutDependencies) {
+  constructor(
+    options: { readonly limitMs: number },
+    dependencies: {
+      readonly clock: Clock;
+      /** True while nothing can be expected of the other side: silence then counts from now. */
+      readonly isExcused: () => boolean;
+      /** Called once. */
+      readonly onSilent: () => void;
+    },
+  ) {
     this.#limitMs = options.limitMs;
-    this.#dependencies = dependencies;
+    this.#clock = dependencies.clock;
+    this.#isExcused = dependencies.isExcused;
+    this.#onSilent = dependencies.onSilent;
   }
 
   /** Starts or restarts. */
@@ -28,7 +33,7 @@ export class IdleTimeout {
   }
 
   moved(): void {
-    this.#movedAtMs = this.#dependencies.clock.monotonic();
+    this.#movedAtMs = this.#clock.monotonic();
   }
 
   end(): void {
@@ -36,12 +41,11 @@ export class IdleTimeout {
   }
 
   #wait(forMs: number): void {
-    const { clock, isExcused, onSilent } = this.#dependencies;
-    this.#timer = clock.setTimer(forMs, () => {
-      if (isExcused()) this.moved();
-      const leftMs = this.#movedAtMs + this.#limitMs - clock.monotonic();
+    this.#timer = this.#clock.setTimer(forMs, () => {
+      if (this.#isExcused()) this.moved();
+      const leftMs = this.#movedAtMs + this.#limitMs - this.#clock.monotonic();
       if (leftMs > 0) this.#wait(leftMs);
-      else onSilent();
+      else this.#onSilent();
     });
   }
 }

@@ -7,8 +7,6 @@ import { ForwardingMetrics } from '../../limits/ForwardingMetrics.js';
 import type { ForwardMetrics } from '../../limits/ForwardingMetrics.js';
 import { ApiError } from '../../view/ApiError.js';
 import { requestHeaders } from './forwardedHeaders.js';
-import { writeRefusal } from '../refusals.js';
-import type { RequestForwarding } from '../types.js';
 import { UpstreamExchange } from './UpstreamExchange.js';
 
 /** Requests forwarded at once. */
@@ -45,7 +43,7 @@ export interface RestForwardingDependencies {
 }
 
 /** Forwards requests under `/v1` to a node's REST interface unchanged, and the responses back. */
-export class RestForwarding implements RequestForwarding {
+export class RestForwarding {
   readonly #base: URL;
   readonly #metadata: RestNode['metadata'];
   readonly #agent: Agent;
@@ -72,20 +70,22 @@ export class RestForwarding implements RequestForwarding {
     return [resource, ...rest].every(isPlain);
   }
 
-  /** Like `RequestForwarding.pass`. Nothing else may touch `response`. */
-  pass(
+  /**
+   * Serves the request: resolves once the response has begun, or the caller has left. Until then nothing else may touch
+   * `response`. `own`: what the caller is to get unless the node succeeds. `isPrivate`: callers had to say who they are.
+   * Expected errors: ApiError, which the caller is to get.
+   */
+  async pass(
     request: IncomingMessage,
     response: ServerResponse,
-    { own, isPrivate }: Parameters<RequestForwarding['pass']>[2],
-  ): void {
+    { own, isPrivate }: { readonly own: ApiError | undefined; readonly isPrivate: boolean },
+  ): Promise<void> {
     const method = nameOf(request);
     const off = this.#dependencies.forwardingOff?.();
     if (off !== undefined || this.#exchanges.size >= this.#maxRequests) {
       this.#counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
       const why = off ?? `at most ${this.#maxRequests} requests are forwarded at once; retry`;
-      const refusal = own ?? new ApiError(503, 'busy', why);
-      if (!response.writableEnded) writeRefusal(response, refusal, { isBodyUnread: !request.complete });
-      return;
+      throw own ?? new ApiError(503, 'busy', why);
     }
     const count = this.#counts.begin(method, 'call');
     const sent = this.#metadata();
@@ -101,7 +101,7 @@ export class RestForwarding implements RequestForwarding {
       },
     );
     this.#exchanges.add(exchange);
-    exchange.begin();
+    await exchange.begin();
   }
 
   /** Cuts what is in progress. */

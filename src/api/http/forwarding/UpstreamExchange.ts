@@ -8,7 +8,7 @@ import type { ForwardedOutcome } from '../../limits/ForwardingMetrics.js';
 import { ApiError, outOfFiles } from '../../view/ApiError.js';
 import { passedOn, viaOf } from './forwardedHeaders.js';
 import { IdleTimeout } from './IdleTimeout.js';
-import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES, writeRefusal } from '../refusals.js';
+import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES } from '../refusals.js';
 import { privately } from '../responses/cacheHeaders.js';
 import { variedBy } from '../responses/ResponseWriter.js';
 
@@ -20,7 +20,7 @@ const UNAUTHORIZED = 401;
 /** For a node that sends nothing and takes nothing. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
-export interface UpstreamExchangeOptions {
+interface UpstreamExchangeOptions {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** What the caller gets unless the node succeeds. */
@@ -33,7 +33,7 @@ export interface UpstreamExchangeOptions {
   readonly isSecure: boolean;
 }
 
-export interface UpstreamExchangeDependencies {
+interface UpstreamExchangeDependencies {
   readonly clock: Clock;
   /** Begins a request to the node, over a kept connection unless it must be a new one. */
   readonly open: (isOnNewConnection: boolean) => ClientRequest;
@@ -50,6 +50,8 @@ export class UpstreamExchange {
   #connecting: Timer | undefined;
   #isConnected = false;
   #isOver = false;
+  /** Whoever waits for the response to begin, or for a refusal. */
+  #waiting: { readonly begun: () => void; readonly refused: (error: ApiError) => void } | undefined;
 
   constructor(options: UpstreamExchangeOptions, dependencies: UpstreamExchangeDependencies) {
     this.#options = options;
@@ -65,7 +67,15 @@ export class UpstreamExchange {
     );
   }
 
-  begin(): void {
+  /** Resolves once the response has begun, or the caller has left. Expected errors: ApiError, which the caller is to get. */
+  begin(): Promise<void> {
+    return new Promise((begun, refused) => {
+      this.#waiting = { begun, refused };
+      this.#begin();
+    });
+  }
+
+  #begin(): void {
     const { request, response } = this.#options;
     // The caller left while the index was read.
     if (request.socket.destroyed) {
@@ -140,7 +150,7 @@ export class UpstreamExchange {
     if (own !== undefined && statusCode >= 400) {
       // Read to its end, so that the connection can be kept.
       from.on('error', () => undefined).resume();
-      this.#tell(own);
+      this.#waiting?.refused(own);
       this.#end('missed');
       return;
     }
@@ -156,6 +166,7 @@ export class UpstreamExchange {
       // The rest of an unfinished request is not read: its connection ends with the response.
       ...(request.complete ? {} : { connection: 'close' }),
     });
+    this.#waiting?.begun();
     const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved(), sent);
     from.once('error', () => this.#end('lost'));
     bounded.once('error', () => this.#end('failed'));
@@ -168,16 +179,12 @@ export class UpstreamExchange {
 
   #refuse(error: ApiError, outcome: ForwardedOutcome): void {
     if (this.#isOver) return;
-    this.#tell(this.#options.own ?? error);
+    const { own, response } = this.#options;
+    // A response that has begun can only be cut off.
+    if (response.headersSent) response.destroy();
+    else this.#waiting?.refused(own ?? error);
     this.#end(outcome);
     this.#upstream?.destroy();
-  }
-
-  /** A response that has begun can only be cut off. */
-  #tell(error: ApiError): void {
-    const { request, response } = this.#options;
-    if (response.headersSent) response.destroy();
-    else writeRefusal(response, error, { isBodyUnread: !request.complete });
   }
 
   #end(outcome: ForwardedOutcome): void {
@@ -185,6 +192,7 @@ export class UpstreamExchange {
     this.#isOver = true;
     this.#connecting?.cancel();
     this.#silence.end();
+    this.#waiting?.begun();
     this.#dependencies.onEnd(outcome);
   }
 

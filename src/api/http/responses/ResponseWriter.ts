@@ -9,13 +9,23 @@ import { JSON_TYPE } from '../types.js';
 import type { HttpResponse, StreamedBody, StreamingResponse } from '../types.js';
 import { GZIP_SUFFIX, cacheControl, heldTag, privately } from './cacheHeaders.js';
 
+const gzipped = promisify(gzip);
+
+/** Smaller responses are sent uncompressed. */
+const COMPRESSED_FROM_BYTES = 16 * 1024;
+/** Concurrent compressions. They run in the threads that also read the store. */
+const MAX_COMPRESSING = 1;
+/** The cheapest. */
+const LEVEL = 1;
+const CHUNK_BYTES = 64 * 1024;
+
 /** Turns what a handler returns into bytes and headers: caching, JSON, compression. */
 export class ResponseWriter {
   readonly #held: HeldBytes;
-  readonly #compressor = new Compressor();
+  #compressing = 0;
 
-  constructor(dependencies: { readonly held: HeldBytes }) {
-    this.#held = dependencies.held;
+  constructor({ held }: { readonly held: HeldBytes }) {
+    this.#held = held;
   }
 
   /**
@@ -39,16 +49,17 @@ export class ResponseWriter {
     };
     const etag = validity && heldTag(headers['if-none-match'], validity.tag);
     if (etag !== undefined) {
-      // Fastify would send a Content-Length of 0, which is not that of the response.
-      reply.hijack();
-      reply.raw.writeHead(304, { ...caching, etag }).end();
+      reply
+        .code(304)
+        .headers({ ...caching, etag })
+        .send();
       return undefined;
     }
     const body = 'build' in response ? response.build() : response.body;
     const text = contentType === undefined ? JSON.stringify(body) : String(body);
     const held = this.#held.hold(text.length);
     if (held !== undefined) releaseWhenSent(held, socket, reply.raw);
-    const compressed = await this.#compressor.compress(text, headers['accept-encoding']);
+    const compressed = await this.#compressed(text, headers['accept-encoding']);
     reply.code(status).headers({ ...caching, 'content-type': contentType ?? JSON_TYPE });
     if (validity !== undefined) {
       reply.header('etag', `"${validity.tag}${compressed === undefined ? '' : GZIP_SUFFIX}"`);
@@ -57,6 +68,18 @@ export class ResponseWriter {
     held?.resize(compressed.length);
     reply.header('content-encoding', 'gzip');
     return compressed;
+  }
+
+  /** `undefined` when the text should be sent uncompressed: so are others while one is compressed. */
+  async #compressed(text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> {
+    if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
+    if (this.#compressing >= MAX_COMPRESSING) return undefined;
+    this.#compressing += 1;
+    try {
+      return await gzipped(text, { level: LEVEL, chunkSize: CHUNK_BYTES });
+    } finally {
+      this.#compressing -= 1;
+    }
   }
 }
 
@@ -73,33 +96,6 @@ function releaseWhenSent({ release }: Held, socket: Socket, response: ServerResp
 /** A Vary header with one more name, after those that others have set. */
 export function variedBy(name: string | undefined, others: number | string | readonly string[] | undefined) {
   return [others, name].flat().filter(Boolean).join(', ');
-}
-
-const gzipped = promisify(gzip);
-
-/** Smaller responses are sent uncompressed. */
-const COMPRESSED_FROM_BYTES = 16 * 1024;
-/** Concurrent compressions. They run in the threads that also read the store. */
-const MAX_COMPRESSING = 1;
-/** The cheapest. */
-const LEVEL = 1;
-const CHUNK_BYTES = 64 * 1024;
-
-/** Compresses large responses for callers who accept gzip. While it is busy, others are sent uncompressed. */
-class Compressor {
-  #compressing = 0;
-
-  /** `undefined` when the text should be sent uncompressed. */
-  async compress(text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> {
-    if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
-    if (this.#compressing >= MAX_COMPRESSING) return undefined;
-    this.#compressing += 1;
-    try {
-      return await gzipped(text, { level: LEVEL, chunkSize: CHUNK_BYTES });
-    } finally {
-      this.#compressing -= 1;
-    }
-  }
 }
 
 /** True when the caller names gzip, or `*`, with a weight above 0. */
@@ -132,8 +128,7 @@ export function beginStream(
     'x-accel-buffering': 'no',
   };
   if (request.method === 'HEAD') {
-    reply.hijack();
-    raw.writeHead(200, headers).end();
+    reply.headers(headers).send();
     return;
   }
   // Node.js gives the connection only to the first of several responses.

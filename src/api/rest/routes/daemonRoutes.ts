@@ -1,4 +1,5 @@
 import { quoted } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
 import {
   accountDocument,
   accountRoleNames,
@@ -9,10 +10,17 @@ import {
 import { heightSchema, rewindSchema } from '../../documents/changeDocuments.js';
 import { explainDocument } from '../../documents/explainDocument.js';
 import { explainSchema } from '../../documents/explanation.js';
-import { exportLine, exportPage, exportRange, NDJSON_TYPE } from '../../documents/exportPage.js';
-import { storedLine, storedPage } from '../../documents/storedPage.js';
+import {
+  exportLine,
+  exportPage,
+  exportRange,
+  NDJSON_TYPE,
+  storedLine,
+  storedPage,
+} from '../../documents/exportPage.js';
 import { proofDocument, proofSchema } from '../../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
+import type { ChangeFeed } from '../../feed/ChangeFeed.js';
 import { finality, heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
 import * as t from '../../schema.js';
@@ -22,17 +30,20 @@ import type { ReadableIndex } from '../../view/IndexView.js';
 import { single, wantsProven } from '../../view/queryParameters.js';
 import { statusSchema } from '../../view/statusDocument.js';
 import type { StatusSource } from '../../view/statusDocument.js';
-import type { EventStreams } from '../EventStreams.js';
+import { eventStream } from '../eventStream.js';
 
 export interface DaemonRoutesDependencies {
   readonly reader: ReadableIndex;
   readonly status: StatusSource;
   readonly work: HeightWorkSource;
-  readonly events: EventStreams;
+  /** Its owner ends its streams before the server is closed. */
+  readonly feed: ChangeFeed;
+  readonly clock: Clock;
 }
 
 /** The routes that Flow's REST interface does not have. */
-export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDependencies): readonly Route[] {
+export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly Route[] {
+  const { reader, status, work } = dependencies;
   return [
     {
       path: '/status',
@@ -119,7 +130,7 @@ export function daemonRoutes({ reader, status, work, events }: DaemonRoutesDepen
       mediaType: 'text/event-stream',
       isStream: true,
       errors: ['invalid_argument', ...heightErrors],
-      handle: (request) => events.open(request),
+      handle: (request) => eventStream(request, dependencies),
     },
     {
       path: '/explain/{key}',

@@ -1,8 +1,7 @@
 import * as t from '../../schema.js';
 import type { IndexReader, IndexStore } from '../../../storage/index.js';
 import type { Route } from '../../openapi/route.js';
-import { IndexView } from '../../view/IndexView.js';
-import { nodeVersion } from '../../view/nodeVersion.js';
+import { IndexView, nodeVersion } from '../../view/IndexView.js';
 import { wantsProven } from '../../view/queryParameters.js';
 import type { Query } from '../../view/queryParameters.js';
 import { provenOnly } from '../../view/indexedRange.js';

@@ -1,11 +1,10 @@
 import { parseIdentifier } from '../../flow/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
 import { heightDocument } from '../documents/changeDocuments.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { FeedEvent } from '../feed/feedEvents.js';
 import type { StartPoint } from '../feed/feedStart.js';
-import type { Following } from '../feed/following.js';
 import type { HttpRequest, StreamedBody, StreamingResponse } from '../http/types.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { list, parseHeight, wantsProven } from '../view/queryParameters.js';
@@ -16,48 +15,26 @@ const KEEP_ALIVE = ': still here\n\n';
 /** Delay after which a client reconnects by itself. */
 const RETRY_MS = 1_000;
 
-interface OpenStream {
-  readonly body: StreamedBody;
-  /** Written data is not taken yet. */
-  isFull: boolean;
-}
-
-/** The change feed as server-sent events. */
-export class EventStreams {
-  readonly #feed: ChangeFeed;
-  readonly #clock: Clock;
-  /** The feed bounds their number. */
-  readonly #streams = new Set<OpenStream>();
-  #timer: Timer | undefined;
-
-  constructor(dependencies: { readonly feed: ChangeFeed; readonly clock: Clock }) {
-    this.#feed = dependencies.feed;
-    this.#clock = dependencies.clock;
-  }
-
-  /** Serves `/events`. Expected errors: ApiError (invalid_argument), and those of `ChangeFeed.cursorAt`. */
-  async open(request: HttpRequest): Promise<StreamingResponse> {
-    const waits = waitsOf(request);
-    const until = wantsProven(request.query) ? 'proven' : 'indexed';
-    const from = await this.#feed.cursorAt(startOf(request), { waits, until });
-    return {
-      contentType: 'text/event-stream; charset=UTF-8',
-      preamble: `retry: ${RETRY_MS}\n\n`,
-      stream: (body) => this.#begin({ from, waits, until }, body),
-    };
-  }
-
-  #begin(following: Pick<Following, 'from' | 'until' | 'waits'>, body: StreamedBody): () => void {
-    const stream: OpenStream = { body, isFull: false };
+/** Serves `/events`, the change feed as server-sent events. Expected errors: ApiError (invalid_argument), and those of `ChangeFeed.cursorAt`. */
+export async function eventStream(
+  request: HttpRequest,
+  { feed, clock }: { readonly feed: ChangeFeed; readonly clock: Clock },
+): Promise<StreamingResponse> {
+  const waits = waitsOf(request);
+  const until = wantsProven(request.query) ? 'proven' : 'indexed';
+  const from = await feed.cursorAt(startOf(request), { waits, until });
+  const stream = (body: StreamedBody): (() => void) => {
+    /** Written data is not taken yet. */
+    let isFull = false;
     const write = (text: string, onTaken: () => void = () => undefined): void => {
-      stream.isFull = true;
+      isFull = true;
       body.write(text, () => {
-        stream.isFull = false;
+        isFull = false;
         onTaken();
       });
     };
-    const leave = this.#feed.follow(
-      { kind: 'events', ...following },
+    const leave = feed.follow(
+      { kind: 'events', from, until, waits },
       {
         send: (event, taken) => write(eventText(event), taken),
         end: (reason) => {
@@ -71,20 +48,19 @@ export class EventStreams {
         },
       },
     );
-    this.#streams.add(stream);
-    if (this.#streams.size === 1) {
-      this.#timer = every(this.#clock, KEEP_ALIVE_MS, () => this.#keepAlive());
-    }
+    const timer = every(clock, KEEP_ALIVE_MS, () => {
+      if (!isFull) body.write(KEEP_ALIVE, () => undefined);
+    });
     return () => {
       leave();
-      this.#streams.delete(stream);
-      if (this.#streams.size === 0) this.#timer?.cancel();
+      timer.cancel();
     };
-  }
-
-  #keepAlive(): void {
-    for (const { body, isFull } of this.#streams) if (!isFull) body.write(KEEP_ALIVE, () => undefined);
-  }
+  };
+  return {
+    contentType: 'text/event-stream; charset=UTF-8',
+    preamble: `retry: ${RETRY_MS}\n\n`,
+    stream,
+  };
 }
 
 /** Whether to wait at missing heights. Expected errors: ApiError (invalid_argument). */

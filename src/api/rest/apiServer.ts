@@ -1,15 +1,15 @@
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import { TokenGuard } from '../guard/TokenGuard.js';
-import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { HttpServer } from '../http/HttpServer.js';
-import type { HttpServerDependencies, HttpServerOptions } from '../http/HttpServer.js';
+import type { HttpServerOptions } from '../http/HttpServer.js';
 import { RestForwarding } from '../http/forwarding/RestForwarding.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
 import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
-import type { ApiMetrics } from '../limits/ApiRequests.js';
+import type { ApiMetrics } from '../limits/requestCounter.js';
+import type { ServerDependencies } from '../server/ListeningServer.js';
 import { openApiDocument } from '../openapi/openApiDocument.js';
 import { openApiSchema } from '../openapi/route.js';
 import type { Route } from '../openapi/route.js';
@@ -20,7 +20,6 @@ import { ApiError } from '../view/ApiError.js';
 import { WebSockets } from '../ws/WebSockets.js';
 import { daemonRoutes } from './routes/daemonRoutes.js';
 import type { DaemonRoutesDependencies } from './routes/daemonRoutes.js';
-import { EventStreams } from './EventStreams.js';
 import { tagged } from './routes/keptResponse.js';
 import { flowRoutes } from './routes/flowRoutes.js';
 
@@ -34,10 +33,7 @@ export interface ApiServerOptions extends HttpServerOptions {
   readonly version: string;
 }
 
-export interface ApiServerDependencies
-  extends HttpServerDependencies, Pick<DaemonRoutesDependencies, 'reader' | 'status' | 'work'> {
-  /** Its owner ends its streams before the server is closed. */
-  readonly feed: ChangeFeed;
+export interface ApiServerDependencies extends ServerDependencies, DaemonRoutesDependencies {
   /** Absent: nothing is counted. */
   readonly metrics?: (ForwardMetrics & ApiMetrics & ConnectionMetrics) | undefined;
   /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
@@ -47,63 +43,60 @@ export interface ApiServerDependencies
 }
 
 /** The read side over HTTP. It serves from the first second on, even while nothing is indexed. */
-export class ApiServer extends HttpServer {
-  constructor(options: ApiServerOptions, dependencies: ApiServerDependencies) {
-    const { forwardRest, forwardSockets: maxSockets, version } = options;
-    const { restMetadata = () => ({}) } = dependencies;
-    const restNode =
-      forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata, maxSockets };
-    const events = new EventStreams(dependencies);
-    const fileOf = pageFiles();
-    const guard = new TokenGuard(options);
-    const document = () =>
-      openApiDocument(routes, { version, needsToken: (route) => guard.covers(costOf(route)) });
-    const routes: readonly Route[] = [
-      ...flowRoutes(options, dependencies),
-      ...daemonRoutes({ ...dependencies, events }),
-      {
-        path: '/openapi.json',
-        operation: 'getOpenApiDocument',
-        isOpen: true,
-        summary: 'This document.',
-        parameters: [],
-        response: openApiSchema,
-        errors: [],
-        handle: () => tagged('openapi', document()),
-      },
-    ];
-    const pages: readonly HttpRoute[] = [
-      {
-        path: '/',
-        isOpen: true,
-        handle: ({ root }) => statusPage(version, root),
-      },
-      {
-        path: `/${FILES_FOLDER}{name}`,
-        isFile: true,
-        isOpen: true,
-        handle: ({ params }) => fileOf(params['name'] ?? ''),
-      },
-      {
-        path: '/docs',
-        isOpen: true,
-        handle: ({ root }) => ({
-          ...tagged('docs', docsPage(document(), root), HTML_TYPE),
-          headers: pageHeaders({ 'style-src': "'self'" }),
-        }),
-      },
-    ];
-    super(
-      { ...options, settings: 'api' },
-      {
-        ...dependencies,
-        routes: [...routes, ...pages],
-        forwarding: restNode && new RestForwarding(restNode, dependencies),
-        webSocket: new WebSockets({ restNode }, dependencies),
-        unknownPath: (path) => unknownPath(path, routes),
-      },
-    );
-  }
+export function apiServer(options: ApiServerOptions, dependencies: ApiServerDependencies): HttpServer {
+  const { forwardRest, forwardSockets: maxSockets, version } = options;
+  const { restMetadata = () => ({}) } = dependencies;
+  const restNode =
+    forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata, maxSockets };
+  const fileOf = pageFiles();
+  const guard = new TokenGuard(options);
+  const document = () =>
+    openApiDocument(routes, { version, needsToken: (route) => guard.covers(costOf(route)) });
+  const routes: readonly Route[] = [
+    ...flowRoutes(options, dependencies),
+    ...daemonRoutes(dependencies),
+    {
+      path: '/openapi.json',
+      operation: 'getOpenApiDocument',
+      isOpen: true,
+      summary: 'This document.',
+      parameters: [],
+      response: openApiSchema,
+      errors: [],
+      handle: () => tagged('openapi', document()),
+    },
+  ];
+  const pages: readonly HttpRoute[] = [
+    {
+      path: '/',
+      isOpen: true,
+      handle: ({ root }) => statusPage(version, root),
+    },
+    {
+      path: `/${FILES_FOLDER}{name}`,
+      isFile: true,
+      isOpen: true,
+      handle: ({ params }) => fileOf(params['name'] ?? ''),
+    },
+    {
+      path: '/docs',
+      isOpen: true,
+      handle: ({ root }) => ({
+        ...tagged('docs', docsPage(document(), root), HTML_TYPE),
+        headers: pageHeaders({ 'style-src': "'self'" }),
+      }),
+    },
+  ];
+  return new HttpServer(
+    { ...options, settings: 'api' },
+    {
+      ...dependencies,
+      routes: [...routes, ...pages],
+      forwarding: restNode && new RestForwarding(restNode, dependencies),
+      webSocket: new WebSockets({ restNode }, dependencies),
+      unknownPath: (path) => unknownPath(path, routes),
+    },
+  );
 }
 
 /** First segment under `/v1` of Flow's routes that need more than an index has, and what they need. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Connections } from '../../server/Connections.js';
-import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../../server/Connections.js';
-import { ApiError } from '../../view/ApiError.js';
+import { Connections } from '../server/Connections.js';
+import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../server/Connections.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;
@@ -26,10 +26,11 @@ interface HttpConnection extends Connection {
  * each holds a response in memory, and Node.js itself cuts only those on which nothing moves at all.
  */
 export class HttpConnections extends Connections<HttpConnection> {
+  override readonly lookEveryMs = LOOK_EVERY_MS;
   #lasting = 0;
 
-  constructor(options: Omit<ConnectionsOptions, 'lookEveryMs'>, dependencies: ConnectionsDependencies) {
-    super({ ...options, lookEveryMs: LOOK_EVERY_MS }, dependencies);
+  constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
+    super(options, dependencies);
     options.server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
       // Each response that waits may listen for the end of its connection.
       socket.setMaxListeners(2 * MAX_PIPELINED);

@@ -1,11 +1,6 @@
-import { Connections } from '../../server/Connections.js';
-import type {
-  Connection,
-  ConnectionsDependencies,
-  ConnectionsOptions,
-  Peer,
-} from '../../server/Connections.js';
-import { ApiError } from '../../view/ApiError.js';
+import { Connections } from '../server/Connections.js';
+import type { Connection, Peer } from '../server/Connections.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** From the first byte of a call to the last of its response. Then the call is ended; at the next look, its connection is cut. */
 const CALL_LIMIT_MS = 120_000;
@@ -67,9 +62,7 @@ interface GrpcConnection extends Connection {
  * not keep others out.
  */
 export class GrpcConnections extends Connections<GrpcConnection> {
-  constructor(options: Omit<ConnectionsOptions, 'lookEveryMs'>, dependencies: ConnectionsDependencies) {
-    super({ ...options, lookEveryMs: CHECK_EVERY_MS }, dependencies);
-  }
+  override readonly lookEveryMs = CHECK_EVERY_MS;
 
   /** A call has begun. Returns a function to call when it is over: its response taken, refused, or abandoned. */
   begin(peer: Peer, watched: Watched): () => void {

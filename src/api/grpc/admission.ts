@@ -1,0 +1,121 @@
+import { ServerInterceptingCall, status } from '@grpc/grpc-js';
+import type { Metadata, ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
+import type { Cost, Credentials, TokenGuard } from '../guard/TokenGuard.js';
+import type { AddressLimiter } from '../limits/AddressLimiter.js';
+import type { CountRequest } from '../limits/requestCounter.js';
+import { ApiError, stopping } from '../view/ApiError.js';
+import type { GrpcCalls } from './calls/calls.js';
+import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
+import type { GrpcConnections } from './GrpcConnections.js';
+import { refusalOf } from './refusals.js';
+
+/** No request needs more than a few ids. */
+export const MAX_REQUEST_BYTES = 16 * 1024;
+/** Concurrent calls on all connections. */
+const MAX_CALLS = 2_000;
+const AUTHORIZATION = 'authorization';
+
+/**
+ * What a call must pass before it is handled: the bounds on calls, the rate of its address, its token. Counts every call of a
+ * known method from its first byte to its end.
+ */
+export function admission(
+  calls: GrpcCalls,
+  server: {
+    readonly accepted: GrpcConnections;
+    readonly countRequest: CountRequest;
+    readonly limiter: AddressLimiter;
+    readonly guard: TokenGuard;
+    /** Calls that the index does not serve are forwarded. */
+    readonly isForwarding: boolean;
+    readonly isClosing: () => boolean;
+  },
+): ServerInterceptor {
+  const { accepted, countRequest, limiter, guard } = server;
+  /** Paths of the calls that are forwarded, whose requests may be larger. */
+  const forwarded = new Set(server.isForwarding ? Object.keys(calls.refused) : []);
+  /** Paths of the calls without a time limit. */
+  const lasting = new Set([...Object.keys(calls.streams), ...[...forwarded].filter(isStream)]);
+  const costOf = (path: string): Cost => {
+    if (calls.open.has(path)) return 'open';
+    return path in calls.streams || calls.bulk.has(path) || forwarded.has(path) ? 'expensive' : 'cheap';
+  };
+  let openCalls = 0;
+  const refusalTo = (address: string | undefined): ApiError | undefined => {
+    if (server.isClosing()) return stopping();
+    if (openCalls >= MAX_CALLS) {
+      return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be in progress at once; retry`);
+    }
+    const waitSeconds = limiter.waitSeconds(address);
+    return waitSeconds === 0 ? undefined : limiter.refusal(waitSeconds);
+  };
+  return ({ path }, call) => {
+    const isLasting = lasting.has(path);
+    const isForwarded = forwarded.has(path);
+    const over = countRequest(path, { isLasting });
+    const refuse = (error: ApiError): void => {
+      const refusal = refusalOf(error);
+      over(status[refusal.code]);
+      call.sendStatus(refusal);
+    };
+    return new ServerInterceptingCall(call, {
+      start: (next) => {
+        const peer = call.getConnectionInfo();
+        const refusal = refusalTo(peer.remoteAddress);
+        if (refusal !== undefined) {
+          refuse(refusal);
+          return;
+        }
+        let end = (): void => undefined;
+        next({
+          // A call that was cancelled before this gets neither callback.
+          onReceiveMetadata: (metadata, proceed) => {
+            const unauthorized = guard.check(metadata, costOf(path), () => takeCredentials(metadata, call));
+            if (unauthorized !== undefined) {
+              refuse(unauthorized);
+              return;
+            }
+            const isOver = accepted.begin(peer, {
+              refuse: isLasting ? undefined : refuse,
+              extraBytes: isForwarded ? MAX_FORWARDED_REQUEST_BYTES : 0,
+            });
+            openCalls += 1;
+            end = () => {
+              openCalls -= 1;
+              isOver();
+            };
+            proceed(metadata);
+          },
+          onReceiveMessage: (message, proceed) => {
+            const isLarge = Buffer.isBuffer(message) && message.length > MAX_REQUEST_BYTES;
+            if (isLarge && !isForwarded) refuse(tooLarge());
+            else proceed(message);
+          },
+          // Called at the end of every call, successful ones included.
+          onCancel: () => {
+            over('CANCELLED');
+            end();
+          },
+        });
+      },
+      sendStatus: (given, next) => {
+        over(status[given.code]);
+        next(given);
+      },
+    });
+  };
+}
+
+function takeCredentials(
+  metadata: Metadata,
+  call: Pick<ServerInterceptingCallInterface, 'getAuthContext'>,
+): Credentials {
+  const [authorization] = metadata.get(AUTHORIZATION).map(String);
+  metadata.remove(AUTHORIZATION);
+  // The library says so only for a verified certificate.
+  return { authorization, isKnownClient: call.getAuthContext().transportSecurityType === 'ssl' };
+}
+
+function tooLarge(): ApiError {
+  return new ApiError(413, 'too_large', `the request is larger than ${MAX_REQUEST_BYTES} bytes`);
+}

@@ -1,0 +1,88 @@
+import { status } from '@grpc/grpc-js';
+import { loadDescriptors, WireWriter } from '../../flow/index.js';
+import type { DescriptorFile } from '../../flow/index.js';
+import { quoted } from '../../runtime/index.js';
+import { fieldsOf } from './calls/calls.js';
+import type { Conversation } from './calls/calls.js';
+
+/** The service under both of its names, with identical messages. */
+const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];
+
+// Field numbers of grpc/reflection/v1/reflection.proto.
+const REQUEST = { host: 1, file: 3, symbol: 4, extension: 5, extensionsOf: 6, services: 7 } as const;
+const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, error: 7 } as const;
+
+/**
+ * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
+ * messages. None of these has extensions. The files are read at the first request.
+ */
+export function reflection(): Readonly<Record<string, Conversation>> {
+  let files: DescribedFiles | undefined;
+  const respond: Conversation = (request) =>
+    responseTo(request, (files ??= describedFiles(loadDescriptors())));
+  return Object.fromEntries(SERVICES.map((service) => [`/${service}/ServerReflectionInfo`, respond]));
+}
+
+/** Expected errors: ApiError (bad_request). "Not found" is a response that does not end the call. */
+function responseTo(request: Buffer, described: DescribedFiles): Buffer {
+  const requested = fieldsOf(request);
+  const { byName, bySymbol, services } = described;
+  const response = new WireWriter()
+    .text(RESPONSE.host, requested.text(REQUEST.host))
+    .element(RESPONSE.request, request);
+  const filesOf = (file: DescriptorFile | undefined, what: string): Buffer => {
+    if (file === undefined) return error(response, status.NOT_FOUND, `there is no ${what} here`);
+    const files = withImports(file, byName).map(({ encoded }) => encoded);
+    return response.element(RESPONSE.files, new WireWriter().elements(1, files).finish()).finish();
+  };
+  if (requested.has(REQUEST.services)) return response.element(RESPONSE.services, services).finish();
+  if (requested.has(REQUEST.file)) {
+    const name = requested.text(REQUEST.file);
+    return filesOf(byName.get(name), `file ${quoted(name)}`);
+  }
+  if (requested.has(REQUEST.symbol)) {
+    const name = requested.text(REQUEST.symbol);
+    return filesOf(bySymbol.get(name), `symbol ${quoted(name)}`);
+  }
+  const type = requested.text(REQUEST.extensionsOf);
+  if (bySymbol.has(type)) {
+    return response.element(RESPONSE.extensions, new WireWriter().text(1, type).finish()).finish();
+  }
+  if (requested.has(REQUEST.extensionsOf)) return filesOf(undefined, `type ${quoted(type)}`);
+  if (requested.has(REQUEST.extension)) return filesOf(undefined, 'such extension');
+  return error(response, status.INVALID_ARGUMENT, 'unknown kind of request');
+}
+
+/** The file first, then everything it imports, each once. */
+function withImports(
+  file: DescriptorFile,
+  byName: ReadonlyMap<string, DescriptorFile>,
+): readonly DescriptorFile[] {
+  const found = new Set([file]);
+  for (const { imports } of found) {
+    for (const name of imports) {
+      const imported = byName.get(name);
+      if (imported !== undefined) found.add(imported);
+    }
+  }
+  return [...found];
+}
+
+function error(response: WireWriter, code: status, message: string): Buffer {
+  return response
+    .element(RESPONSE.error, new WireWriter().number(1, code).text(2, message).finish())
+    .finish();
+}
+
+type DescribedFiles = ReturnType<typeof describedFiles>;
+
+/** Every file under `proto/`, by name and by symbol, and `ListServiceResponse`. */
+function describedFiles(files: readonly DescriptorFile[]) {
+  const services = files.flatMap((file) => file.services).sort();
+  const entries = services.map((name) => new WireWriter().text(1, name).finish());
+  return {
+    byName: new Map(files.map((file) => [file.name, file])),
+    bySymbol: new Map(files.flatMap((file) => file.symbols.map((symbol) => [symbol, file] as const))),
+    services: new WireWriter().elements(1, entries).finish(),
+  };
+}

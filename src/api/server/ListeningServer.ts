@@ -1,0 +1,233 @@
+import type { Server } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
+import type { ConnectionMetrics } from '../../observability/index.js';
+import { messageOf, OperatorError, outOfDescriptors } from '../../runtime/index.js';
+import type { Timer } from '../../runtime/index.js';
+import { isCorruption, StorageError } from '../../storage/index.js';
+import { missingOf, renew } from '../guard/tls.js';
+import type { ApiSecrets } from '../guard/tls.js';
+import { TokenGuard } from '../guard/TokenGuard.js';
+import { AddressLimiter } from '../limits/AddressLimiter.js';
+import { HeldBytes } from '../limits/HeldBytes.js';
+import { requestCounter } from '../limits/requestCounter.js';
+import type { ApiMetrics, CountRequest } from '../limits/requestCounter.js';
+import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
+import type { Connections, ConnectionsDependencies } from './Connections.js';
+
+/** For requests in progress when a server closes; then their connections are cut. */
+const CLOSE_GRACE_MS = 2_000;
+
+/** The limits that can change while a server runs. */
+export interface ServerLimits {
+  /** Requests per second per address; 0, the default, = unlimited. */
+  readonly ratePerSecondPerAddress: number;
+  /** Default: 512. Further ones are closed. */
+  readonly maxConnections: number;
+}
+
+export interface ServerOptions extends Partial<ServerLimits> {
+  readonly host: string;
+  /** 0 = any free port. */
+  readonly port: number;
+  /** What guards the port. Absent: nothing does. */
+  readonly secrets?: ApiSecrets | undefined;
+  /** Total of large responses that callers have not taken yet. Default: 256 MiB. */
+  readonly maxHeldBytes?: number;
+}
+
+export interface ServerDependencies extends ConnectionsDependencies {
+  /** Called with every error that is a bug, after the caller got an internal error: the owner stops the process. */
+  readonly fail: (error: unknown) => void;
+  /** Absent: nothing is counted. */
+  readonly metrics?: (ConnectionMetrics & Partial<ApiMetrics>) | undefined;
+}
+
+/** What tells our servers apart. */
+interface ServerKind {
+  readonly interface: 'http' | 'grpc';
+  /** The name in the log. */
+  readonly name: 'api' | 'metrics' | 'grpc';
+  readonly hostFlag: string;
+  readonly portFlag: string;
+}
+
+/**
+ * What our servers have in common: the bounds on callers, listening, handlers in progress, the translation of errors, and a
+ * bounded shutdown. Owners start it, close it and change its limits; the rest is for the servers themselves.
+ */
+export abstract class ListeningServer {
+  /** Checked while it listens. */
+  abstract readonly accepted: Connections;
+  readonly guard: TokenGuard;
+  readonly limiter: AddressLimiter;
+  readonly held: HeldBytes;
+  readonly countRequest: CountRequest;
+  readonly #options: ServerOptions & ServerKind;
+  readonly #dependencies: ServerDependencies;
+  #inProgress = 0;
+  #onIdle: (() => void) | undefined;
+  /** The last damage logged, so that a repeated request does not fill the log. */
+  #damageLogged = '';
+  #closing: Promise<void> | undefined;
+  #isClosed = false;
+
+  protected constructor(options: ServerOptions & ServerKind, dependencies: ServerDependencies) {
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.guard = new TokenGuard(options);
+    this.limiter = new AddressLimiter({ ratePerSecond: options.ratePerSecondPerAddress ?? 0 }, dependencies);
+    this.held = new HeldBytes(options);
+    this.countRequest = requestCounter(options.interface, dependencies);
+  }
+
+  /** Rejects with the error of Node.js. */
+  abstract listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<unknown>;
+  /** Stops listening. Resolves when the last connection is gone, however long its response takes. */
+  abstract stop(): Promise<void>;
+  /** Ends what is left after the grace period, before its connections are cut. Must not throw. */
+  abstract cut(): void | Promise<void>;
+
+  /** Open connections. */
+  get connections(): number {
+    return this.accepted.size;
+  }
+
+  /** Handlers in progress, even if their callers have hung up. */
+  get inProgress(): number {
+    return this.#inProgress;
+  }
+
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
+  async start(): Promise<void> {
+    const { host, name, port, secrets } = this.#options;
+    try {
+      await this.listen({ host, port });
+      this.accepted.start();
+    } catch (error) {
+      throw listenError(error, this.#options);
+    }
+    const address = this.address();
+    const without = missingOf(secrets);
+    if (isLoopback(address.host) || without.length === 0) return;
+    this.#dependencies.logger.warn(
+      { server: name, ...address, without, advice: '"doctor" says what to change' },
+      'listening beyond this machine: anyone who reaches the port can read',
+    );
+  }
+
+  /** The listening address, with the port resolved. Only between `start()` and `close()`. */
+  address(): { readonly host: string; readonly port: number } {
+    const address = this.accepted.server.address();
+    if (address === null || typeof address === 'string') throw new Error('the server does not listen');
+    return { host: this.#options.host, port: address.port };
+  }
+
+  /** Changes limits while it runs. Connections beyond theirs stay if they have a request. */
+  setLimits({ maxConnections, ratePerSecondPerAddress }: Partial<ServerLimits>): void {
+    if (maxConnections !== undefined) this.accepted.setLimit(maxConnections);
+    if (ratePerSecondPerAddress !== undefined) this.limiter.setRate(ratePerSecondPerAddress);
+  }
+
+  /** Replaces tokens, and the certificate for new connections; a plain-text port stays plain text. */
+  secure(secrets: ApiSecrets): void {
+    this.guard.set(secrets);
+    const server: Server = this.accepted.server;
+    if (server instanceof TlsServer && secrets.tls !== undefined) renew(server, secrets.tls);
+  }
+
+  /** Runs a handler, which `close` waits for. */
+  async run<T>(handler: () => Promise<T>): Promise<T> {
+    this.#inProgress += 1;
+    try {
+      return await handler();
+    } finally {
+      this.#inProgress -= 1;
+      if (this.#inProgress === 0) this.#onIdle?.();
+    }
+  }
+
+  /** The refusal for an error that a handler threw. */
+  explain(error: unknown): ApiError {
+    if (error instanceof ApiError) return error;
+    if (error instanceof StorageError) {
+      // The damage of a known height is named by what heals it.
+      const isNamed = isCorruption(error) && error.height !== undefined;
+      if (!isNamed && this.#damageLogged !== error.message) {
+        this.#damageLogged = error.message;
+        this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
+      }
+      return storageRefusal(error);
+    }
+    if (outOfDescriptors(error) !== undefined) return outOfFiles();
+    // Errors after close are expected.
+    if (!this.#isClosed) this.#dependencies.fail(error);
+    return new ApiError(500, 'internal', 'internal server error');
+  }
+
+  /**
+   * Stops listening. Requests in progress get CLOSE_GRACE_MS, and so do handlers whose callers have hung up: what they
+   * read from may be closed next. Streams are their owner's to end. Idempotent.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    let timer: Timer | undefined;
+    const graceIsOver = new Promise<void>((resolve) => {
+      timer = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
+        void Promise.resolve(this.cut()).then(() => {
+          this.accepted.destroyAll();
+          resolve();
+        });
+      });
+    });
+    try {
+      this.accepted.close();
+      await this.stop();
+      if (this.#inProgress > 0) {
+        await Promise.race([graceIsOver, new Promise<void>((resolve) => (this.#onIdle = resolve))]);
+      }
+    } finally {
+      timer?.cancel();
+      this.#isClosed = true;
+    }
+  }
+}
+
+/** True for an address that only this machine reaches. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
+}
+
+/** Why a server cannot listen, with the flag that fixes it. Unexpected errors are returned as they are. */
+function listenError(
+  error: unknown,
+  { host, port, hostFlag, portFlag }: ServerOptions & ServerKind,
+): unknown {
+  const refuse = (message: string): OperatorError =>
+    new OperatorError('configuration', message, { cause: error });
+  switch (error instanceof Error && 'code' in error ? error.code : undefined) {
+    case 'EADDRINUSE':
+      return refuse(
+        `Port ${port} on ${host} is in use, perhaps by another daemon. Choose another one with ${portFlag}, or stop the program that uses it.`,
+      );
+    case 'EACCES':
+      return refuse(
+        `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with ${portFlag}.`,
+      );
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return refuse(
+        `This machine has no address ${host} to listen on (${messageOf(error)}). Choose another one with ${hostFlag}.`,
+      );
+    default:
+      return error;
+  }
+}
