@@ -11,12 +11,9 @@ export type ProofMode = 'auto' | 'required' | 'off';
 /** Heights for which is remembered which nodes gave a block that cannot be proven. */
 const MAX_DOUBTED_HEIGHTS = 64;
 
-export interface BlockProofsOptions {
+interface Parts {
   readonly mode: Exclude<ProofMode, 'off'>;
   readonly chainId: string;
-}
-
-export interface BlockProofsDependencies {
   /** The names of the nodes that can be asked for the block of a height now. */
   readonly servers: (height: number) => readonly string[];
   /** The root height of the spork that a height is in; `undefined` where it is not known. */
@@ -51,8 +48,7 @@ const WHY: Readonly<Record<Unprovable, string>> = {
  * none is remembered for its spork, until one is proven there.
  */
 export class BlockProofs {
-  readonly #options: BlockProofsOptions;
-  readonly #deps: BlockProofsDependencies;
+  readonly #parts: Parts;
   readonly #prover: BlockProver;
   /** Sporks whose blocks cannot be proven, by root height. Bounded by the sporks. */
   readonly #unprovable = new Map<number, UnprovableSpork>();
@@ -61,10 +57,9 @@ export class BlockProofs {
   #form: BlockForm | undefined;
   #lastUnprovable: Unprovable | undefined;
 
-  constructor(options: BlockProofsOptions, dependencies: BlockProofsDependencies) {
-    this.#options = options;
-    this.#deps = dependencies;
-    this.#prover = new BlockProver({ chainId: options.chainId });
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#prover = new BlockProver({ chainId: parts.chainId });
   }
 
   /** Decodes the full blocks of a node. Besides `WireError` it throws `ForgedBlockError` and `UnprovenBlockError`. */
@@ -111,7 +106,7 @@ export class BlockProofs {
 
   #unproven(block: FinalizedBlock, node: string, why: Unprovable): FinalizedBlock {
     const { height } = block;
-    if (this.#options.mode === 'required')
+    if (this.#parts.mode === 'required')
       throw new UnprovenBlockError(
         `block ${height} cannot be proven, and proof.mode is required: ${WHY[why]}`,
       );
@@ -125,7 +120,10 @@ export class BlockProofs {
     if (known?.why !== why) {
       const nodes = known?.nodes ?? new Set(this.#doubted.get(height));
       this.#unprovable.set(spork, { why, nodes });
-      this.#deps.logger.warn({ height, node, reason: WHY[why] }, 'blocks are taken on the word of the nodes');
+      this.#parts.logger.warn(
+        { height, node, reason: WHY[why] },
+        'blocks are taken on the word of the nodes',
+      );
     }
     this.#lastUnprovable = why;
     return block;
@@ -140,12 +138,12 @@ export class BlockProofs {
     this.#doubted.set(height, nodes.add(node));
     const [oldest] = this.#doubted.keys();
     if (this.#doubted.size > MAX_DOUBTED_HEIGHTS && oldest !== undefined) this.#doubted.delete(oldest);
-    return this.#deps
+    return this.#parts
       .servers(height)
       .every((server) => nodes.has(server) || known?.nodes.has(server) === true);
   }
 
   #sporkOf(height: number): number {
-    return this.#deps.sporkRoot(height) ?? 0;
+    return this.#parts.sporkRoot(height) ?? 0;
   }
 }

@@ -47,7 +47,7 @@ export class ProductWriter {
     let written = 0;
     await new Promise<void>((resolve, reject) => {
       const handIn = (): void => {
-        const bound = Math.min(last, this.indexer.latestIndexedHeight() + WINDOW_HEIGHTS);
+        const bound = Math.min(last, this.store.latestIndexedHeight() + WINDOW_HEIGHTS);
         for (; next <= bound; next += 1) {
           const { block, collections } = blockAt(next);
           const answers = Array.from({ length: callers }, () =>
