@@ -67,7 +67,7 @@ const subFloors = {
   ],
   collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['sources'], ['ports.ts']],
   devnet: [['server'], ['node'], ['faults'], ['chain']],
-  finality: [['blocks', 'proven'], ['forks', 'head'], ['upstream'], ['ports.ts']],
+  finality: [['blocks', 'proven'], ['forks', 'head'], ['ports.ts']],
   flow: [['responses', 'verification'], ['entities'], ['ids'], ['wire'], ['WireError.ts', 'types.ts']],
   jobqueue: [
     ['pipeline', 'memory'],

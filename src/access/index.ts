@@ -11,7 +11,7 @@ export type {
   AdmittedCall,
   ForwardingAdmission,
   NotAdmitted,
-} from './forwarding/NodeGate.js';
+} from './transport/ports.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
@@ -21,16 +21,11 @@ export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/PoolMember.js';
-export { NodeChooser } from './selection/NodeChooser.js';
+export { NodeChooser, STREAM_SILENT_MS } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
-export { NodeRotation } from './selection/NodeRotation.js';
-export {
-  faultOf,
-  NodeTroubles,
-  reportFailure,
-  SILENT_AFTER_MS,
-  troubleOf,
-} from './selection/NodeTroubles.js';
+export { Attempts } from './selection/Attempts.js';
+export type { Choice } from './selection/Attempts.js';
+export { answerOf, faultOf, NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
 export type { OpenNode, ServedHeights } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';

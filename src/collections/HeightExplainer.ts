@@ -1,10 +1,10 @@
+import { SILENT_AFTER_MS } from '../access/index.js';
+import type { NodeTrouble } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
-import { troublesOf } from './heldUp.js';
-import type { HeldUpHeight } from './heldUp.js';
 import type { Window } from './heights/Window.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { CollectionRequests, RequestTrail } from './ports.js';
+import type { CollectionRequests, HeldBackNode, RequestTrail } from './ports.js';
 
 /** A height that has lacked a collection for a long time. It is still retried. */
 interface UnresolvableHeight {
@@ -49,7 +49,18 @@ export interface MissingExplanation {
   readonly trail: RequestTrail | undefined;
 }
 
-export interface HeightExplainerDependencies {
+/** Why a height is not complete. */
+export interface HeldUpHeight {
+  /** Distinct collections still missing, and how many the block guarantees. */
+  readonly missing: number;
+  readonly of: number;
+  /** Per node, oldest trouble first: the most failures for any one collection, and the latest error text. */
+  readonly troubles: readonly NodeTrouble[];
+  /** Nodes that are not asked now because of their rate limit. */
+  readonly heldBack: readonly HeldBackNode[];
+}
+
+interface Parts {
   readonly mcq: MissingCollectionQueue;
   readonly window: Window;
   /** Absent with `ediOnly`. */
@@ -63,9 +74,9 @@ export interface HeightExplainerDependencies {
 
 /** Reports the state of each height of the window and what holds it up. Read-only. */
 export class HeightExplainer {
-  readonly #deps: HeightExplainerDependencies;
+  readonly #deps: Parts;
 
-  constructor(dependencies: HeightExplainerDependencies) {
+  constructor(dependencies: Parts) {
     this.#deps = dependencies;
   }
 
@@ -128,4 +139,30 @@ export class HeightExplainer {
       heldBack: requests?.heldBack(height) ?? [],
     };
   }
+}
+
+/** How the nodes failed to deliver these collections. */
+function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
+  const troubles = new Map<string, NodeTrouble & { readonly lastAt: number }>();
+  for (const { failures } of trails) {
+    for (const [node, { count, kind, method, lastError: said, lastAt, sinceMs }] of failures) {
+      const before = troubles.get(node);
+      const latest = before !== undefined && before.lastAt > lastAt ? before : { kind, method, said, lastAt };
+      troubles.set(node, {
+        ...latest,
+        node,
+        count: Math.max(count, before?.count ?? 0),
+        sinceMs: Math.min(sinceMs, before?.sinceMs ?? sinceMs),
+      });
+    }
+  }
+  for (const { askedAtMs, lastNode: node, lastMethod: method } of trails) {
+    if (askedAtMs === undefined || node === undefined || method === undefined) continue;
+    if (troubles.has(node) || nowMs - askedAtMs < SILENT_AFTER_MS) continue;
+    const said = `${method} at ${node}: no answer yet`;
+    troubles.set(node, { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs, lastAt: 0 });
+  }
+  return [...troubles.values()]
+    .sort((a, b) => a.sinceMs - b.sinceMs)
+    .map(({ lastAt: _, ...trouble }): NodeTrouble => trouble);
 }

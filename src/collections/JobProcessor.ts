@@ -11,7 +11,7 @@ import type { Window } from './heights/Window.js';
 import type { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
 import type { CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
 
-export interface JobProcessorDependencies {
+interface Dependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: Pick<BlockCollectionIndexer, 'confirm' | 'isIndexed' | 'onReceivedCollectionsForBlock'>;
   readonly window: Window;
@@ -41,14 +41,10 @@ export interface JobProcessorDependencies {
  * promise per height, none per collection.
  */
 export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
-  readonly #requests: JobProcessorDependencies['requests'];
+  readonly #deps: Dependencies;
+  readonly #requests: Dependencies['requests'];
   readonly #mcq: MissingCollectionQueue;
-  readonly #indexer: JobProcessorDependencies['indexer'];
   readonly #window: Window;
-  readonly #clock: Clock;
-  readonly #metrics: JobProcessorDependencies['metrics'];
-  readonly #logger: Logger;
-  readonly #onFatal: (error: unknown) => void;
   #failed = false;
 
   constructor(
@@ -56,20 +52,16 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       /** Never request a collection: execution data alone completes heights. */
       readonly ediOnly: boolean;
     },
-    dependencies: JobProcessorDependencies,
+    dependencies: Dependencies,
   ) {
     if (!options.ediOnly && dependencies.requests === undefined) {
       throw new Error('without ediOnly a JobProcessor needs `requests`');
     }
+    this.#deps = dependencies;
     this.#requests = options.ediOnly ? undefined : dependencies.requests;
     this.#mcq = dependencies.mcq;
-    this.#indexer = dependencies.indexer;
     this.#window = dependencies.window;
-    this.#clock = dependencies.clock;
-    this.#metrics = dependencies.metrics;
-    this.#logger = dependencies.logger;
-    this.#onFatal = (error) => dependencies.onFatal(error);
-    showZeros(this.#metrics);
+    showZeros(this.#deps.metrics);
   }
 
   /**
@@ -80,8 +72,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   run(job: BlockJob<FinalizedBlock>, done: () => void): void {
     const { height, block } = job;
     if (block.height !== height) throw new Error(`job ${job.id} carries the block of height ${block.height}`);
-    if (this.#indexer.isIndexed(height)) {
-      const passed = this.#indexer.confirm(block);
+    if (this.#deps.indexer.isIndexed(height)) {
+      const passed = this.#deps.indexer.confirm(block);
       if (passed === undefined) done();
       else passed.then(done, (error: unknown) => this.#fail(error));
       return;
@@ -89,7 +81,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     const bound = this.#window.limit();
     if (height > bound) throw new Error(`height ${height} is above the window, which ends at ${bound}`);
     // Register before requesting: an answer never arrives for an id that is not registered.
-    const queued = this.#mcq.enqueueMissingCollections(block, this.#clock.monotonic(), done);
+    const queued = this.#mcq.enqueueMissingCollections(block, this.#deps.clock.monotonic(), done);
     this.#collect(queued);
   }
 
@@ -103,7 +95,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     if (held === undefined || isSameBlock(held, block)) return false;
     const record = this.#mcq.replaceBlock(block, blockSource);
     if (record === undefined) return false;
-    this.#logger.info({ height: record.height }, 'block of a height was replaced');
+    this.#deps.logger.info({ height: record.height }, 'block of a height was replaced');
     if (record.status === 'linked') return true;
     this.#requests?.cancel(record.height, held.collectionIds);
     this.#collect(record);
@@ -126,7 +118,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       this.#refuse(received, 1);
       return;
     }
-    this.#metrics.collectionsReceived.inc({ source: received.source });
+    this.#deps.metrics.collectionsReceived.inc({ source: received.source });
     if (decision === 'duplicate') {
       this.#countDuplicates(received, 1);
       return;
@@ -139,12 +131,12 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     const [first] = collections;
     if (first === undefined) return;
     const queued = this.#mcq.get(height);
-    if (queued === undefined ? !this.#indexer.isIndexed(height) : !matches(queued.block, collections)) {
+    if (queued === undefined ? !this.#deps.indexer.isIndexed(height) : !matches(queued.block, collections)) {
       this.#refuse(first, collections.length);
       return;
     }
     const taken = this.#mcq.onReceivedCollectionsForBlock(height, collections);
-    this.#metrics.collectionsReceived.inc({ source: first.source }, collections.length);
+    this.#deps.metrics.collectionsReceived.inc({ source: first.source }, collections.length);
     if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
     if (queued === undefined || taken.length === 0) return;
     this.#complete(queued);
@@ -165,7 +157,10 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   async #index(queued: HeightRecord): Promise<void> {
     const { received } = queued;
     try {
-      const written = await this.#indexer.onReceivedCollectionsForBlock(queued.block, queued.collections());
+      const written = await this.#deps.indexer.onReceivedCollectionsForBlock(
+        queued.block,
+        queued.collections(),
+      );
       if (written) this.#measure(queued, received);
       this.#mcq.onIndexedForBlock(queued);
       this.#window.notify();
@@ -179,35 +174,35 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   #fail(error: unknown): void {
     if (isAbort(error) || this.#failed) return;
     this.#failed = true;
-    this.#onFatal(error);
+    this.#deps.onFatal(error);
   }
 
   #measure(queued: HeightRecord, received: HeightRecord['received']): void {
-    const nowMs = this.#clock.monotonic();
+    const nowMs = this.#deps.clock.monotonic();
     for (const each of received) {
       if (each === undefined) continue;
       const seconds = (nowMs - each.receivedAtMs) / 1000;
-      this.#metrics.receiveToIndexed.observe({ source: each.source }, seconds);
+      this.#deps.metrics.receiveToIndexed.observe({ source: each.source }, seconds);
     }
-    this.#metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
-    this.#metrics.heightsCompleted.inc({ source: queued.source });
-    this.#logger.debug(
+    this.#deps.metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
+    this.#deps.metrics.heightsCompleted.inc({ source: queued.source });
+    this.#deps.logger.debug(
       { height: queued.height, source: queued.source, decision: 'indexed' },
       'height is indexed',
     );
   }
 
   #countDuplicates({ collection, source }: ReceivedCollection, count: number): void {
-    this.#metrics.duplicateCollections.inc({ source }, count);
-    this.#logger.debug(
+    this.#deps.metrics.duplicateCollections.inc({ source }, count);
+    this.#deps.logger.debug(
       { collectionId: collection.id, source, count, decision: 'duplicate' },
       'duplicate collections received',
     );
   }
 
   #refuse({ collection, source }: ReceivedCollection, count: number): void {
-    this.#metrics.invalidCollections.inc({ source, reason: 'unsolicited' }, count);
-    this.#logger.debug(
+    this.#deps.metrics.invalidCollections.inc({ source, reason: 'unsolicited' }, count);
+    this.#deps.logger.debug(
       { collectionId: collection.id, source, count, decision: 'invalid', reason: 'unsolicited' },
       'unsolicited collections refused',
     );
@@ -223,7 +218,7 @@ function matches(block: FinalizedBlock, collections: readonly ReceivedCollection
 }
 
 /** Counters exist from the first scrape, so that a rate over them includes the first event. */
-function showZeros(metrics: JobProcessorDependencies['metrics']): void {
+function showZeros(metrics: Dependencies['metrics']): void {
   for (const source of ['requester', 'edi', 'peer'] as const) {
     metrics.collectionsReceived.inc({ source }, 0);
     metrics.duplicateCollections.inc({ source }, 0);

@@ -2,6 +2,9 @@ import type { BlockSource } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob } from '../jobqueue/index.js';
 
+export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
+export const BLOCK_CALL = 'GetBlockByHeight';
+
 /** A counter with labels, like those of `createMetrics`. */
 interface LabelledCounter<L extends string> {
   inc(labels: Record<L, string>): void;

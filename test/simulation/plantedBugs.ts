@@ -176,8 +176,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'done before the commit',
     file: 'collections/JobProcessor.ts',
-    of: '      const written = await this.#indexer',
-    instead: '      queued.done();\n      const written = await this.#indexer',
+    of: '      const written = await this.#deps.indexer',
+    instead: '      queued.done();\n      const written = await this.#deps.indexer',
   },
   {
     name: 'done twice',
@@ -188,7 +188,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a failure of the store is passed over',
     file: 'collections/JobProcessor.ts',
-    of: '    this.#failed = true;\n    this.#onFatal(error);\n',
+    of: '    this.#failed = true;\n    this.#deps.onFatal(error);\n',
     instead: '    this.#failed = true;\n',
   },
   {
@@ -335,7 +335,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: what cannot be proven in one spork is taken in all of them',
     file: 'access/node/BlockProofs.ts',
-    of: '    return this.#deps.sporkRoot(height) ?? 0;',
+    of: '    return this.#parts.sporkRoot(height) ?? 0;',
     instead: '    return height < 0 ? height : 0;',
     heldBy: {
       file: 'unit/access/blockProofs.test.ts',
@@ -345,8 +345,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: required is taken for auto',
     file: 'access/node/BlockProofs.ts',
-    of: "if (this.#options.mode === 'required')",
-    instead: "if (this.#options.mode === 'required' && height < 0)",
+    of: "if (this.#parts.mode === 'required')",
+    instead: "if (this.#parts.mode === 'required' && height < 0)",
     heldBy: { file: 'unit/access/blockProofs.test.ts', test: 'is never taken where a proof is required' },
   },
   {
@@ -477,7 +477,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'finality/proven/FinalityAnchor.ts',
     of: '    throw new NotProvenError(\n      `who signs after view',
     instead:
-      '    if (isLacking && (await this.#deps.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    throw new NotProvenError(\n      `who signs after view',
+      '    if (isLacking && (await this.#parts.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    throw new NotProvenError(\n      `who signs after view',
     heldBy: {
       file: 'unit/finality/finalityProver.test.ts',
       test: 'takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
@@ -530,8 +530,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'execution data that does not match the guarantees is held against its node at once',
     file: 'collections/executionData/StreamFault.ts',
-    of: '    return { ...refusal, fault: undefined, contradicts };',
-    instead: "    return { ...refusal, fault: 'lied' };",
+    of: '    return { ...end, fault: undefined, contradicts };',
+    instead: "    return { ...end, fault: 'lied' };",
     heldBy: {
       file: 'unit/collections/ExecutionDataIndexer.test.ts',
       test: '%s: refused, counted, held against the node, asked elsewhere',
@@ -558,8 +558,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'cancelled request not released',
     file: 'collections/requester/CollectionRequester.ts',
-    of: '    this.#over(wanted, release);\n    try {',
-    instead: '    this.#over(wanted, options.signal.aborted ? () => undefined : release);\n    try {',
+    of: '    this.#over(wanted);\n    try {',
+    instead: '    if (!options.signal.aborted) this.#over(wanted);\n    try {',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'frees the slot for the next height',
@@ -575,7 +575,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'execution data of another height is taken for the next',
     file: 'collections/executionData/ExecutionDataIndexer.ts',
-    of: '    if (height !== this.#next) {',
+    of: '    if (height !== this.#state.next) {',
     instead: '    if (height < 0) {',
   },
   {
@@ -684,7 +684,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'not given back: the slots of answers that wait at a stop',
     file: 'collections/requester/CollectionRequester.ts',
-    of: '    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);',
+    of: '    for (const { wanted } of this.#answers.splice(0)) this.#over(wanted);',
     instead: '    this.#answers.splice(0);',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
@@ -694,8 +694,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'not given back: the slot of an answer that comes after the stop',
     file: 'collections/requester/CollectionRequester.ts',
-    of: '    this.#over(wanted, release);\n    try {',
-    instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted, release);\n    try {",
+    of: '    this.#over(wanted);\n    try {',
+    instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted);\n    try {",
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'are given back by an answer that comes after the stop',

@@ -27,12 +27,16 @@ export interface ScriptedWorld {
   readonly stop: AbortController;
   /** What is awaited at the end: each network until it has stopped. */
   readonly running: Promise<void>[];
-  /** A network that runs until the end of the test. */
+  /** A network of these nodes, all of them access nodes unless told, that runs until the end of the test. */
   readonly network: (
     scripts: Readonly<Record<string, NodeScript>>,
-    options: Partial<AccessNetworkOptions> & { readonly accessNodes: readonly string[] },
+    options?: Partial<AccessNetworkOptions>,
     expectation?: Partial<Expectation>,
-  ) => { readonly network: AccessNetwork; readonly nodes: ScriptedNodes };
+  ) => { readonly net: AccessNetwork; readonly nodes: ScriptedNodes };
+  /** The same, once it can be asked. */
+  readonly identified: (
+    ...made: Parameters<ScriptedWorld['network']>
+  ) => Promise<ReturnType<ScriptedWorld['network']>>;
 }
 
 /** A new world before each test; after it everything has ended, and no timer is left. */
@@ -45,31 +49,33 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
     const logger = new RecordingLogger();
     const metrics = createMetrics({ version: 'test', node: 'test' });
     const stop = new AbortController();
+    const network: ScriptedWorld['network'] = (scripts, options = {}, expectation = {}) => {
+      const nodes = new ScriptedNodes(scripts);
+      const net = new AccessNetwork(
+        {
+          ...{ accessNodes: Object.keys(scripts), sporks: [], ratePerSecond: 0 },
+          ...{ maxMessageBytes: 1_000_000, timeoutMs: 1_000, userAgent: 'test' },
+          ...options,
+        },
+        {
+          ...{ clock, logger, metrics },
+          random: seededRandom(1),
+          expectation: () => ({
+            ...{ chainId: 'flow-localnet', network: 'devnet', sporks: [] },
+            ...expectation,
+          }),
+          openNode: nodes.open,
+        },
+      );
+      running.push(net.run(stop.signal));
+      return { net, nodes };
+    };
     world = {
-      ...{ clock, logger, metrics, stop, running },
-      network: (scripts, options, expectation = {}) => {
-        const nodes = new ScriptedNodes(scripts);
-        const network = new AccessNetwork(
-          {
-            sporks: [],
-            ratePerSecond: 0,
-            maxMessageBytes: 1_000_000,
-            timeoutMs: 1_000,
-            userAgent: 'test',
-            ...options,
-          },
-          {
-            ...{ clock, logger, metrics },
-            random: seededRandom(1),
-            expectation: () => ({
-              ...{ chainId: 'flow-localnet', network: 'devnet', sporks: [] },
-              ...expectation,
-            }),
-            openNode: nodes.open,
-          },
-        );
-        running.push(network.run(stop.signal));
-        return { network, nodes };
+      ...{ clock, logger, metrics, stop, running, network },
+      identified: async (...made) => {
+        const { net, nodes } = network(...made);
+        await net.waits.whenIdentified(stop.signal);
+        return { net, nodes };
       },
     };
   });

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { isAbort } from '../../runtime/index.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Admission, ForwardingAdmission, NotAdmitted } from './NodeGate.js';
+import type { Admission, ForwardingAdmission, NotAdmitted } from '../transport/ports.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import { methodOf, NodeForwarding } from './NodeForwarding.js';
 import type { ForwardedRequest, ForwardedSink, ForwardingDependencies } from './NodeForwarding.js';

@@ -14,7 +14,7 @@ import type { Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
-import type { Admission, AdmissionEnd } from './NodeGate.js';
+import type { Admission, AdmissionEnd } from '../transport/ports.js';
 
 /** Bytes of one stream that may be buffered here while its reader is slow. */
 const WINDOW_BYTES = 256 * 1024;

@@ -13,12 +13,9 @@ const MAX_DOUBTED_HEIGHTS = 64;
 /** Blocks whose seals are remembered: more than lie between the newest block and the newest one that is proven final. */
 const MAX_SEALING_BLOCKS = 256;
 
-export interface BlockProofsOptions {
+interface Parts {
   readonly mode: Exclude<ProofMode, 'off'>;
   readonly chainId: string;
-}
-
-export interface BlockProofsDependencies {
   /** The names of the nodes that can be asked for the block of a height now. */
   readonly servers: (height: number) => readonly string[];
   /** The root height of the spork that a height is in; `undefined` where it is not known. */
@@ -53,8 +50,7 @@ const WHY: Readonly<Record<Unprovable, string>> = {
  * none is remembered for its spork, until one is proven there.
  */
 export class BlockProofs {
-  readonly #options: BlockProofsOptions;
-  readonly #deps: BlockProofsDependencies;
+  readonly #parts: Parts;
   readonly #prover: BlockProver;
   /** Sporks whose blocks cannot be proven, by root height. Bounded by the sporks. */
   readonly #unprovable = new Map<number, UnprovableSpork>();
@@ -65,10 +61,9 @@ export class BlockProofs {
   #form: BlockForm | undefined;
   #lastUnprovable: Unprovable | undefined;
 
-  constructor(options: BlockProofsOptions, dependencies: BlockProofsDependencies) {
-    this.#options = options;
-    this.#deps = dependencies;
-    this.#prover = new BlockProver({ chainId: options.chainId });
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#prover = new BlockProver({ chainId: parts.chainId });
   }
 
   /** Decodes the full blocks of a node. Besides `WireError` it throws `ForgedBlockError` and `UnprovenBlockError`. */
@@ -127,7 +122,7 @@ export class BlockProofs {
 
   #unproven(block: FinalizedBlock, node: string, why: Unprovable): FinalizedBlock {
     const { height } = block;
-    if (this.#options.mode === 'required')
+    if (this.#parts.mode === 'required')
       throw new UnprovenBlockError(
         `block ${height} cannot be proven, and proof.mode is required: ${WHY[why]}`,
       );
@@ -141,7 +136,10 @@ export class BlockProofs {
     if (known?.why !== why) {
       const nodes = known?.nodes ?? new Set(this.#doubted.get(height));
       this.#unprovable.set(spork, { why, nodes });
-      this.#deps.logger.warn({ height, node, reason: WHY[why] }, 'blocks are taken on the word of the nodes');
+      this.#parts.logger.warn(
+        { height, node, reason: WHY[why] },
+        'blocks are taken on the word of the nodes',
+      );
     }
     this.#lastUnprovable = why;
     return block;
@@ -156,12 +154,12 @@ export class BlockProofs {
     this.#doubted.set(height, nodes.add(node));
     const [oldest] = this.#doubted.keys();
     if (this.#doubted.size > MAX_DOUBTED_HEIGHTS && oldest !== undefined) this.#doubted.delete(oldest);
-    return this.#deps
+    return this.#parts
       .servers(height)
       .every((server) => nodes.has(server) || known?.nodes.has(server) === true);
   }
 
   #sporkOf(height: number): number {
-    return this.#deps.sporkRoot(height) ?? 0;
+    return this.#parts.sporkRoot(height) ?? 0;
   }
 }

@@ -28,7 +28,8 @@ import type {
   StreamQuestion,
 } from '../transport/RpcClient.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { NodeGate } from '../forwarding/NodeGate.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import type { Admission, AdmittedCall } from '../transport/ports.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -50,21 +51,14 @@ const SEALED = 2;
 const CCF = 1;
 const NO_FIELDS = Buffer.alloc(0);
 
-export type GrpcAccessNodeOptions = RpcClientOptions;
-export interface GrpcAccessNodeDependencies extends RpcClientDependencies {
-  /**
-   * Proves the blocks that the node sends in full form. Throws `ForgedBlockError` for one that its id refutes. Default: blocks
-   * come in their light form, and are taken on the node's word.
-   */
-  readonly proveBlock?: BlockDecoder | undefined;
-}
-
 /** A node as the pool holds it. */
 export interface PooledNode extends AccessNode, Candidate {
   /** The same node for history: every call and stream is made at that rank. */
   readonly history: AccessNode;
-  /** Admits forwarded calls. Absent if the node is not reached by gRPC. */
-  readonly gate?: NodeGate;
+  /** Where calls may be forwarded to. Absent if the node is not reached by gRPC. */
+  readonly endpoint?: Endpoint;
+  /** Admits forwarded calls; see `ForwardingAdmission`. Absent likewise. */
+  admit?(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'>;
   /** The methods whose calls are limited now. Absent if the node is not reached by gRPC. */
   limits?(): readonly MethodLimit[];
   /** Further calls fail; calls under way end by their signals. */
@@ -221,16 +215,23 @@ class NodeCalls implements AccessNode {
 
 /** One access node over one channel. */
 export class GrpcAccessNode extends NodeCalls implements PooledNode {
-  readonly gate: NodeGate;
+  readonly endpoint: Endpoint;
   readonly history: AccessNode;
   readonly #client: RpcClient;
 
-  constructor(options: GrpcAccessNodeOptions, dependencies: GrpcAccessNodeDependencies) {
+  /**
+   * `proveBlock` proves the blocks that the node sends in full form, and throws `ForgedBlockError` for one that its id refutes.
+   * Default: blocks come in their light form, and are taken on the node's word.
+   */
+  constructor(
+    options: RpcClientOptions,
+    dependencies: RpcClientDependencies & { readonly proveBlock?: BlockDecoder | undefined },
+  ) {
     const client = new RpcClient(options, dependencies);
     super(client, dependencies.proveBlock, 'live');
     this.#client = client;
     this.history = new NodeCalls(client, dependencies.proveBlock, 'history');
-    this.gate = new NodeGate(options, { ...dependencies, caller: client });
+    this.endpoint = options.endpoint;
   }
 
   get inFlight(): number {
@@ -239,6 +240,10 @@ export class GrpcAccessNode extends NodeCalls implements PooledNode {
 
   get heldBack(): boolean {
     return this.#client.heldBack;
+  }
+
+  admit(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
+    return this.#client.admit(call, signal);
   }
 
   limits(): readonly MethodLimit[] {

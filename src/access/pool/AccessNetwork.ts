@@ -6,7 +6,6 @@ import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { OpenChannel } from '../transport/channel/RpcChannel.js';
 import { ChainCheck } from './handshake/ChainCheck.js';
-import type { ForwardingAdmission } from '../forwarding/NodeGate.js';
 import { NodeHandshake } from './handshake/NodeHandshake.js';
 import type { StartWaits } from './handshake/NodeHandshake.js';
 import type { Expectation } from './identity/nodeIdentity.js';
@@ -18,7 +17,7 @@ import { BlockProofs } from '../node/BlockProofs.js';
 import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
-import type { AccessMetrics, CallCredentials } from '../transport/ports.js';
+import type { AccessMetrics, CallCredentials, ForwardingAdmission } from '../transport/ports.js';
 import { NodePool } from './NodePool.js';
 import type { OpenNode, ServedHeights } from './NodePool.js';
 import type { SporkTable } from './sporks/sporkTable.js';
@@ -71,7 +70,7 @@ export class AccessNetwork implements AccessNodes {
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {
       const member = this.#pool.live().find(({ node }) => node.name === name);
-      return (await member?.node.gate?.admit(call, signal)) ?? 'gone';
+      return (await member?.node.admit?.(call, signal)) ?? 'gone';
     },
   };
   /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
@@ -108,23 +107,20 @@ export class AccessNetwork implements AccessNodes {
     const proofs =
       mode === 'off'
         ? undefined
-        : new BlockProofs(
-            { mode, chainId },
-            {
-              logger: dependencies.logger,
-              servers: (height) => [
-                ...this.forHeight(height, 'GetBlockByHeight')
-                  .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')
-                  .map(({ name }) => name),
-                // At a start, the quickest node may be the one that hides the header.
-                ...this.#pool
-                  .named()
-                  .filter(({ tried }) => !tried)
-                  .map(({ node }) => node.name),
-              ],
-              sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
-            },
-          );
+        : new BlockProofs({
+            ...{ mode, chainId, logger: dependencies.logger },
+            servers: (height) => [
+              ...this.forHeight(height, 'GetBlockByHeight')
+                .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')
+                .map(({ name }) => name),
+              // At a start, the quickest node may be the one that hides the header.
+              ...this.#pool
+                .named()
+                .filter(({ tried }) => !tried)
+                .map(({ node }) => node.name),
+            ],
+            sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
+          });
     this.#proofs = proofs;
     this.#pool = new NodePool(options, {
       ...dependencies,
@@ -166,7 +162,7 @@ export class AccessNetwork implements AccessNodes {
   /** Where calls may be forwarded to, in the order of asking. */
   forwardingNodes(): readonly Endpoint[] {
     const nodes = inOrderOfAsking(this.#pool.live().map(({ node }) => node));
-    return nodes.flatMap(({ gate }) => gate?.endpoint ?? []);
+    return nodes.flatMap(({ endpoint }) => endpoint ?? []);
   }
 
   succeeded(node: AccessNode, method: AccessMethod): void {

@@ -72,8 +72,6 @@ export class NodePool {
   readonly #sporks: SporkTable;
   readonly #ratePerSecond: number;
   readonly #dependencies: Dependencies;
-  readonly #clock: Clock;
-  readonly #expectation: () => Expectation;
   readonly #byName = new Map<string, PoolMember>();
   /** Roots of the followed sporks, ascending; without those of the table. */
   #sporkRoots: readonly number[] = [];
@@ -93,11 +91,9 @@ export class NodePool {
     this.#sporks = options.sporks;
     this.#ratePerSecond = options.ratePerSecond;
     this.#dependencies = dependencies;
-    this.#clock = clock;
-    this.#expectation = expectation;
     const tabled = options.sporks.flatMap((spork) => [spork.rootHeight, spork.endHeightExclusive]);
     const known = [...tabled, options.sporkRoot ?? null].filter((root) => root !== null);
-    this.verifier = new SporkVerifier({ known }, { clock, members: () => this.#heard, expectation });
+    this.verifier = new SporkVerifier({ known, clock, members: () => this.#heard, expectation });
   }
 
   /** True when the network has had sporks. */
@@ -141,9 +137,9 @@ export class NodePool {
         this.refreshRanges();
       },
       onHead: (height) => {
-        const atMs = this.#clock.monotonic();
+        const atMs = this.#dependencies.clock.monotonic();
         noteHead(member, height, atMs);
-        const watermark = this.#expectation().watermark?.height ?? -1;
+        const watermark = this.#dependencies.expectation().watermark?.height ?? -1;
         if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
       },
       onOutage: () => {
@@ -156,10 +152,10 @@ export class NodePool {
         logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting');
       },
     };
-    const healthRecord = new NodeHealthRecord({ clock: this.#clock });
+    const healthRecord = new NodeHealthRecord({ clock: this.#dependencies.clock });
     const ratePerSecond = this.#rateOf(origin);
     const node = openNode(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
-    const member = new PoolMember(node, origin, roles, this.#clock);
+    const member = new PoolMember(node, origin, roles, this.#dependencies.clock);
     this.#byName.set(node.name, member);
     this.refreshRanges();
     metrics.endpointLies.inc({ endpoint: node.name }, 0);
@@ -204,14 +200,14 @@ export class NodePool {
       const member =
         this.#byName.get(endpoint.name) ??
         this.add(endpoint, 'historic', { access: true, executionData: true, peer: false });
-      member.wantedAtMs = this.#clock.monotonic();
+      member.wantedAtMs = this.#dependencies.clock.monotonic();
     }
     return serving;
   }
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
   askAgain(): void {
-    const beforeMs = this.#clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
+    const beforeMs = this.#dependencies.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named())
       if (isUsable(member) && member.askedAtMs <= beforeMs) member.pause.wake();
   }
@@ -220,8 +216,8 @@ export class NodePool {
   mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
     if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
       return false;
-    const isCrossing = (this.#expectation().firstHeight ?? Infinity) < height;
-    return isCrossing && this.#clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
+    const isCrossing = (this.#dependencies.expectation().firstHeight ?? Infinity) < height;
+    return isCrossing && this.#dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
   }
 
   /** What `serving` would return, without adding or keeping a historic node: a report must not cause connections. */

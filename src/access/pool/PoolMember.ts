@@ -2,7 +2,7 @@ import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Foreignness, ForeignReason, NodeIdentity } from './identity/nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
-import type { CallRecord } from '../selection/CallHealth.js';
+import type { CallRecord } from '../selection/NodeHealthRecord.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 import type { MethodLimit } from '../transport/RpcClient.js';
 import type { AccessMethod, NodeHealth } from '../types.js';

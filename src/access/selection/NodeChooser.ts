@@ -5,13 +5,24 @@ import type {
   AccessNode,
   AccessNodes,
   NodeFault,
+  NodeHealth,
   StreamMethod,
   UnaryMethod,
 } from '../types.js';
 import type { UpstreamError } from '../UpstreamError.js';
-import { CallHealth } from './CallHealth.js';
+import { Attempts } from './Attempts.js';
+import { CallHealth } from './NodeHealthRecord.js';
 import { NodeTroubles } from './NodeTroubles.js';
 import type { TroubleKind } from './NodeTroubles.js';
+
+/** A stream whose next message is overdue for this long is opened again. */
+export const STREAM_SILENT_MS = 5_000;
+/** Deadline of the small calls that everything waits for, so that another node or call is tried soon. */
+const PATIENCE_MS = 4_000;
+/** The deadline when no node answered in that time: the nodes may be slow. */
+const LONG_PATIENCE_MS = 8_000;
+/** Consecutive silences before nodes get more time. */
+const SILENCES_BEFORE_PATIENCE = 2;
 
 /** A node to ask, and by which call. */
 export interface Way {
@@ -19,15 +30,12 @@ export interface Way {
   readonly method: AccessMethod;
 }
 
-interface Options {
+interface Parts {
   readonly stream: StreamMethod;
   /** The unary call with the same information. */
   readonly call: UnaryMethod;
   /** The pause between two unsuccessful attempts. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
-}
-
-interface Dependencies {
   /** Where failed calls are reported. */
   readonly nodes: Pick<AccessNodes, 'report'>;
   readonly clock: Clock;
@@ -40,48 +48,41 @@ interface Dependencies {
 
 /**
  * For something that is read without end: chooses the next node, and which of two equivalent calls to use there, says how
- * long to pause between attempts, and keeps the one record of what went wrong since something came. It chooses the best healthy one that streams; else the
- * best healthy one by single calls; else the best there is. A node that has just failed is asked after the others.
- * After two failed streams in a row single calls are used for a while; when a single call fails then, streams are tried
- * again.
+ * long to pause between attempts, and keeps the one record of what went wrong since something came. Of nodes of the same
+ * health it prefers those that stream; the order is otherwise that of `Attempts`. After two failed streams in a row, at any
+ * nodes, single calls are used for a while; when a single call fails then, streams are tried again.
  */
 export class NodeChooser {
   /** What went wrong since its user last cleared it, because something came. */
   readonly troubles: NodeTroubles;
-  readonly #options: Options;
-  readonly #dependencies: Dependencies;
-  /**
-   * The stream's health at all nodes together: two consecutive failures, at any nodes, switch to single calls.
-   */
+  readonly #parts: Parts;
+  readonly #attempts = new Attempts();
+  /** The stream's health at all nodes together. */
   readonly #streams: CallHealth;
-  /** Nodes whose call has just failed. */
-  readonly #avoided = new Set<string>();
   /** Nodes for which only single calls are used, and until when. */
   readonly #callsUntilMs = new Map<string, number>();
-  /** Consecutive rounds of all nodes without success. */
-  #rounds = 0;
-  #hasRoundFailed = false;
   /** How many nodes there were to choose from. */
   #candidates = 1;
+  /** Consecutive times that nothing arrived in time. */
+  #silences = 0;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
   /** True from `onLeft` to `onBack`. */
   #isLeft = false;
 
-  constructor(options: Options, dependencies: Dependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
-    this.#streams = new CallHealth(dependencies);
-    this.troubles = new NodeTroubles(dependencies);
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#streams = new CallHealth(parts);
+    this.troubles = new NodeTroubles(parts);
   }
 
   isStream({ method }: Way): boolean {
-    return method === this.#options.stream;
+    return method === this.#parts.stream;
   }
 
   /** True while this node should be asked by stream. */
   mayStream(node: AccessNode): boolean {
-    if (this.#streams.rests || !node.supports(this.#options.stream)) return false;
-    return this.#dependencies.clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
+    if (this.#streams.rests || !node.supports(this.#parts.stream)) return false;
+    return this.#parts.clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
   /** `undefined` when there are no nodes. `mayStream`: which of them may be asked by stream. */
@@ -89,41 +90,47 @@ export class NodeChooser {
     bestFirst: readonly AccessNode[],
     mayStream = (node: AccessNode): boolean => this.mayStream(node),
   ): Way | undefined {
-    const { stream, call } = this.#options;
-    const ways = bestFirst.map((node): Way => ({ node, method: mayStream(node) ? stream : call }));
-    this.#candidates = Math.max(1, ways.length);
-    let candidates = ways.filter((way) => !this.#avoided.has(keyOf(way)));
-    if (candidates.length === 0) {
-      this.#avoided.clear();
-      if (this.#hasRoundFailed || ways.length === 0) this.#rounds += 1;
-      this.#hasRoundFailed = false;
-      candidates = ways;
+    const { stream, call } = this.#parts;
+    const streaming = new Set(bestFirst.filter((node) => mayStream(node)));
+    const methodAt = (node: AccessNode): AccessMethod => (streaming.has(node) ? stream : call);
+    this.#candidates = Math.max(1, bestFirst.length);
+    const streamsFirst = [...new Set([...streaming, ...bestFirst])];
+    const healthOf = (each: AccessNode): NodeHealth => each.healthOf(methodAt(each));
+    const { node } = this.#attempts.choose(streamsFirst, healthOf, { methodAt });
+    if (node === undefined) {
+      this.#attempts.failed();
+      return undefined;
     }
-    const healthy = candidates.filter(({ node, method }) => node.healthOf(method) === 'healthy');
-    const chosen = healthy.find((way) => this.isStream(way)) ?? healthy[0] ?? candidates[0];
-    if (chosen?.method === call) this.#tellLeft();
-    return chosen;
+    const method = methodAt(node);
+    if (method === call) this.#tellLeft();
+    return { node, method };
   }
 
-  /** The pause before the next attempt: shorter with more nodes. */
+  /** The pause before the next attempt: doubles with each round of all nodes, and is shorter with more of them. */
   pauseMs(): number {
-    return backoffMs(this.#options.pauses, this.#rounds, this.#dependencies.random) / this.#candidates;
+    const { pauses, random } = this.#parts;
+    return backoffMs(pauses, this.#attempts.rounds, random) / this.#candidates;
+  }
+
+  /** How long to wait for the next message of a stream, or the answer to a call: longer where nodes may be slow. */
+  patienceMs(of: 'stream' | 'call'): number {
+    const shortMs = of === 'stream' ? STREAM_SILENT_MS : PATIENCE_MS;
+    return this.#silences < SILENCES_BEFORE_PATIENCE ? shortMs : LONG_PATIENCE_MS;
   }
 
   /** The node is asked after the others; this does not count against its call. */
-  avoid(way: Way): void {
-    this.skip(way);
-    this.#hasRoundFailed = true;
+  avoid({ node, method }: Way): void {
+    this.#attempts.failed(node, method);
   }
 
   /** Like `avoid`, but without lengthening the pause: the requested data will be there in a moment. */
-  skip(way: Way): void {
-    this.#avoided.add(keyOf(way));
+  skip({ node, method }: Way): void {
+    this.#attempts.declined(node, method);
   }
 
   /** The node has no free stream, or none that can be trusted: uses single calls there for this long. */
   callInstead(node: string, durationMs: number): void {
-    this.#callsUntilMs.set(node, this.#dependencies.clock.monotonic() + durationMs);
+    this.#callsUntilMs.set(node, this.#parts.clock.monotonic() + durationMs);
   }
 
   /** The way is asked. */
@@ -139,6 +146,7 @@ export class NodeChooser {
     // A node too old for the stream is asked by single calls: that holds nothing up.
     if (error.kind === 'unimplemented' && this.isStream(way)) this.troubles.answered(way.node.name);
     else this.troubles.failed(error);
+    if (error.kind === 'deadline') this.#silences += 1;
     if (fault === undefined) this.avoid(way);
     else this.#blame(way, fault, error.message);
   }
@@ -146,12 +154,13 @@ export class NodeChooser {
   /** Nothing came, or too little: names this as what holds up the question, and counts it against the call. */
   blame(way: Way, kind: TroubleKind, fault: NodeFault, said: string): void {
     this.troubles.note(way.node.name, way.method, kind, said);
+    if (kind === 'unreachable') this.#silences += 1;
     this.#blame(way, fault, said);
   }
 
   #blame(way: Way, fault: NodeFault, said: string): void {
     this.failed(way, said);
-    this.#dependencies.nodes.report(way.node, fault, said, way.method);
+    this.#parts.nodes.report(way.node, fault, said, way.method);
   }
 
   /** The call failed and delivered nothing. */
@@ -165,10 +174,15 @@ export class NodeChooser {
     this.#streams.report('failing', said);
   }
 
+  /** Something arrived, new or not. */
+  answered(): void {
+    this.#silences = 0;
+  }
+
   /** Something new arrived: nodes that failed before may be asked again. */
   cameBy(): void {
-    this.#avoided.clear();
-    this.#rounds = 0;
+    this.answered();
+    this.#attempts.succeeded();
   }
 
   /** A stream works. */
@@ -177,16 +191,12 @@ export class NodeChooser {
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;
     this.#isLeft = false;
-    this.#dependencies.onBack?.(node.name);
+    this.#parts.onBack?.(node.name);
   }
 
   #tellLeft(): void {
     if (this.#isLeft || this.#lastFailure === undefined) return;
     this.#isLeft = true;
-    this.#dependencies.onLeft?.(this.#lastFailure.node, this.#lastFailure.said);
+    this.#parts.onLeft?.(this.#lastFailure.node, this.#lastFailure.said);
   }
-}
-
-function keyOf({ node, method }: Way): string {
-  return `${node.name} ${method}`;
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
-import type { UpstreamError, UpstreamErrorKind } from '../UpstreamError.js';
+import { UpstreamError } from '../UpstreamError.js';
+import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** How a node fails to answer; decides the readiness code. */
 export type TroubleKind =
@@ -160,12 +161,21 @@ export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
   return JUDGEMENTS[kind][1];
 }
 
-/** Counts a failed call against its node, where it is the node's fault. */
-export function reportFailure(
+/**
+ * The answer to a call, or why there is none, which counts against the node where it is its fault. Expected errors: the
+ * abort reason of the call's signal.
+ */
+export async function answerOf<T>(
   nodes: Pick<AccessNodes, 'report'>,
   node: AccessNode,
-  { kind, message, method }: UpstreamError,
-): void {
-  const fault = faultOf(kind);
-  if (fault !== undefined) nodes.report(node, fault, message, method);
+  call: Promise<T>,
+): Promise<T | UpstreamError> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) throw error;
+    const fault = faultOf(error.kind);
+    if (fault !== undefined) nodes.report(node, fault, error.message, error.method);
+    return error;
+  }
 }

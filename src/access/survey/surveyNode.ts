@@ -43,7 +43,7 @@ export interface NodeSurvey {
   readonly latencyMs: number | undefined;
 }
 
-export interface SurveyOptions {
+interface Options {
   readonly endpoint: Endpoint;
   readonly maxMessageBytes: number;
   /** Limit of each call, and of the wait for a stream's first message. */
@@ -62,7 +62,7 @@ export interface SurveyOptions {
  * failures are part of the answer.
  */
 export async function surveyNode(
-  options: SurveyOptions,
+  options: Options,
   dependencies: { readonly clock: Clock },
 ): Promise<NodeSurvey> {
   const { credentials, endpoint, maxMessageBytes, timeoutMs } = options;
@@ -96,11 +96,11 @@ export async function surveyNode(
 
 class Survey {
   readonly #node: GrpcAccessNode;
-  readonly #options: SurveyOptions;
+  readonly #options: Options;
   readonly #clock: Clock;
   readonly #calls: CallSurvey[] = [];
 
-  constructor(node: GrpcAccessNode, options: SurveyOptions, clock: Clock) {
+  constructor(node: GrpcAccessNode, options: Options, clock: Clock) {
     this.#node = node;
     this.#options = options;
     this.#clock = clock;

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { asError } from '../../runtime/index.js';
+import { abortReason, asError } from '../../runtime/index.js';
 import { CallFailure, RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
@@ -12,7 +12,7 @@ import type { CallLimit } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
-import type { AccessMetrics, CallCredentials, NodeEvents } from './ports.js';
+import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
@@ -38,6 +38,8 @@ const BREAKS_BEFORE_APART = 2;
 const DEADLINES_BEFORE_RECONNECT = 3;
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
+/** Forwarded calls that may wait for one method, of those that we do not call, at one node. */
+const MAX_WAITING_FORWARDED_CALLS = 256;
 /** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
 
@@ -90,10 +92,10 @@ export interface MethodLimit extends CallLimit {
  * breaking their connection. A connection on which nothing is answered any more is replaced.
  */
 export class RpcClient {
-  /** Streams that make way end without an error. */
-  readonly scarcity: StreamQuota;
   readonly name: string;
   readonly healthRecord: NodeHealthRecord;
+  /** Streams that make way end without an error. */
+  readonly #scarcity: StreamQuota;
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
   readonly #clock: Clock;
@@ -109,6 +111,8 @@ export class RpcClient {
   #reconnects = 0;
   #isClosed = false;
   readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
+  /** Of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
+  readonly #forwardedLimiters = new Map<string, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
 
@@ -121,7 +125,7 @@ export class RpcClient {
     this.healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = events;
-    this.scarcity = new StreamQuota({ clock });
+    this.#scarcity = new StreamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
       return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
@@ -216,7 +220,7 @@ export class RpcClient {
   stream<T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> {
     const { method } = question;
     // Fails at once: otherwise this would look like a stream that the node ended.
-    if (rank === 'history' && this.scarcity.scarceForHistory)
+    if (rank === 'history' && this.#scarcity.scarceForHistory)
       return failing(
         this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
       );
@@ -232,10 +236,34 @@ export class RpcClient {
     this.#breaking.clear();
   }
 
-  /** The limiter of a method that the indexer calls, to be shared with forwarded calls; `undefined` for other methods. */
-  limiterOf(method: string): MethodLimiter | undefined {
+  /**
+   * Admits a forwarded call behind our own; see `ForwardingAdmission`. Methods that we call as well share our limits. Its
+   * result does not count for or against the node: the client decides what it contains.
+   */
+  async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
+    if (isStream) return this.#admitStream();
     const own = unaryMethods.find((each) => each === method);
-    return own && this.#limiter(own);
+    const limiter =
+      own === undefined
+        ? this.#limiterIn(this.#forwardedLimiters, method, MAX_WAITING_FORWARDED_CALLS)
+        : this.#limiter(own);
+    if (limiter.isFull('forwarded')) return 'busy';
+    const permit = await limiter.acquire(signal, 'forwarded');
+    if (signal.aborted) throw abortReason(signal);
+    return {
+      over: (end) => {
+        if (end === 'answered') limiter.succeeded(permit);
+        else if (end === 'rate_limited') limiter.rateLimited(permit);
+      },
+      onMakeWay: () => undefined,
+    };
+  }
+
+  #admitStream(): Admission | 'busy' {
+    if (this.#scarcity.scarce) return 'busy';
+    let makeWay = (): void => undefined;
+    const leave = this.#scarcity.yielding(() => makeWay());
+    return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
   }
 
   /**
@@ -288,18 +316,22 @@ export class RpcClient {
   }
 
   #limiter(method: UnaryMethod): MethodLimiter {
-    let limiter = this.#limiters.get(method);
+    return this.#limiterIn(this.#limiters, method, MAX_WAITING_CALLS);
+  }
+
+  #limiterIn<M>(limiters: Map<M, MethodLimiter>, method: M, maxWaiting: number): MethodLimiter {
+    let limiter = limiters.get(method);
     if (limiter === undefined) {
       const { ratePerSecond } = this.#options;
-      limiter = new MethodLimiter({ ratePerSecond, maxWaiting: MAX_WAITING_CALLS }, this.#dependencies);
-      this.#limiters.set(method, limiter);
+      limiter = new MethodLimiter({ ratePerSecond, maxWaiting }, this.#dependencies);
+      limiters.set(method, limiter);
     }
     return limiter;
   }
 
   /** False while streams are scarce and the method's data can be polled. */
   #grants(method: AccessMethod, rank: Rank): boolean {
-    const { scarce, scarceForHistory } = this.scarcity;
+    const { scarce, scarceForHistory } = this.#scarcity;
     return !POLLABLE.has(method) || !(rank === 'history' ? scarceForHistory : scarce);
   }
 
@@ -324,7 +356,7 @@ export class RpcClient {
       fail: (callStatus) => {
         const failure = this.#ofStatus(callStatus, method);
         this.#count(failure);
-        if (failure.kind === 'rate_limited') this.scarcity.refused(rank);
+        if (failure.kind === 'rate_limited') this.#scarcity.refused(rank);
         return failure;
       },
       ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise, rank) }),
@@ -333,7 +365,7 @@ export class RpcClient {
 
   /** Remembers the call as one that may have to make way, until it is cancelled, as every call is in the end. */
   #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
-    const over = this.scarcity.yielding(end, rank);
+    const over = this.#scarcity.yielding(end, rank);
     return {
       read: () => call.read(),
       cancel: () => {

@@ -1,25 +1,15 @@
-import { NodeRotation, StreamReader } from '../../access/index.js';
+import { Attempts, StreamReader } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import {
-  backoffMs,
-  childOf,
-  doublingMs,
-  isAbort,
-  RunningAverage,
-  sleep,
-  wasAborted,
-} from '../../runtime/index.js';
+import { childOf, doublingMs, isAbort, RunningAverage, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { FaultReporter } from '../sources/FaultReporter.js';
 import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
-import { ExecutionDataTroubles } from './ExecutionDataTroubles.js';
-import type { StreamPosition } from './ExecutionDataTroubles.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
 import { StreamMonitor } from './StreamMonitor.js';
@@ -37,8 +27,6 @@ export interface ExecutionDataIndexerOptions {
   readonly backoffMaxMs: number;
   /** How often a node without execution data is asked again whether it offers any. */
   readonly probeMs?: number;
-  /** Durable heights the stream may be behind the watermark before it is reopened above it. */
-  readonly skipAheadHeights?: number;
   /** Most heights ahead of the stream that may be expected from it, however fast it is. */
   readonly lookaheadHeights?: number;
   /** How long after its last sign of life a stream is still expected to deliver. */
@@ -61,11 +49,12 @@ export interface ExecutionDataIndexerDependencies {
 const DEFAULTS = {
   stream: EXECUTION_DATA,
   probeMs: 60_000,
-  skipAheadHeights: 32,
   lookaheadHeights: 256,
   freshMs: 1_000,
 } as const;
 
+/** Durable heights the stream may be behind the watermark before it is reopened above it. */
+const SKIP_AHEAD_HEIGHTS = 32;
 /** A new stream that delivers nothing is abandoned sooner than one that has delivered, at most twice in a row. */
 const OPENING_SILENCE = { ms: 4_000, times: 2 };
 /** After this many consecutive failures a new head no longer shortens the pause. */
@@ -82,8 +71,6 @@ const HEIGHTS_BEFORE_CONFIRMED = 3;
 /** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
 const FRUITLESS_STREAMS = 2;
 
-/** A stream that is further behind at the end of this time than at its start is replaced. */
-const PACE_SPAN_MS = 30_000;
 /** Size of one message, trie updates included: the bounds of the estimate used for admission. */
 const MESSAGE_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: 64 * 1024 * 1024 };
 
@@ -122,19 +109,14 @@ interface OpenedStream {
 export class ExecutionDataIndexer implements ExecutionDataForecast {
   readonly #options: Required<ExecutionDataIndexerOptions>;
   readonly #dependencies: ExecutionDataIndexerDependencies;
-  readonly #rotation = new NodeRotation();
-  readonly #troubles: ExecutionDataTroubles;
+  readonly #attempts = new Attempts();
   readonly #reporter: FaultReporter;
   readonly #state: StreamState;
   readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
-  /** The next height. When a stream is about to be opened, it is above the watermark. */
-  #next = 0;
   #turnBytes = 0;
-  #watching: StreamMonitor | undefined;
   /** How often in a row no node could be asked. */
   #noneInARow = 0;
-  #method: AccessMethod;
   /** Verified messages of the current stream. */
   #verified = 0;
   /** Consecutive streams of the same node that delivered nothing for the same height. */
@@ -146,10 +128,13 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#options = { ...DEFAULTS, ...options };
     this.#dependencies = dependencies;
     const { stream } = this.#options;
-    this.#method = stream.method;
-    this.#state = new StreamState(this.#options, dependencies.clock);
-    this.#troubles = new ExecutionDataTroubles(stream, dependencies);
-    this.#reporter = new FaultReporter({ source: stream.source }, dependencies);
+    this.#state = new StreamState({
+      ...this.#options,
+      window: dependencies.window,
+      clock: dependencies.clock,
+      dueHeight: () => dependencies.dueHeight(),
+    });
+    this.#reporter = new FaultReporter(stream.source, dependencies);
   }
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
@@ -171,79 +156,67 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   status(): ExecutionDataStatus {
-    return this.#state.status(this.#position().next, this.#watching?.earlySinceMs);
+    return this.#state.status();
   }
 
   /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
   troubles(): readonly NodeTrouble[] {
-    return this.#state.now === 'off' ? [] : this.#troubles.all(this.#position());
+    return this.#state.troubles();
   }
 
   /** Why nothing arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
-    const { data, source, fix, stream } = this.#options.stream.words;
-    if (this.#state.now === 'off') return `the ${stream} is not followed`;
-    const sentence = this.#troubles.sentence(this.#position());
-    return sentence ?? (this.#state.now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined);
+    return this.#state.trouble();
   }
 
   expects(height: number, withinMs: number): boolean {
-    const due = this.#dependencies.dueHeight();
-    if (due === undefined || height > due) return false;
-    return this.#state.expects(height - this.#next, withinMs);
+    return this.#state.expects(height, withinMs);
   }
 
   /** From choosing a node to the end of its stream and the pause after it. */
   async #session(signal: AbortSignal): Promise<void> {
+    const state = this.#state;
     await this.#goToNext(signal);
-    const node = await this.#choose(this.#next, signal);
+    const node = await this.#choose(signal);
     if (node === undefined) return;
-    this.#state.node = node;
+    const method = methodOf(this.#options.stream, node);
+    state.node = node;
+    state.method = method;
     // Right after a failure, opening a stream is not a sign of life.
-    if (this.#rotation.failures === 0) this.#state.alive();
-    this.#method = methodOf(this.#options.stream, node);
+    if (this.#attempts.failures === 0) state.alive();
     this.#verified = 0;
-    const opened = { node, method: this.#method, height: this.#next };
-    const { silenceMs } = this.#options;
-    const isShort = this.#rotation.failures < OPENING_SILENCE.times;
-    const openingSilenceMs = isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs;
-    const end = await this.#follow(node, openingSilenceMs, signal);
-    this.#state.closed();
-    const pauseMs = this.#onStreamEnd(opened, end);
+    const height = state.next;
+    const end = await this.#follow(node, signal);
+    state.closed();
+    const pauseMs = this.#onStreamEnd({ node, method, height }, end);
     if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
   }
 
   /** The node or peer whose stream to follow next; `undefined` after a pause when none could be asked. */
-  async #choose(height: number, signal: AbortSignal): Promise<AccessNode | undefined> {
+  async #choose(signal: AbortSignal): Promise<AccessNode | undefined> {
     const { clock, logger, nodes } = this.#dependencies;
     const { sources, whyNone, words } = this.#options.stream;
+    const state = this.#state;
     const nowMs = clock.monotonic();
-    const all = sources(nodes, height);
-    const offering = all.filter((node) => this.#troubles.lacksUntilMs(node, height) <= nowMs);
-    // Streams need neither a slot nor a rate-limit token: there is only one at a time.
-    const choice = this.#rotation.choose(offering, {
-      isFree: () => true,
-      delayMs: () => 0,
-      healthOf: (node) => node.healthOf(methodOf(this.#options.stream, node)),
-    });
-    if (choice.node !== undefined) {
+    const all = sources(nodes, state.next);
+    const { node } = this.#attempts.choose(
+      all.filter((each) => state.lacksUntilMs(each) <= nowMs),
+      (each) => each.healthOf(methodOf(this.#options.stream, each)),
+    );
+    if (node !== undefined) {
       this.#noneInARow = 0;
-      return choice.node;
+      return node;
     }
-    const retryMs = doublingMs(NO_NODE_RETRY, this.#noneInARow++);
-    this.#state.node = undefined;
-    if (all.length === 0) {
-      const why = whyNone?.(nodes);
-      this.#state.lastError = why ?? `no ${words.source} serves the next height`;
-      this.#troubles.noNode(why);
-      await sleep(clock, retryMs, signal);
-      return undefined;
-    }
-    if (this.#state.now !== 'unavailable') logger.info({ height }, `no ${words.source} offers ${words.data}`);
-    this.#state.enter('unavailable');
     // Another node may become available before one of these may be asked again.
-    const untilMs = all.map((node) => this.#troubles.lacksUntilMs(node, height));
-    const askAgainInMs = Math.min(...untilMs) - nowMs;
+    const askAgainInMs = Math.min(...all.map((each) => state.lacksUntilMs(each))) - nowMs;
+    const retryMs = doublingMs(NO_NODE_RETRY, this.#noneInARow++);
+    if (all.length === 0) state.noNode(whyNone?.(nodes));
+    else {
+      state.node = undefined;
+      if (state.now !== 'unavailable')
+        logger.info({ height: state.next }, `no ${words.source} offers ${words.data}`);
+      state.enter('unavailable');
+    }
     await sleep(clock, Math.min(askAgainInMs, retryMs), signal);
     return undefined;
   }
@@ -263,7 +236,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       for (;;) {
         await window.changed(over.signal);
         const elapsedMs = clock.monotonic() - startedMs;
-        const isPassed = this.#rotation.failures <= SHORT_PAUSES && window.isIndexed(this.#next);
+        const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.#state.next);
         const isBack = isOutage && window.headHeight() > head && elapsedMs >= WAKE_AFTER_MS;
         if ((isPassed && elapsedMs >= this.#options.backoffMinMs) || isBack) break;
       }
@@ -278,15 +251,15 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   /** Skips durable heights: a stream that failed at one of them is reopened above it. */
   #skipDurable(): void {
-    while (this.#dependencies.window.isIndexed(this.#next)) this.#next += 1;
+    while (this.#dependencies.window.isIndexed(this.#state.next)) this.#state.next += 1;
   }
 
   /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
   async #goToNext(signal: AbortSignal): Promise<void> {
     const { window } = this.#dependencies;
     for (;;) {
-      this.#next = Math.max(this.#next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
-      if (this.#next <= window.upperBound()) return;
+      this.#state.next = Math.max(this.#state.next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
+      if (this.#state.next <= window.upperBound()) return;
       await window.changed(signal);
     }
   }
@@ -294,32 +267,32 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /**
    * Reads one stream until something ends it. The signal must not be aborted yet. Expected errors: its abort reason.
    */
-  async #follow(node: AccessNode, openingSilenceMs: number, signal: AbortSignal): Promise<StreamEnd> {
+  async #follow(node: AccessNode, signal: AbortSignal): Promise<StreamEnd> {
     const { clock } = this.#dependencies;
-    const { silenceMs, skipAheadHeights: paceSlackHeights, stream } = this.#options;
-    const reader = new StreamReader<BlockExecutionData>(
-      {},
-      {
-        open: (ended) => stream.open(node, this.#next, { signal: ended }),
-        onLateError: (error) => (this.#lateError ??= { error }),
-        clock,
-        signal,
+    const { silenceMs, stream } = this.#options;
+    const state = this.#state;
+    const isShort = this.#attempts.failures < OPENING_SILENCE.times;
+    const reader = new StreamReader<BlockExecutionData>({
+      open: (ended) => stream.open(node, state.next, { signal: ended }),
+      onLateError: (error) => (this.#lateError ??= { error }),
+      clock,
+      signal,
+    });
+    const watch = new StreamMonitor({
+      silenceMs,
+      openingSilenceMs: isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs,
+      paceSlackHeights: SKIP_AHEAD_HEIGHTS,
+      due: stream.words.due,
+      clock,
+      position: () => ({ next: state.next, due: this.#dependencies.dueHeight() }),
+      look: () => {
+        // The stream has been open for a whole check interval: the node has the feed.
+        if (state.now === 'unavailable') state.enter('connecting');
+        return this.#behind() ?? this.#moved(node);
       },
-    );
-    const watch = new StreamMonitor(
-      { silenceMs, openingSilenceMs, paceSpanMs: PACE_SPAN_MS, paceSlackHeights, due: stream.words.due },
-      {
-        clock,
-        position: () => ({ next: this.#next, due: this.#dependencies.dueHeight() }),
-        look: () => {
-          // The stream has been open for a whole check interval: the node has the feed.
-          if (this.#state.now === 'unavailable') this.#state.enter('connecting');
-          return this.#behind() ?? this.#moved(node);
-        },
-        onFault: (fault) => reader.cancel(fault),
-      },
-    );
-    this.#watching = watch;
+      onFault: (fault) => reader.cancel(fault),
+    });
+    state.watch = watch;
     watch.start();
     let justPaused = false;
     // The first message takes as long as the stream to open, which says nothing of its pace.
@@ -341,7 +314,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
           throw new StreamFault('ended', 'the node ended the stream');
         const message = read.value;
         await this.#take(message, node, signal);
-        if (wasDue && isOpen) this.#state.took(clock.monotonic() - readAtMs);
+        if (wasDue && isOpen) state.took(clock.monotonic() - readAtMs);
         isOpen = true;
         const fault = this.#behind();
         if (fault !== undefined) throw fault;
@@ -360,7 +333,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         : end;
     } finally {
       watch.stop();
-      this.#watching = undefined;
+      state.watch = undefined;
       reader.cancel(new StreamFault('ended', 'the stream was closed'));
     }
   }
@@ -378,7 +351,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
   #hasRoom(): boolean {
     const { window } = this.#dependencies;
-    const height = this.#next;
+    const height = this.#state.next;
     if (window.isIndexed(height)) return true;
     if (height > window.upperBound() || window.blockAt(height) === undefined) return false;
     return window.admits(height, this.#messageBytes.value ?? 0);
@@ -388,8 +361,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const { clock, metrics } = this.#dependencies;
     const { height } = message;
     const receivedAtMs = clock.monotonic();
-    if (height !== this.#next) {
-      throw new StreamFault('malformed', `expected height ${this.#next}, got ${height}`);
+    if (height !== this.#state.next) {
+      throw new StreamFault('malformed', `expected height ${this.#state.next}, got ${height}`);
     }
     this.#messageBytes.observe(message.byteLength);
     const block = await this.#blockOf(height, signal);
@@ -402,8 +375,6 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         throw this.#moved(node) ?? error;
       }
     }
-    this.#next += 1;
-    this.#state.alive();
     this.#onMessage(node, block !== undefined, receivedAtMs);
   }
 
@@ -429,35 +400,31 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   #behind(): StreamFault | undefined {
-    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#next;
-    if (behind <= this.#options.skipAheadHeights) return undefined;
+    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#state.next;
+    if (behind <= SKIP_AHEAD_HEIGHTS) return undefined;
     return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
   }
 
   #moved(node: AccessNode): StreamFault | undefined {
-    const serving = this.#options.stream.sources(this.#dependencies.nodes, this.#next);
+    const serving = this.#options.stream.sources(this.#dependencies.nodes, this.#state.next);
     if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
     return new StreamFault('moved', 'other nodes serve the heights that follow');
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
-    this.#state.came(this.#next - 1, receivedAtMs);
-    this.#credit(node, isVerified);
-    if (this.#state.now === 'streaming') return;
-    const { stream } = this.#options.stream.words;
-    const fields = { node: node.name, height: this.#next - 1 };
-    this.#dependencies.logger.info(fields, `${stream} is delivering`);
-    this.#state.enter('streaming');
-  }
-
-  #credit(node: AccessNode, isVerified: boolean): void {
+    const state = this.#state;
+    const fields = { node: node.name, height: state.next };
+    state.came(node, receivedAtMs);
     this.#isRefused = false;
-    this.#troubles.came(node);
-    if (!isVerified) return;
-    this.#rotation.succeeded();
-    this.#verified += 1;
-    if (this.#verified >= HEIGHTS_BEFORE_CONFIRMED)
-      this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, this.#method));
+    if (isVerified) {
+      this.#attempts.succeeded();
+      this.#verified += 1;
+      if (this.#verified >= HEIGHTS_BEFORE_CONFIRMED)
+        this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, state.method));
+    }
+    if (state.now === 'streaming') return;
+    this.#dependencies.logger.info(fields, `${this.#options.stream.words.stream} is delivering`);
+    state.enter('streaming');
   }
 
   /** Blames the node, if it is to blame. Returns the pause before the next stream. */
@@ -467,23 +434,23 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#state.lastError = end.text;
     if (end.reason === 'unimplemented') {
       // A missing fallback says nothing about the call itself.
-      if (opened !== stream.fallback) this.#troubles.offersNone(node, end.said, probeMs);
+      if (opened !== stream.fallback) this.#state.offersNone(node, end.said, probeMs);
       return 0;
     }
     this.#state.enter('connecting');
-    const next = this.#next;
+    const next = this.#state.next;
     const method = end.method ?? usedMethod(stream, node, opened);
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
-    this.#troubles.ended(node, method, next, end);
+    this.#state.ended(node, method, end);
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
     const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, next, next === height));
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
-    if (this.#troubles.lacksUntilMs(node, next) > clock.monotonic()) return 0;
+    if (this.#state.lacksUntilMs(node) > clock.monotonic()) return 0;
     this.#warnOfRefusal(node, end);
-    this.#rotation.failed(node);
+    this.#attempts.failed(node);
     const isBusy = end.reason === 'rate_limited';
     const maxMs = isBusy ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
-    return backoffMs({ minMs, maxMs }, this.#rotation.failures - 1, random);
+    return this.#attempts.pauseMs({ minMs, maxMs }, random);
   }
 
   /** Once, until a message arrives or a stream ends for another reason. */
@@ -511,17 +478,5 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#fruitless = { node: node.name, height, count };
     const isDue = height <= (this.#dependencies.dueHeight() ?? -Infinity);
     return isDue && count >= FRUITLESS_STREAMS && kind !== undefined ? 'failing' : undefined;
-  }
-
-  #position(): StreamPosition {
-    const { window } = this.#dependencies;
-    return {
-      next: Math.max(this.#next, window.latestIndexedHeight() + 1),
-      node: this.#state.node?.name,
-      method: this.#method,
-      due: this.#dependencies.dueHeight(),
-      dueSinceMs: this.#watching?.dueSinceMs,
-      earlySinceMs: this.#watching?.earlySinceMs,
-    };
   }
 }

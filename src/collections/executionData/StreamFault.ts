@@ -1,6 +1,7 @@
-import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
-import type { AccessMethod, NodeFault, TroubleKind } from '../../access/index.js';
+import { UpstreamError } from '../../access/index.js';
+import type { NodeFault, TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
+import { faultIn } from '../sources/FaultReporter.js';
 import type { Fault } from '../sources/FaultReporter.js';
 
 /**
@@ -40,17 +41,15 @@ export class StreamFault extends Error {
 }
 
 /** How a stream ended. */
-export interface StreamEnd extends Fault {
+export interface StreamEnd extends Omit<Fault, 'reason' | 'kind'> {
   /** The reason label of `stream_reopens_total`. */
-  readonly reason: string;
+  readonly reason: Fault['reason'] | StreamFaultReason;
   /** The stream contradicts the block's guarantees, or has another block: either side may be false. See `BlockWindow`. */
   readonly contradicts?: 'guarantees' | 'block';
   /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
   readonly kind: TroubleKind | undefined;
   /** What went wrong, without the kind of error. */
   readonly said: string;
-  /** The call, if the error names it. */
-  readonly method?: AccessMethod;
   /** The node has nothing below this height. */
   readonly prunedBelow?: number;
 }
@@ -66,29 +65,19 @@ export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
     const text = `${reason}: ${message}`;
     return { reason, text, refused, ...REASONS[reason], said: message };
   }
-  if (error instanceof InvalidCollectionError) {
-    const { reason, message } = error;
-    const said = `${reason}: ${message}`;
-    const refusal = { reason: 'invalid', text: said, refused: reason, kind: 'invalid' as const, said };
-    if (reason === 'malformed') return { ...refusal, fault: 'lied' };
-    const contradicts = reason === 'wrong_block' ? 'block' : 'guarantees';
-    return { ...refusal, fault: undefined, contradicts };
+  const fault = faultIn(error);
+  if (fault === undefined) return undefined;
+  const end = { ...fault, said: fault.text };
+  if (error instanceof InvalidCollectionError && error.reason !== 'malformed') {
+    const contradicts = error.reason === 'wrong_block' ? 'block' : 'guarantees';
+    return { ...end, fault: undefined, contradicts };
   }
-  if (error instanceof UpstreamError) {
-    const { kind, message, method } = error;
-    const refused = kind === 'malformed' || kind === 'too_large' ? kind : undefined;
+  if (!(error instanceof UpstreamError)) return end;
+  const named = Number(PRUNED.exec(error.message)?.[1] ?? error.lowestHeight);
+  return {
+    ...end,
     // We set no deadline: the node, or a proxy before it, ended the stream.
-    const named = Number(PRUNED.exec(message)?.[1] ?? error.lowestHeight);
-    return {
-      reason: kind,
-      text: message,
-      refused,
-      fault: kind === 'deadline' ? 'failing' : faultOf(kind),
-      kind: troubleOf(kind),
-      said: message,
-      method,
-      ...(Number.isSafeInteger(named) ? { prunedBelow: named } : {}),
-    };
-  }
-  return undefined;
+    fault: error.kind === 'deadline' ? 'failing' : end.fault,
+    ...(Number.isSafeInteger(named) ? { prunedBelow: named } : {}),
+  };
 }

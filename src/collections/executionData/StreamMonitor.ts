@@ -1,20 +1,15 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StreamFault } from './StreamFault.js';
 
-interface Limits {
+interface Parts {
   /** How long due data may be missing. */
   readonly silenceMs: number;
   /** The same for the first message, if it is due when the stream is opened. */
   readonly openingSilenceMs: number;
-  /** A stream that is further behind at the end of this time than at its start counts as too slow. */
-  readonly paceSpanMs: number;
   /** A stream that is at most this many heights behind is never too slow. */
   readonly paceSlackHeights: number;
   /** The state of a height that is due. */
   readonly due: 'sealed' | 'finalized';
-}
-
-interface Parts {
   readonly clock: Clock;
   /** The next height that the stream must deliver, and the highest that is due; called at every check. */
   position(): { readonly next: number; readonly due: number | undefined };
@@ -23,6 +18,8 @@ interface Parts {
   onFault(fault: StreamFault): void;
 }
 
+/** A stream that is further behind at the end of this time than at its start is too slow. */
+const PACE_SPAN_MS = 30_000;
 /** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
 const LOOKS_PER_SILENCE = 4;
 
@@ -32,7 +29,6 @@ const LOOKS_PER_SILENCE = 4;
  * stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamMonitor {
-  readonly #limits: Limits;
   readonly #parts: Parts;
   #timer: Timer | undefined;
   #isPulling = false;
@@ -42,8 +38,7 @@ export class StreamMonitor {
   #dueSinceMs: number | undefined;
   #span: { readonly atMs: number; readonly lag: number } | undefined;
 
-  constructor(limits: Limits, parts: Parts) {
-    this.#limits = limits;
+  constructor(parts: Parts) {
     this.#parts = parts;
   }
 
@@ -58,7 +53,7 @@ export class StreamMonitor {
   }
 
   start(): void {
-    const { silenceMs, openingSilenceMs } = this.#limits;
+    const { silenceMs, openingSilenceMs } = this.#parts;
     const lookMs = Math.ceil(Math.min(silenceMs, openingSilenceMs) / LOOKS_PER_SILENCE);
     this.#timer = this.#parts.clock.setTimer(lookMs, () => {
       this.start();
@@ -104,7 +99,7 @@ export class StreamMonitor {
     }
     const nowMs = this.#parts.clock.monotonic();
     this.#dueSinceMs ??= nowMs;
-    const { due, silenceMs, openingSilenceMs } = this.#limits;
+    const { due, silenceMs, openingSilenceMs } = this.#parts;
     if (nowMs - this.#dueSinceMs < (this.#isOpening === true ? openingSilenceMs : silenceMs))
       return undefined;
     if (this.#isOpening === true)
@@ -115,13 +110,13 @@ export class StreamMonitor {
   #pace(): StreamFault | undefined {
     const { next, due } = this.#parts.position();
     const lag = due === undefined ? 0 : due + 1 - next;
-    if (!this.#isPulling || lag <= this.#limits.paceSlackHeights) {
+    if (!this.#isPulling || lag <= this.#parts.paceSlackHeights) {
       this.#span = undefined;
       return undefined;
     }
     const nowMs = this.#parts.clock.monotonic();
     this.#span ??= { atMs: nowMs, lag };
-    if (nowMs - this.#span.atMs < this.#limits.paceSpanMs) return undefined;
+    if (nowMs - this.#span.atMs < PACE_SPAN_MS) return undefined;
     const lost = lag - this.#span.lag;
     this.#span = undefined;
     return lost > 0 ? new StreamFault('lagging', 'the stream is slower than the chain grows') : undefined;

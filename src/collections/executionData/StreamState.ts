@@ -1,6 +1,17 @@
-import type { AccessNode } from '../../access/index.js';
+import { NodeTroubles, SILENT_AFTER_MS } from '../../access/index.js';
+import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
 import { RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
+import type { BlockWindow } from '../heights/Window.js';
+import type { ExecutionDataForecast } from '../ports.js';
+import type { BodyStream, StreamWords } from './BodyStream.js';
+import type { StreamEnd } from './StreamFault.js';
+import type { StreamMonitor } from './StreamMonitor.js';
+
+/** How long to believe the lowest height that a node named: its operator may add history. */
+const PRUNED_MS = 600_000;
+/** A head that has not moved for this long is reported as the cause. */
+const HEAD_STILL_MS = 10_000;
 
 /** The state of a stream of blocks' collections. */
 export type ExecutionDataState =
@@ -14,13 +25,6 @@ export type ExecutionDataState =
   | 'waiting_window'
   /** Nobody offers the stream, or not for the next height. */
   | 'unavailable';
-
-interface StreamLimits {
-  /** Most heights ahead of the stream that may be expected from it. */
-  readonly lookaheadHeights: number;
-  /** How long after its last sign of life a stream is still expected to deliver. */
-  readonly freshMs: number;
-}
 
 /** A snapshot of the stream. */
 export interface ExecutionDataStatus {
@@ -38,28 +42,66 @@ export interface ExecutionDataStatus {
   readonly earlyMs: number | undefined;
 }
 
-/** The current state of the stream, since when, its last message and error, and what it will deliver by its last sign of life and its pace. */
-export class StreamState {
-  readonly #limits: StreamLimits;
-  readonly #clock: Clock;
+/** A node that does not offer the stream, or not for heights that low. */
+interface Lack {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  /** The lowest height that the node has. */
+  readonly below: number;
+  readonly said: string;
+  /** Attempts without success. */
+  readonly count: number;
+}
+
+interface Parts {
+  readonly stream: BodyStream;
+  /** Most heights ahead of the stream that may be expected from it. */
+  readonly lookaheadHeights: number;
+  /** How long after its last sign of life a stream is still expected to deliver. */
+  readonly freshMs: number;
+  readonly window: Pick<BlockWindow, 'latestIndexedHeight'>;
+  /** The highest height that the stream should have; `undefined` while unknown. */
+  readonly dueHeight: () => number | undefined;
+  readonly clock: Clock;
+}
+
+/**
+ * The state of a stream: where it is, at which node, since when; what it will deliver by its last sign of life and its
+ * pace; and why the next height is missing: which nodes do not have or offer it, and what the others answered. Bounded by
+ * the number of nodes.
+ */
+export class StreamState implements ExecutionDataForecast {
+  /** The next height. When a stream is about to be opened, it is above the watermark. */
+  next = 0;
+  /** The node that is followed or opened, and the call. */
+  node: AccessNode | undefined;
+  method: AccessMethod;
+  /** Watches the stream that is open. */
+  watch: StreamMonitor | undefined;
+  /** What ended the last stream; cleared by the next message. */
+  lastError: string | undefined;
+  readonly #parts: Parts;
+  readonly #words: StreamWords;
   #now: ExecutionDataState = 'off';
   #sinceMs: number;
   /** The state to return to when waiting ends. */
   #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
-  /** The node that is followed or opened. */
-  node: AccessNode | undefined;
-  /** What ended the last stream; cleared by the next message. */
-  lastError: string | undefined;
-
   #aliveAtMs: number | undefined;
   /** Milliseconds per height while data was due. */
   readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
+  /** How streams ended at the height `#failedAt`. */
+  readonly #failures: NodeTroubles;
+  #failedAt: number | undefined;
+  readonly #lacks = new Map<string, Lack>();
+  #sentence: string | undefined;
 
-  constructor(limits: StreamLimits, clock: Clock) {
-    this.#limits = limits;
-    this.#clock = clock;
-    this.#sinceMs = clock.monotonic();
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#words = parts.stream.words;
+    this.method = parts.stream.method;
+    this.#failures = new NodeTroubles(parts);
+    this.#sinceMs = parts.clock.monotonic();
   }
 
   get now(): ExecutionDataState {
@@ -69,7 +111,7 @@ export class StreamState {
   enter(state: ExecutionDataState): void {
     if (state === this.#now) return;
     this.#now = state;
-    this.#sinceMs = this.#clock.monotonic();
+    this.#sinceMs = this.#parts.clock.monotonic();
   }
 
   waiting(isWaiting: boolean): void {
@@ -77,14 +119,20 @@ export class StreamState {
     this.enter(isWaiting ? 'waiting_window' : this.#resumed);
   }
 
-  came(height: number, atMs: number): void {
-    this.#lastMessage = { height, atMs };
+  /** The next height arrived from this node. */
+  came(node: AccessNode, atMs: number): void {
+    this.#lastMessage = { height: this.next, atMs };
+    this.next += 1;
+    this.alive();
     this.lastError = undefined;
+    this.#failures.clear();
+    this.#lacks.delete(node.name);
+    this.#sentence = undefined;
   }
 
   /** The stream opened without error, delivered, or is read again after we paused it. */
   alive(): void {
-    this.#aliveAtMs = this.#clock.monotonic();
+    this.#aliveAtMs = this.#parts.clock.monotonic();
   }
 
   closed(): void {
@@ -96,29 +144,136 @@ export class StreamState {
     this.#heightMs.observe(durationMs);
   }
 
-  /**
-   * True when a height is expected within this time. `ahead`: its distance from the next height. A stream that we pause
-   * does not go stale.
-   */
-  expects(ahead: number, withinMs: number): boolean {
-    if (this.#aliveAtMs === undefined || ahead < 0 || ahead >= this.#limits.lookaheadHeights) return false;
+  /** A stream that we pause does not go stale. */
+  expects(height: number, withinMs: number): boolean {
+    const { clock, dueHeight, freshMs, lookaheadHeights } = this.#parts;
+    const ahead = height - this.next;
+    if (height > (dueHeight() ?? -Infinity) || ahead < 0 || ahead >= lookaheadHeights) return false;
+    if (this.#aliveAtMs === undefined) return false;
     const isPausedByUs = this.#now === 'waiting_window';
-    if (!isPausedByUs && this.#clock.monotonic() - this.#aliveAtMs > this.#limits.freshMs) return false;
+    if (!isPausedByUs && clock.monotonic() - this.#aliveAtMs > freshMs) return false;
     return (ahead + 1) * (this.#heightMs.value ?? 0) <= withinMs;
   }
 
-  status(nextHeight: number, earlySinceMs: number | undefined): ExecutionDataStatus {
-    const nowMs = this.#clock.monotonic();
+  /** Until when this node is not asked for the next height; -Infinity when it may be asked. */
+  lacksUntilMs(node: AccessNode): number {
+    const lack = this.#lacks.get(node.name);
+    return lack === undefined || this.next >= lack.below ? -Infinity : lack.untilMs;
+  }
+
+  /** The node does not offer the stream, for the reason given; it is asked again after `forMs`. */
+  offersNone(node: AccessNode, words: string, forMs: number): void {
+    this.#sentence = undefined;
+    this.#lack(node, Infinity, `${node.name} does not offer ${this.#words.data}: ${words}`, forMs);
+  }
+
+  /** A stream ended at the next height. */
+  ended(node: AccessNode, method: AccessMethod, end: StreamEnd): void {
+    if (this.next !== this.#failedAt) this.#failures.clear();
+    this.#failedAt = this.next;
+    this.#sentence = sentenceOf(this.#words, node, this.next, end);
+    if (end.prunedBelow !== undefined && end.prunedBelow > this.next) {
+      const said = `${node.name} has no ${this.#words.data} below ${end.prunedBelow}`;
+      this.#lack(node, end.prunedBelow, said, PRUNED_MS);
+      return;
+    }
+    if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, end.said);
+  }
+
+  /** There is nobody to ask; `why`, if known. */
+  noNode(why: string | undefined): void {
+    const { source } = this.#words;
+    this.node = undefined;
+    this.lastError = why ?? `no ${source} serves the next height`;
+    if (why !== undefined) this.#sentence = `no ${source} can be asked: ${why}`;
+    this.#sentence ??= `no ${source} serves the next height`;
+  }
+
+  status(): ExecutionDataStatus {
+    const nowMs = this.#parts.clock.monotonic();
     const message = this.#lastMessage;
+    const earlySinceMs = this.watch?.earlySinceMs;
     return {
       state: this.#now,
       stateAgeMs: nowMs - this.#sinceMs,
       node: this.node?.name,
-      nextHeight,
+      nextHeight: this.#missing(),
       lastHeight: message?.height,
       lastMessageAgeMs: message === undefined ? undefined : nowMs - message.atMs,
       lastError: this.lastError,
       earlyMs: earlySinceMs === undefined ? undefined : nowMs - earlySinceMs,
     };
+  }
+
+  /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
+  troubles(): readonly NodeTrouble[] {
+    if (this.#now === 'off') return [];
+    const { method } = this;
+    const missing = this.#missing();
+    const troubles: NodeTrouble[] = [...this.#lacks].flatMap(([name, { below, said, count, sinceMs }]) =>
+      missing >= below ? [] : { node: name, method, kind: 'refused' as const, said, count, sinceMs },
+    );
+    if (this.#failedAt === missing) troubles.push(...this.#failures.all());
+    const node = this.node?.name;
+    const sinceMs = this.watch?.dueSinceMs;
+    const isSilent = sinceMs !== undefined && this.#parts.clock.monotonic() - sinceMs >= SILENT_AFTER_MS;
+    if (isSilent && node !== undefined && !troubles.some((trouble) => trouble.node === node)) {
+      const said = `${method} at ${node}: nothing yet for height ${missing}, which is ${this.#words.due}`;
+      troubles.push({ node, method, kind: 'unreachable', said, count: 0, sinceMs });
+    }
+    return troubles;
+  }
+
+  /** Why nothing arrives, in one sentence; `undefined` while all is well. */
+  trouble(): string | undefined {
+    const { data, due, fix, source, stream } = this.#words;
+    if (this.#now === 'off') return `the ${stream} is not followed`;
+    const missing = this.#missing();
+    const lacks = [...this.#lacks.values()].filter(({ below }) => missing < below && below < Infinity);
+    if (lacks.length > 0) return lacks.map(({ said }) => said).join(', ');
+    if (this.#sentence !== undefined) return this.#sentence;
+    const earlyMs = this.status().earlyMs ?? 0;
+    if (earlyMs >= HEAD_STILL_MS) {
+      const dueHeight = this.#parts.dueHeight();
+      const head = `the ${due} head`;
+      const current = dueHeight === undefined ? `no node reports ${head}` : `${head} is at ${dueHeight}`;
+      return `waiting for height ${missing} to be ${due} for ${Math.floor(earlyMs / 1_000)} s: ${current}`;
+    }
+    return this.#now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined;
+  }
+
+  /** The next height that is not durable. */
+  #missing(): number {
+    return Math.max(this.next, this.#parts.window.latestIndexedHeight() + 1);
+  }
+
+  #lack(node: AccessNode, below: number, said: string, forMs: number): void {
+    const nowMs = this.#parts.clock.monotonic();
+    const { sinceMs, count } = this.#lacks.get(node.name) ?? { sinceMs: nowMs, count: 0 };
+    this.#lacks.set(node.name, { below, said, sinceMs, count: count + 1, untilMs: nowMs + forMs });
+  }
+}
+
+function sentenceOf(
+  { data, due, missing, stream }: StreamWords,
+  { name }: AccessNode,
+  height: number,
+  { reason, said }: StreamEnd,
+): string {
+  switch (reason) {
+    case 'rate_limited':
+    case 'unauthenticated':
+      return `${name} refuses the ${stream}: ${said}`;
+    case 'absent':
+      return `${name} gives no ${data} for height ${height}, which is ${due}: ${missing}`;
+    case 'not_found':
+    case 'not_yet':
+    case 'below_root':
+      return `${name} does not have the ${data} of height ${height}: ${said}`;
+    case 'invalid':
+    case 'malformed':
+      return `${name} gives corrupt ${data} for height ${height}: ${said}`;
+    default:
+      return `the ${stream} was interrupted at height ${height}: ${said}`;
   }
 }

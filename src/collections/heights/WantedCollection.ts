@@ -1,7 +1,13 @@
-import { NodeRotation } from '../../access/index.js';
+import { Attempts } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { CollectionWay, NodeFailures } from '../ports.js';
+import type { CollectionWay, NodeFailures, RequestTrail } from '../ports.js';
+import type { Fault } from '../sources/FaultReporter.js';
 import type { HeightRecord } from './HeightRecord.js';
+
+/** After this many denials over this time, a denial no longer means that the node is just late. */
+const LASTING = { denials: 3, ms: 2_000 };
+
+const NO_FAILURES: RequestTrail['failures'] = new Map();
 
 /** How one node failed to deliver one collection, and what follows for the next call. */
 export interface NodeRecord extends NodeFailures {
@@ -22,6 +28,8 @@ export interface Call {
   /** The height for which it was sent, which may no longer want it. */
   readonly sentFor: HeightRecord;
   readonly controller: AbortController;
+  /** Releases its slot, once. */
+  readonly release: () => void;
   /** Settles with the call. */
   returned: Promise<void>;
   /** Too late to cancel. */
@@ -63,14 +71,14 @@ export class WantedCollection {
   silences = 0;
   /** By node; `undefined` before the first failure. Bounded by the number of nodes. */
   failures: Map<string, NodeRecord> | undefined;
-  #rotation: NodeRotation | undefined;
+  #tries: Attempts | undefined;
 
   constructor(id: Identifier) {
     this.id = id;
   }
 
-  get rotation(): NodeRotation {
-    return (this.#rotation ??= new NodeRotation());
+  get tries(): Attempts {
+    return (this.#tries ??= new Attempts());
   }
 
   get isWanted(): boolean {
@@ -100,7 +108,46 @@ export class WantedCollection {
     this.earlyAttempts = 0;
     this.silences = 0;
     this.failures = undefined;
-    this.#rotation = undefined;
+    this.#tries = undefined;
+  }
+
+  /** An attempt failed: recorded for `explain`, and for choosing what to try next. */
+  failed(node: string, way: CollectionWay, { kind, method = way, reason, text }: Fault): void {
+    const isDenial = kind === 'denied';
+    if (isDenial) this.notFound += 1;
+    if (reason === 'deadline') this.silences += 1;
+    this.lastError = text;
+    const failures = (this.failures ??= new Map<string, NodeRecord>());
+    const before = failures.get(node);
+    const lackedMs = isDenial ? this.sentAtMs - (this.newSinceMs ?? this.sentAtMs) : 0;
+    failures.set(node, {
+      ...{ kind, method, isDenial },
+      lastError: text,
+      isPromised: reason === 'not_yet',
+      count: (before?.count ?? 0) + 1,
+      lastAt: this.lastAskedAt ?? 0,
+      sinceMs: before?.sinceMs ?? this.sentAtMs,
+      ways: new Set(before?.ways).add(way),
+      deniedBy: isDenial ? way : before?.deniedBy,
+      lackedMs: Math.max(before?.lackedMs ?? 0, lackedMs),
+    });
+  }
+
+  /** The call by which this node keeps denying it, once that has lasted. */
+  lastingDenial(node: string, nowMs: number): CollectionWay | undefined {
+    if (this.notFound < LASTING.denials) return undefined;
+    if (nowMs - (this.firstAskedAtMs ?? nowMs) < LASTING.ms) return undefined;
+    return this.failures?.get(node)?.deniedBy;
+  }
+
+  trail(): RequestTrail {
+    const isUnderWay = this.call !== undefined;
+    const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = this;
+    return {
+      ...{ attempts, lastNode, lastError, lastAskedAt, notFound, isUnderWay, failures },
+      askedAtMs: isUnderWay ? this.sentAtMs : undefined,
+      lastMethod: this.lastWay,
+    };
   }
 
   /** False when the height does not lack it (any more). */

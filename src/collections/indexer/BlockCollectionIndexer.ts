@@ -120,10 +120,6 @@ export class BlockCollectionIndexer {
     this.#clock = dependencies.clock;
   }
 
-  latestIndexedHeight(): number {
-    return this.#store.latestIndexedHeight();
-  }
-
   /** Monotonic milliseconds at which the current batch was handed to the store; `undefined` when none is. */
   commitStartedAtMs(): number | undefined {
     return this.#commitStartedAtMs;

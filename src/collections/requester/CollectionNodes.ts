@@ -1,10 +1,9 @@
 import { worseOf } from '../../access/index.js';
-import type { AccessNode, AccessNodes, NodeHealth } from '../../access/index.js';
+import type { AccessNode, AccessNodes, Choice, NodeHealth } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { ArrivalTimes } from './ArrivalTimes.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
 import type { CollectionWay, HeldBackNode } from '../ports.js';
-import { lastingDenial } from './callOutcome.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
 const FULL = 'GetFullCollectionByID';
@@ -30,8 +29,7 @@ const HELD_BACK_MS = 100;
 /** Which node to ask, by which call, and for how long; or how long until one may be asked. */
 export type CollectionChoice =
   | { readonly node: AccessNode; readonly way: CollectionWay; readonly timeoutMs: number }
-  /** `retryInMs` is `undefined` when a slot has to become free first. */
-  | { readonly node: undefined; readonly retryInMs: number | undefined };
+  | Extract<Choice, { node: undefined }>;
 
 interface Parts {
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'report'>;
@@ -66,11 +64,16 @@ export class CollectionNodes {
   choose(height: number, wanted: WantedCollection, use: SlotUse): CollectionChoice {
     const nodes = this.#serving(height);
     if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
-    const choice = wanted.rotation.choose(quick(nodes, wanted), {
-      isFree: (node) => this.#parts.slots.isFree(node.name, use),
-      delayMs: (node) => Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted)),
-      healthOf: (node) => healthOf(node, this.#wayTo(node, wanted)),
-    });
+    const choice = wanted.tries.choose(
+      quick(nodes, wanted),
+      (node) => healthOf(node, this.#wayTo(node, wanted)),
+      {
+        waitMs: (node) =>
+          this.#parts.slots.isFree(node.name, use)
+            ? Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted))
+            : Infinity,
+      },
+    );
     if (choice.node === undefined) return choice;
     // A call that is resting because it failed for this collection counts as well.
     const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
@@ -116,7 +119,7 @@ export class CollectionNodes {
 
   /** The node delivered the collection, and it was verified. */
   gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay, sentAtMs: number): void {
-    const denial = lastingDenial(wanted, node, this.#parts.clock.monotonic());
+    const denial = wanted.lastingDenial(node.name, this.#parts.clock.monotonic());
     if (denial !== undefined && denial !== way) {
       this.failed(node, denial);
       const detail = `${denial} denies a collection that ${way} gives`;
@@ -149,7 +152,7 @@ export class CollectionNodes {
   }
 
   #wayTo(node: AccessNode, wanted: WantedCollection): CollectionWay {
-    return this.#preferred(node, lastingDenial(wanted, node, this.#parts.clock.monotonic()));
+    return this.#preferred(node, wanted.lastingDenial(node.name, this.#parts.clock.monotonic()));
   }
 
   /** `deniedBy`: the call by which this node keeps denying the collection. */

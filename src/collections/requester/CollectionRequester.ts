@@ -6,8 +6,6 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { judgeFailure, remember, trailOf } from './callOutcome.js';
-import type { Question } from './callOutcome.js';
 import { CollectionNodes } from './CollectionNodes.js';
 import type { CollectionChoice } from './CollectionNodes.js';
 import { EndpointSlots } from './EndpointSlots.js';
@@ -17,12 +15,13 @@ import type { FetchOptions } from './fetchCollection.js';
 import type {
   CollectionRequests,
   CollectionSink,
+  CollectionWay,
   ExecutionDataForecast,
   HeldBackNode,
   RequestTrail,
 } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
-import { FaultReporter } from '../sources/FaultReporter.js';
+import { faultIn, FaultReporter } from '../sources/FaultReporter.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { BlockWindow } from '../heights/Window.js';
 
@@ -90,6 +89,13 @@ const TURN_MS = 2;
 /** Bounds of the size estimate used for admission (Flow allows 3 MB at most). */
 const COLLECTION_BYTES = { weight: 1 / 16, initial: 16 * 1024, min: 512, max: 3 * 1024 * 1024 };
 
+/** One call: what is requested, from which node, and how. */
+interface Question {
+  readonly wanted: WantedCollection;
+  readonly node: AccessNode;
+  readonly way: CollectionWay;
+}
+
 /** A collection as a node sent it, not verified yet. */
 interface Answer extends Question {
   readonly bodies: readonly Uint8Array[];
@@ -97,12 +103,6 @@ interface Answer extends Question {
   readonly sentAtMs: number;
   /** Monotonic milliseconds. */
   readonly receivedAtMs: number;
-}
-
-/** An answer that waits to be processed, and the release of its slot, which it may have passed on already. */
-interface QueuedAnswer {
-  readonly answer: Answer;
-  readonly release: () => void;
 }
 
 /**
@@ -130,7 +130,8 @@ export class CollectionRequester implements CollectionRequests {
   readonly #reporter: FaultReporter;
   readonly #verificationMemory = new VerificationMemory();
   readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
-  readonly #answers: QueuedAnswer[] = [];
+  /** They wait to be processed, and may have passed their slots on already. */
+  readonly #answers: Answer[] = [];
   /** Set while answers wait for their turn. */
   #turn: Timer | undefined;
   /** Collection calls; a light collection with its transactions counts as one. */
@@ -148,11 +149,11 @@ export class CollectionRequester implements CollectionRequests {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#mcq = dependencies.mcq;
-    this.#order = new RequestOrder(options, { ...dependencies, onDue: () => this.#pump() });
+    this.#order = new RequestOrder({ ...options, ...dependencies, onDue: () => this.#pump() });
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
     this.#slots = slots;
     this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
-    this.#reporter = new FaultReporter({ source: 'requester' }, dependencies);
+    this.#reporter = new FaultReporter('requester', dependencies);
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
 
@@ -179,7 +180,7 @@ export class CollectionRequester implements CollectionRequests {
 
   trail(id: Identifier): RequestTrail | undefined {
     const wanted = this.#mcq.wanted(id);
-    return wanted?.isWanted === true ? trailOf(wanted) : undefined;
+    return wanted?.isWanted === true ? wanted.trail() : undefined;
   }
 
   heldBack(height: number): readonly HeldBackNode[] {
@@ -198,7 +199,7 @@ export class CollectionRequester implements CollectionRequests {
     this.#order.stop();
     this.#leaveSlots();
     this.#turn?.cancel();
-    for (const { answer, release } of this.#answers.splice(0)) this.#over(answer.wanted, release);
+    for (const { wanted } of this.#answers.splice(0)) this.#over(wanted);
     const calls = Array.from(this.#mcq.allWanted()).flatMap(({ call }) => call ?? []);
     for (const { controller } of calls) {
       if (!controller.signal.aborted) controller.abort(reason);
@@ -227,7 +228,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Sends all requests that may be sent now, lowest height first. If the lowest cannot send, no other overtakes it. */
   #sendAll(): void {
-    this.#order.lookAgainIn(undefined);
+    this.#order.lookAgainIn(Infinity);
     for (;;) {
       const record = this.#order.next();
       const wanted = record && this.#order.nextAt(record);
@@ -326,19 +327,19 @@ export class CollectionRequester implements CollectionRequests {
   ): void {
     const { clock } = this.#dependencies;
     const controller = new AbortController();
-    const call = { sentFor, controller, returned: Promise.resolve(), isAnswered: false };
+    const release = this.#slots.tryAcquire(node.name, use);
+    if (release === undefined) throw new Error('a call was sent without a slot');
+    const call = { sentFor, controller, release, returned: Promise.resolve(), isAnswered: false };
     this.#order.sent(wanted, call);
+    this.#underWay += 1;
     wanted.attempts += 1;
     wanted.lastNode = node.name;
     wanted.lastWay = way;
     wanted.sentAtMs = clock.monotonic();
     wanted.firstAskedAtMs ??= wanted.sentAtMs;
     wanted.lastAskedAt = clock.now();
-    const release = this.#slots.tryAcquire(node.name, use);
-    if (release === undefined) throw new Error('a call was sent without a slot');
-    this.#underWay += 1;
     const options = { signal: controller.signal, timeoutMs };
-    call.returned = this.#call({ wanted, node, way }, { use, release }, options).catch((error: unknown) =>
+    call.returned = this.#call({ wanted, node, way }, use, options).catch((error: unknown) =>
       this.#dependencies.onFatal(error),
     );
   }
@@ -354,19 +355,15 @@ export class CollectionRequester implements CollectionRequests {
     }
   }
 
-  async #call(
-    question: Question,
-    { use, release }: { readonly use: SlotUse; readonly release: () => void },
-    options: FetchOptions,
-  ): Promise<void> {
+  async #call(question: Question, use: SlotUse, options: FetchOptions): Promise<void> {
     const { wanted } = question;
     const fetched = await this.#fetch(question, use, options);
     if ('bodies' in fetched && !this.#stopping.signal.aborted) {
       this.#paced(fetched.receivedAtMs - fetched.sentAtMs);
-      this.#queue({ answer: fetched, release });
+      this.#queue(fetched);
       return;
     }
-    this.#over(wanted, release);
+    this.#over(wanted);
     try {
       if ('failure' in fetched) this.#failed(fetched.question, fetched.failure, options.signal.aborted);
     } finally {
@@ -394,8 +391,8 @@ export class CollectionRequester implements CollectionRequests {
         },
         // The call continues: `explain` can name the cause before it ends.
         onRefused: (error) => {
-          const failure = judgeFailure(error);
-          if (failure !== undefined) remember(question, failure);
+          const failure = faultIn(error);
+          if (failure !== undefined) wanted.failed(node.name, way, failure);
         },
         tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
       });
@@ -417,11 +414,13 @@ export class CollectionRequester implements CollectionRequests {
     this.#answeredAtMs = nowMs;
   }
 
-  #queue(queued: QueuedAnswer): void {
-    const { call } = queued.answer.wanted;
-    if (call !== undefined) call.isAnswered = true;
-    if (this.#answers.length < this.#options.concurrency) queued.release();
-    this.#answers.push(queued);
+  #queue(answer: Answer): void {
+    const { call } = answer.wanted;
+    if (call !== undefined) {
+      call.isAnswered = true;
+      if (this.#answers.length < this.#options.concurrency) call.release();
+    }
+    this.#answers.push(answer);
     this.#nextTurn();
     this.#pump();
   }
@@ -444,8 +443,8 @@ export class CollectionRequester implements CollectionRequests {
       do {
         const next = this.#answers.shift();
         if (next === undefined) break;
-        this.#over(next.answer.wanted, next.release);
-        if (next.answer.wanted.isWanted) this.#answered(next.answer);
+        this.#over(next.wanted);
+        if (next.wanted.isWanted) this.#answered(next);
       } while (clock.monotonic() < endsAtMs);
     } finally {
       if (this.#answers.length > 0) this.#nextTurn();
@@ -473,7 +472,7 @@ export class CollectionRequester implements CollectionRequests {
 
   /** Throws what is unexpected. */
   #failed({ wanted, node, way }: Question, error: unknown, cancelled: boolean): void {
-    const failure = judgeFailure(error);
+    const failure = faultIn(error);
     if (cancelled) {
       if (failure === undefined && !isAbort(error)) throw error;
       // It has been wanted again since, and only had to wait for the cancelled call.
@@ -481,16 +480,20 @@ export class CollectionRequester implements CollectionRequests {
       return;
     }
     if (failure === undefined || !wanted.isWanted) throw error;
-    this.#reporter.report(node, way, failure, wanted.heights[0]?.height, { collectionId: wanted.id });
-    if (failure.fault !== undefined) this.#nodes.failed(node, way);
-    remember({ wanted, node, way }, failure);
+    // Requesting a collection by its id is always a valid request.
+    const isRefusal = failure.reason === 'invalid_argument' || failure.reason === 'failed_precondition';
+    const fault = isRefusal ? 'failing' : failure.fault;
+    const height = wanted.heights[0]?.height;
+    this.#reporter.report(node, way, { ...failure, fault }, height, { collectionId: wanted.id });
+    if (fault !== undefined) this.#nodes.failed(node, way);
+    wanted.failed(node.name, way, failure);
     this.#order.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
     if (this.#order.awaitsHead) this.#watchWindow();
   }
 
   /** The call is over. Its collection may no longer be wanted. */
-  #over(wanted: WantedCollection, release: () => void): void {
-    release();
+  #over(wanted: WantedCollection): void {
+    wanted.call?.release();
     this.#underWay -= 1;
     this.#order.returned(wanted);
     if (!wanted.isWanted) this.#mcq.letGo(wanted);

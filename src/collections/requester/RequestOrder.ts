@@ -1,11 +1,10 @@
 import type { AccessNode } from '../../access/index.js';
-import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightRequests } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
-import type { RequestFailure } from './callOutcome.js';
+import type { Fault } from '../sources/FaultReporter.js';
 import { TimerQueue } from './TimerQueue.js';
 
 /**
@@ -21,16 +20,13 @@ const WAKE_AFTER_MS = 1_000;
 /** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
 
-interface Options {
+interface Parts {
   /** Calls under way at once for one height. */
   readonly workersPerHeight: number;
   /** A pause doubles from here … */
   readonly backoffMinMs: number;
   /** … up to here. */
   readonly backoffMaxMs: number;
-}
-
-interface Dependencies {
   readonly mcq: MissingCollectionQueue;
   readonly clock: Clock;
   readonly random: Random;
@@ -44,8 +40,7 @@ interface Dependencies {
  * end allows one attempt; every further failure lengthens the next pause as usual.
  */
 export class RequestOrder {
-  readonly #options: Options;
-  readonly #deps: Dependencies;
+  readonly #parts: Parts;
   readonly #mcq: MissingCollectionQueue;
   /** No height below it may request now, and none above `#highest`. */
   #lowest = 0;
@@ -58,16 +53,15 @@ export class RequestOrder {
   #awaitsFetched = false;
   #headHeight = 0;
 
-  constructor(options: Options, dependencies: Dependencies) {
-    this.#options = options;
-    this.#deps = dependencies;
-    this.#mcq = dependencies.mcq;
-    this.#due = new TimerQueue(dependencies.clock, (keys) => {
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#mcq = parts.mcq;
+    this.#due = new TimerQueue(parts.clock, (keys) => {
       for (const key of keys) {
         if (key instanceof HeightRecord) this.#release(key);
         else this.makeAskable(key);
       }
-      dependencies.onDue();
+      parts.onDue();
     });
   }
 
@@ -131,7 +125,7 @@ export class RequestOrder {
 
   /** Holds the height back until a next look. `mostMs`: all holds of a height together. False when that is over. */
   hold(record: HeightRecord, mostMs: number, lookMs: number): boolean {
-    const nowMs = this.#deps.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     const requests = requestsOf(record);
     const endsAtMs = (requests.holdEndsAtMs ??= nowMs + mostMs);
     if (endsAtMs <= nowMs) return false;
@@ -164,8 +158,8 @@ export class RequestOrder {
     this.#due.delete(key);
   }
 
-  /** `onDue` is called after so long, whatever waits; `undefined`: not any more. */
-  lookAgainIn(delayMs: number | undefined): void {
+  /** `onDue` is called after so long, whatever waits; Infinity: not any more. */
+  lookAgainIn(delayMs: number): void {
     this.#due.lookAgainIn(delayMs);
   }
 
@@ -193,10 +187,10 @@ export class RequestOrder {
   }
 
   /** The attempt failed, and the id pauses. `isUntried`: some node was not asked in every way. */
-  failed(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): void {
-    wanted.failedAtMs = this.#deps.clock.monotonic();
+  failed(wanted: WantedCollection, node: AccessNode, failure: Fault, isUntried: boolean): void {
+    wanted.failedAtMs = this.#parts.clock.monotonic();
     this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));
-    if (!failure.isNotFound && !failure.isNodeBusy) this.#failing.add(node.name);
+    if (failure.kind !== 'denied' && failure.kind !== 'rate_limited') this.#failing.add(node.name);
     if (isAwaited(wanted)) this.#awaitsFetched = true;
   }
 
@@ -239,28 +233,33 @@ export class RequestOrder {
       .sort((a, b) => heightOf(a) - heightOf(b) || a.failedAtMs - b.failedAtMs)
       .slice(0, MAX_AWAITED_WOKEN);
     this.#wake(awaited);
-    const nowMs = this.#deps.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     for (const wanted of awaited) this.#due.hasten(wanted, wanted.failedAtMs + WAKE_AFTER_MS - nowMs);
     return awaited.length > 0;
   }
 
-  /** "Not yet" for a new block is not a failure: it is requested again soon, a few times. */
-  #pauseMs(wanted: WantedCollection, node: AccessNode, failure: RequestFailure, isUntried: boolean): number {
-    const { backoffMinMs: minMs, backoffMaxMs } = this.#options;
-    const isEarly = failure.isNotFound && wanted.newSinceMs !== undefined;
+  /**
+   * "Not yet" for a new block is not a failure: it is requested again soon, a few times. Nor is "not found": many nodes cannot
+   * tell a collection that they have not fetched yet from one that never existed.
+   */
+  #pauseMs(wanted: WantedCollection, node: AccessNode, failure: Fault, isUntried: boolean): number {
+    const { backoffMinMs: minMs, backoffMaxMs } = this.#parts;
+    const isEarly = failure.kind === 'denied' && wanted.newSinceMs !== undefined;
     if (isEarly && wanted.earlyAttempts < EARLY_PAUSE.times) {
-      wanted.rotation.declined(node);
+      wanted.tries.declined(node);
       const pauseMs = EARLY_PAUSE.minMs * EARLY_PAUSE.growth ** wanted.earlyAttempts;
       wanted.earlyAttempts += 1;
       return Math.min(pauseMs, EARLY_PAUSE.maxMs, minMs);
     }
-    if (failure.isNodeBusy) wanted.rotation.declined(node);
-    else wanted.rotation.failed(node);
+    // The node's own delay applies: the collection does not back off in addition.
+    if (failure.kind === 'rate_limited') wanted.tries.declined(node);
+    else wanted.tries.failed(node);
     const untriedMaxMs = Math.min(backoffMaxMs, Math.max(minMs, UNTRIED_MAX_MS));
     // A busy node does not count as a failure: the first pause is the shortest either way.
-    const attempt = Math.max(wanted.rotation.failures, 1) - 1;
-    const maxMs = isUntried ? untriedMaxMs : backoffMaxMs;
-    return backoffMs({ minMs, maxMs }, attempt, this.#deps.random);
+    return wanted.tries.pauseMs(
+      { minMs, maxMs: isUntried ? untriedMaxMs : backoffMaxMs },
+      this.#parts.random,
+    );
   }
 
   /** Ends the pauses of these ids, except those that have just started. */
@@ -269,7 +268,7 @@ export class RequestOrder {
     condition: (wanted: WantedCollection) => boolean = () => true,
   ): void {
     if (this.#due.isEmpty) return;
-    const failedByMs = this.#deps.clock.monotonic() - WAKE_AFTER_MS;
+    const failedByMs = this.#parts.clock.monotonic() - WAKE_AFTER_MS;
     for (const wanted of several) {
       if (wanted.attempts === 0 || wanted.failedAtMs > failedByMs) continue;
       if (!this.#due.has(wanted) || !condition(wanted)) continue;
@@ -289,7 +288,7 @@ export class RequestOrder {
     return (
       requests !== undefined &&
       !requests.held &&
-      requests.workers < this.#options.workersPerHeight &&
+      requests.workers < this.#parts.workersPerHeight &&
       requests.askable.size > 0
     );
   }

@@ -44,12 +44,12 @@ export class TimerQueue<K> {
   }
 
   /**
-   * Sets or replaces the wake-up without a key; `undefined` cancels it. Whole milliseconds: a delay below the clock's
+   * Sets or replaces the wake-up without a key; Infinity cancels it. Whole milliseconds: a delay below the clock's
    * resolution would be due at once, again and again.
    */
-  lookAgainIn(delayMs: number | undefined): void {
-    this.#lookAtMs = delayMs === undefined ? Infinity : this.#clock.monotonic() + Math.ceil(delayMs);
-    if (delayMs === undefined) this.#disarmIfIdle();
+  lookAgainIn(delayMs: number): void {
+    this.#lookAtMs = this.#clock.monotonic() + Math.ceil(delayMs);
+    if (delayMs === Infinity) this.#disarmIfIdle();
     else this.#arm(this.#lookAtMs);
   }
 

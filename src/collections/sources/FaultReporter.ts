@@ -1,18 +1,44 @@
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../../access/index.js';
+import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
+import type {
+  AccessMethod,
+  AccessNode,
+  AccessNodes,
+  NodeFault,
+  TroubleKind,
+  UpstreamErrorKind,
+} from '../../access/index.js';
+import { InvalidCollectionError } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import type { Source } from '../ports.js';
 
 /** What went wrong with one answer of a node. */
 export interface Fault {
+  /** `invalid`: it is not what the block guarantees. */
+  readonly reason: UpstreamErrorKind | 'invalid';
   /** For people: the kind of error and the message of the node. */
   readonly text: string;
   /** The reason label of `invalid_collections_total` when data was refused. */
   readonly refused: string | undefined;
   /** What counts against the node; `undefined` if it did nothing wrong. */
   readonly fault: NodeFault | undefined;
+  readonly kind: TroubleKind;
+  /** The call that failed, if the error names it. */
+  readonly method?: AccessMethod;
 }
 
-export interface FaultReporterDependencies {
+/** What an error of a call or a check says of the node; `undefined` if it is unexpected. */
+export function faultIn(error: unknown): Fault | undefined {
+  if (error instanceof InvalidCollectionError) {
+    const text = `${error.reason}: ${error.message}`;
+    return { reason: 'invalid', text, refused: error.reason, fault: 'lied', kind: 'invalid' };
+  }
+  if (!(error instanceof UpstreamError)) return undefined;
+  const { kind: reason, message: text, method } = error;
+  const refused = reason === 'malformed' || reason === 'too_large' ? reason : undefined;
+  return { reason, text, refused, fault: faultOf(reason), kind: troubleOf(reason), method };
+}
+
+interface Parts {
   readonly nodes: Pick<AccessNodes, 'succeeded' | 'report'>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'invalidCollections'>;
@@ -21,30 +47,30 @@ export interface FaultReporterDependencies {
 /** Reports what one source learns about nodes: to the pool, the metrics and the log. */
 export class FaultReporter {
   readonly #source: Source;
-  readonly #dependencies: FaultReporterDependencies;
+  readonly #parts: Parts;
   /** Nodes whose data was refused, and that have delivered nothing good since: only the first refusal is a warning. */
   readonly #refused = new Set<string>();
 
-  constructor(options: { readonly source: Source }, dependencies: FaultReporterDependencies) {
-    this.#source = options.source;
-    this.#dependencies = dependencies;
+  constructor(source: Source, parts: Parts) {
+    this.#source = source;
+    this.#parts = parts;
   }
 
   /** The node delivered what was requested, and it was verified. */
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.#refused.delete(node.name);
-    this.#dependencies.nodes.succeeded(node, method);
+    this.#parts.nodes.succeeded(node, method);
   }
 
   /** `fields` and the message of the node go to the debug log only: they contain ids. */
   report(
     node: AccessNode,
     method: AccessMethod,
-    fault: Fault,
+    fault: Pick<Fault, 'text' | 'refused' | 'fault'>,
     height: number | undefined,
     fields: object,
   ): void {
-    const { logger, metrics, nodes } = this.#dependencies;
+    const { logger, metrics, nodes } = this.#parts;
     const decision = fault.refused === undefined ? 'retry' : 'invalid';
     const common = { node: node.name, source: this.#source, height, decision };
     logger.debug({ ...common, ...fields, error: fault.text }, 'access node did not deliver');

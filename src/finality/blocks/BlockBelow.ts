@@ -3,7 +3,7 @@ import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { BlockPoll } from '../forks/BlockPoll.js';
 import type { BlockLink } from '../forks/LinkedBlocks.js';
-import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { BLOCK_CALL } from '../ports.js';
 
 /** After this many rounds in which no node has the block, the range begins without it: the nodes' history may begin here. */
 const ROUNDS_BEFORE_ABSENT = 3;

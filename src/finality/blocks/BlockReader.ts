@@ -1,4 +1,4 @@
-import { faultOf, StreamReader, UpstreamError } from '../../access/index.js';
+import { faultOf, isExpectedEnd, StreamReader, UpstreamError } from '../../access/index.js';
 import type {
   AccessNode,
   AccessNodes,
@@ -17,9 +17,8 @@ import type { Clock } from '../../runtime/index.js';
 import type { Answer } from '../forks/BlockPoll.js';
 import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
+import { BLOCK_STREAM } from '../ports.js';
 import type { FinalityMetrics } from '../ports.js';
-import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
-import { BLOCK_STREAM, pollBlocks } from '../upstream/pollBlocks.js';
 
 /**
  * Searches for a node that fail before this is reported: at the edge of a spork the next nodes have yet to complete
@@ -51,7 +50,9 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
   'unproven',
 ]);
 
-interface Dependencies {
+interface Parts {
+  /** Blocks requested at once from a node without streams. */
+  readonly parallelReads: number;
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
   readonly chooser: NodeChooser;
@@ -83,8 +84,7 @@ type ReadEnding =
  * wrong. For any other reason to stop reading, it decides what counts against the node or its call, and how long to pause.
  */
 export class BlockReader {
-  readonly #parallelReads: number;
-  readonly #deps: Dependencies;
+  readonly #parts: Parts;
   readonly #linked: LinkedBlocks;
   readonly #chooser: NodeChooser;
   readonly #pause: Pause;
@@ -93,19 +93,15 @@ export class BlockReader {
   #quickRetries = 0;
   /** When the first of these retries was made. */
   #quickSinceMs = -Infinity;
-  /** Consecutive reads that ended because nothing arrived in time. */
-  #silences = 0;
   readonly #moved = new WorkSignal();
   /** Consecutive checks in which no node served the next height. */
   #unservedLooks = 0;
 
-  /** `parallelReads`: blocks requested at once from a node without streams. */
-  constructor(options: { readonly parallelReads: number }, dependencies: Dependencies) {
-    this.#parallelReads = options.parallelReads;
-    this.#deps = dependencies;
-    this.#linked = dependencies.linked;
-    this.#chooser = dependencies.chooser;
-    this.#pause = new Pause({ clock: dependencies.clock });
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#linked = parts.linked;
+    this.#chooser = parts.chooser;
+    this.#pause = new Pause(parts);
   }
 
   /** No node serves the next height, and none has for a while. */
@@ -138,12 +134,12 @@ export class BlockReader {
 
   #hasRoom(): boolean {
     this.#linked.prune();
-    return this.#linked.next <= this.#deps.upperBound();
+    return this.#linked.next <= this.#parts.upperBound();
   }
 
   /** Reads from the best node until there is a reason to choose again, and handles that reason. */
   async #readOn(signal: AbortSignal): Promise<void> {
-    const way = this.#chooser.choose(this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
+    const way = this.#chooser.choose(this.#parts.nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
       this.#mayStream(node),
     );
     if (way === undefined) {
@@ -162,17 +158,15 @@ export class BlockReader {
   #unserved(): void {
     this.#unservedLooks += 1;
     if (this.#unservedLooks !== UNSERVED_LOOKS_BEFORE_TOLD) return;
-    this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
-    this.#deps.onUnserved();
+    this.#parts.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+    this.#parts.onUnserved();
   }
 
   async #readFrom(way: Way, signal: AbortSignal): Promise<ReadEnding> {
-    const { clock } = this.#deps;
+    const { clock } = this.#parts;
     const { node, method } = way;
-    const blocks = new StreamReader(
-      { limitMs: patienceMs(this.#silences, STREAM_SILENT_MS) },
-      { open: (ended) => this.#open(way, ended), signal, clock },
-    );
+    const limitMs = this.#chooser.patienceMs('stream');
+    const blocks = new StreamReader({ limitMs, open: (ended) => this.#open(way, ended), signal, clock });
     let delivered = 0;
     let pausedMs = 0;
     try {
@@ -215,22 +209,22 @@ export class BlockReader {
     const start = this.#linked.next;
     if (this.#chooser.isStream(way)) return way.node.subscribeBlocks(start, { signal });
     return pollBlocks(way.node, start, {
-      parallelReads: this.#parallelReads,
-      timeoutMs: patienceMs(this.#silences),
-      upperBound: () => this.#deps.upperBound(),
+      parallelReads: this.#parts.parallelReads,
+      timeoutMs: this.#chooser.patienceMs('call'),
+      upperBound: () => this.#parts.upperBound(),
       mayStream: () => this.#mayStream(way.node),
       signal,
     });
   }
 
   #serves(node: AccessNode, height: number): boolean {
-    return this.#deps.nodes.forHeight(height).some((other) => other.name === node.name);
+    return this.#parts.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
   /** True when the node was set aside meanwhile, and there is one that was not. */
   #isOutdone({ node, method }: Way): boolean {
     if (node.healthOf(method) !== 'set_aside') return false;
-    const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
+    const [best] = this.#parts.nodes.forHeight(this.#linked.next, method);
     return best !== undefined && best.healthOf(method) !== 'set_aside';
   }
 
@@ -238,7 +232,7 @@ export class BlockReader {
   #confirm(way: Way, delivered: number): void {
     const streams = this.#chooser.isStream(way);
     if (delivered !== (streams ? BLOCKS_BEFORE_CONFIRMED : 1)) return;
-    this.#deps.nodes.succeeded(way.node, way.method);
+    this.#parts.nodes.succeeded(way.node, way.method);
     if (streams) this.#chooser.streams(way);
   }
 
@@ -246,8 +240,7 @@ export class BlockReader {
     this.#chooser.cameBy();
     this.#chooser.troubles.clear();
     this.#quickRetries = 0;
-    this.#silences = 0;
-    this.#deps.onBlock(answer);
+    this.#parts.onBlock(answer);
   }
 
   /** True while the node should be asked for the next height by stream. */
@@ -258,13 +251,13 @@ export class BlockReader {
 
   /** Returns the pause before the next reading. */
   async #resolve(refused: Answer, signal: AbortSignal): Promise<number> {
-    this.#deps.metrics.invalidBlocks.inc({
+    this.#parts.metrics.invalidBlocks.inc({
       endpoint: refused.node.name,
       reason: this.#linked.isAcceptable(refused.block) ? 'parent_mismatch' : 'not_vouched',
     });
-    const resolution = await this.#deps.resolver.resolve(refused, signal);
+    const resolution = await this.#parts.resolver.resolve(refused, signal);
     if (resolution.kind === 'accept') {
-      this.#deps.nodes.succeeded(resolution.answer.node, resolution.answer.method);
+      this.#parts.nodes.succeeded(resolution.answer.node, resolution.answer.method);
       this.#append(resolution.answer);
       this.#chooser.failed(refused, `sent block ${refused.block.height}, which was refused`);
       return 0;
@@ -289,7 +282,6 @@ export class BlockReader {
         return this.#chooser.pauseMs();
       case 'silent':
         if (streams) this.#countReopened('stale');
-        this.#silences += 1;
         this.#blame(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
         return 0;
       case 'failed':
@@ -297,15 +289,15 @@ export class BlockReader {
         return this.#failed(way, ending.error, ending.pausedMs);
       case 'orphaned':
       case 'wrong_height':
-        this.#deps.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
-        this.#deps.resolver.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
+        this.#parts.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
+        this.#parts.resolver.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
         this.#chooser.failed(way, `a block was refused: ${ending.kind}`);
         return this.#chooser.pauseMs();
     }
   }
 
   #countReopened(reason: string): void {
-    this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
+    this.#parts.metrics.streamReopens.inc({ stream: 'blocks', reason });
   }
 
   #failed(way: Way, error: UpstreamError, pausedMs: number): number {
@@ -319,7 +311,7 @@ export class BlockReader {
       this.#chooser.skip(way);
       return NOT_FOUND_RETRY_MS;
     }
-    this.#deps.logger.debug(
+    this.#parts.logger.debug(
       { node: node.name, height: this.#linked.next, kind, error: error.message },
       'reading blocks failed',
     );
@@ -332,15 +324,14 @@ export class BlockReader {
       }
     }
     if (kind === 'malformed')
-      this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
-    if (kind === 'deadline') this.#silences += 1;
+      this.#parts.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
     this.#chooser.erred(way, error, fault ?? (NO_FAULT.has(kind) ? undefined : 'failing'));
     return this.#chooser.pauseMs();
   }
 
   /** True for the first few refusals since a block arrived. */
   #retriesQuickly(): boolean {
-    const nowMs = this.#deps.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     if (this.#quickRetries === 0) this.#quickSinceMs = nowMs;
     if (this.#quickRetries >= MAX_QUICK_RETRIES || nowMs - this.#quickSinceMs >= QUICK_RETRIES_MS)
       return false;
@@ -351,5 +342,50 @@ export class BlockReader {
   /** Nothing arrived. */
   #blame(way: Way, kind: TroubleKind, fault: NodeFault, what: string): void {
     this.#chooser.blame(way, kind, fault, `${way.method} at ${way.node.name}: ${what}`);
+  }
+}
+
+/**
+ * The blocks of a node without streams, in ascending order, several requested at once but none above `upperBound()`.
+ * Ends when the node may have a stream for us again. Expected errors: those of the node's calls.
+ */
+async function* pollBlocks(
+  node: AccessNode,
+  startHeight: number,
+  options: {
+    readonly parallelReads: number;
+    /** Deadline of one call. */
+    readonly timeoutMs: number;
+    readonly upperBound: () => number;
+    /** True once the node may be asked for a stream. */
+    readonly mayStream: () => boolean;
+    readonly signal: AbortSignal;
+  },
+): AsyncGenerator<ReceivedBlock, void> {
+  const asked: Promise<ReceivedBlock>[] = [];
+  let nextToAsk = startHeight;
+  try {
+    for (let height = startHeight; ; height += 1) {
+      if (options.mayStream()) return;
+      const highest = Math.max(height, options.upperBound());
+      while (asked.length < options.parallelReads && nextToAsk <= highest) {
+        const answer = node.getBlockByHeight(nextToAsk, {
+          signal: options.signal,
+          timeoutMs: options.timeoutMs,
+        });
+        // Its failure is handled when it is awaited, or below.
+        answer.catch(() => undefined);
+        asked.push(answer);
+        nextToAsk += 1;
+      }
+      const next = asked.shift();
+      if (next === undefined) return;
+      yield await next;
+    }
+  } finally {
+    for (const left of asked)
+      left.catch((error: unknown) => {
+        if (!isExpectedEnd(error)) throw error;
+      });
   }
 }

@@ -13,8 +13,8 @@ import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
+import { BLOCK_CALL, BLOCK_STREAM } from '../ports.js';
 import type { FinalityMetrics, LinkedHeights, ReportedHead } from '../ports.js';
-import { BLOCK_CALL, BLOCK_STREAM } from '../upstream/pollBlocks.js';
 import { BlockBelow } from './BlockBelow.js';
 import { BlockReader } from './BlockReader.js';
 
@@ -122,47 +122,36 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       latestBlock: () => dependencies.watermark.latestBlock() ?? this.#below?.block,
     };
     this.#linked = new LinkedBlocks({ sporkRoots }, { watermark, heights });
-    const pauses = { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 };
     const edge = new EdgeLog({ clock, logger });
-    const chooser = new NodeChooser(
-      { stream: BLOCK_STREAM, call: BLOCK_CALL, pauses },
-      {
-        clock,
-        nodes,
-        random,
-        onLeft: (node, reason) =>
-          edge.lost({ node, reason }, 'block streams fail, using single calls instead'),
-        onBack: (node) => edge.back({ node }, 'block stream is back'),
-      },
-    );
+    const chooser = new NodeChooser({
+      stream: BLOCK_STREAM,
+      call: BLOCK_CALL,
+      pauses: { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 },
+      ...{ clock, nodes, random },
+      onLeft: (node, reason) => edge.lost({ node, reason }, 'block streams fail, using single calls instead'),
+      onBack: (node) => edge.back({ node }, 'block stream is back'),
+    });
     this.#chooser = chooser;
     const { troubles } = chooser;
     const poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
-    const firstHeight = options.firstHeight ?? watermark.latestIndexedHeight() + 1;
-    this.#resolver = new ForkResolver(
-      { firstHeight, hasSporks: sporkRoots.length > 0 },
-      { nodes, linked: this.#linked, watermark, clock, logger, chooser, poll },
-    );
+    this.#resolver = new ForkResolver({
+      firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
+      hasSporks: sporkRoots.length > 0,
+      ...{ nodes, watermark, clock, logger, chooser, poll, linked: this.#linked },
+    });
     this.#poll = new BlockPoll({ nodes });
     if (asksFor?.below === true) {
       const height = watermark.latestIndexedHeight();
       this.#below = new BlockBelow(height, !asksFor.above, { nodes, poll, troubles, clock });
     }
-    this.#reader = new BlockReader(
-      { parallelReads: options.parallelReads ?? 8 },
-      {
-        nodes,
-        clock,
-        logger,
-        metrics: dependencies.metrics,
-        upperBound: () => this.#toRead(),
-        linked: this.#linked,
-        chooser,
-        resolver: this.#resolver,
-        onBlock: (answer) => this.#append(answer),
-        onUnserved: () => dependencies.signal.notify(),
-      },
-    );
+    this.#reader = new BlockReader({
+      parallelReads: options.parallelReads ?? 8,
+      ...{ nodes, clock, logger, chooser, linked: this.#linked, resolver: this.#resolver },
+      metrics: dependencies.metrics,
+      upperBound: () => this.#toRead(),
+      onBlock: (answer) => this.#append(answer),
+      onUnserved: () => dependencies.signal.notify(),
+    });
     this.#tipCheck = new TipCheck({
       nodes,
       clock,

@@ -1,7 +1,7 @@
-import { reportFailure, UpstreamError } from '../../access/index.js';
+import { answerOf, UpstreamError } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { BLOCK_CALL } from '../ports.js';
 
 /** Deadline of one call: the verdict of a round, or even of two rounds, must come within ten seconds. */
 const ASK_TIMEOUT_MS = 3_000;
@@ -144,17 +144,13 @@ export class BlockPoll {
     signal: AbortSignal,
     onFailure?: (error: UpstreamError) => void,
   ): Promise<Answer | undefined> {
-    try {
-      const options = { signal, timeoutMs: ASK_TIMEOUT_MS };
-      const { block, status } = await node.getBlockByHeight(height, options);
-      return status === 'unknown' || block.height !== height
-        ? undefined
-        : { node, method: BLOCK_CALL, block };
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      onFailure?.(error);
-      reportFailure(this.#nodes, node, error);
+    const options = { signal, timeoutMs: ASK_TIMEOUT_MS };
+    const answer = await answerOf(this.#nodes, node, node.getBlockByHeight(height, options));
+    if (answer instanceof UpstreamError) {
+      onFailure?.(answer);
       return undefined;
     }
+    const { block, status } = answer;
+    return status === 'unknown' || block.height !== height ? undefined : { node, method: BLOCK_CALL, block };
   }
 }

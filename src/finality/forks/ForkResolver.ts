@@ -2,7 +2,7 @@ import type { AccessNode, AccessNodes, NodeChooser } from '../../access/index.js
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { BLOCK_CALL } from '../upstream/pollBlocks.js';
+import { BLOCK_CALL } from '../ports.js';
 import type { Answer, BlockPoll } from './BlockPoll.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 
@@ -41,47 +41,35 @@ export type Resolution =
   /** Read again after a pause, if possible from other nodes than these. */
   | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
 
+interface Parts {
+  /** The lowest height of the store. */
+  readonly firstHeight: number;
+  readonly hasSporks: boolean;
+  readonly nodes: AccessNodes;
+  readonly linked: LinkedBlocks;
+  readonly watermark: Watermark;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly chooser: NodeChooser;
+  /** Records in the chooser's troubles why a node does not answer. */
+  readonly poll: BlockPoll;
+}
+
 /**
  * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
  * gave the one below (which is then removed and read again), or our own store, whose last blocks a spork has discarded.
  * It never changes what is durable.
  */
 export class ForkResolver {
-  readonly #options: { readonly firstHeight: number; readonly hasSporks: boolean };
-  readonly #nodes: AccessNodes;
-  readonly #linked: LinkedBlocks;
-  readonly #watermark: Watermark;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #chooser: NodeChooser;
-  readonly #poll: BlockPoll;
+  readonly #parts: Parts;
   /** Refusals since a block was accepted. Bounded by the nodes that are asked for one height. */
   readonly #logged = new Set<string>();
   #mismatch: ParentMismatch | undefined;
   #missingEnd: ChainTrouble | undefined;
   #rounds = 0;
 
-  constructor(
-    options: { readonly firstHeight: number; readonly hasSporks: boolean },
-    dependencies: {
-      readonly nodes: AccessNodes;
-      readonly linked: LinkedBlocks;
-      readonly watermark: Watermark;
-      readonly clock: Clock;
-      readonly logger: Logger;
-      readonly chooser: NodeChooser;
-      /** Records in the chooser's troubles why a node does not answer. */
-      readonly poll: BlockPoll;
-    },
-  ) {
-    this.#options = options;
-    this.#nodes = dependencies.nodes;
-    this.#linked = dependencies.linked;
-    this.#watermark = dependencies.watermark;
-    this.#clock = dependencies.clock;
-    this.#logger = dependencies.logger;
-    this.#chooser = dependencies.chooser;
-    this.#poll = dependencies.poll;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   parentMismatch(): ParentMismatch | undefined {
@@ -98,11 +86,11 @@ export class ForkResolver {
     this.#rounds = 0;
     if (this.#logged.size > 0) this.#logged.clear();
     if (this.#missingEnd !== undefined) {
-      this.#logger.info({ height: this.#missingEnd.height }, 'the last block of the spork is found');
+      this.#parts.logger.info({ height: this.#missingEnd.height }, 'the last block of the spork is found');
       this.#missingEnd = undefined;
     }
     if (this.#mismatch === undefined) return;
-    this.#logger.info({ height: this.#mismatch.height }, 'the latest stored block is confirmed again');
+    this.#parts.logger.info({ height: this.#mismatch.height }, 'the latest stored block is confirmed again');
     this.#mismatch = undefined;
   }
 
@@ -111,25 +99,25 @@ export class ForkResolver {
     const height = refused.block.height;
     // A node whose stream does not match may give another block in a single call.
     const known = refused.method === BLOCK_CALL ? [refused] : [];
-    const { answers: asked, complete } = await this.#poll.ask(height, signal, known);
+    const { answers: asked, complete } = await this.#parts.poll.ask(height, signal, known);
     // The watermark may have moved while the nodes were asked: a block that no longer links is simply read again.
-    if (this.#linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
+    if (this.#parts.linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
     const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
     const given = isAnswered ? asked : [refused, ...asked];
-    const answers = given.filter(({ block }) => this.#linked.isAcceptable(block));
+    const answers = given.filter(({ block }) => this.#parts.linked.isAcceptable(block));
     for (const answer of given) if (!answers.includes(answer)) this.refuse(answer, 'not_vouched', height);
-    const [first = refused] = this.#linked.isAcceptable(refused.block) ? [refused] : answers;
+    const [first = refused] = this.#parts.linked.isAcceptable(refused.block) ? [refused] : answers;
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
-    const linking = answers.find(({ block }) => this.#linked.links(block));
+    const linking = answers.find(({ block }) => this.#parts.linked.links(block));
     if (linking !== undefined) {
       for (const answer of onceEach([refused, ...answers]))
-        if (this.#linked.isAcceptable(answer.block) && !this.#linked.links(answer.block))
+        if (this.#parts.linked.isAcceptable(answer.block) && !this.#parts.linked.links(answer.block))
           this.#report(answer);
       return { kind: 'accept', answer: linking };
     }
     for (const answer of answers) this.#name(answer, 'parent_mismatch', height);
-    if (this.#linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
+    if (this.#parts.linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
@@ -144,7 +132,7 @@ export class ForkResolver {
   refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
     const { node, method, block } = answer;
     this.#name(answer, reason, awaited);
-    this.#nodes.report(
+    this.#parts.nodes.report(
       node,
       'lied',
       `block ${block.id} at height ${block.height} refused: ${reason}`,
@@ -153,14 +141,14 @@ export class ForkResolver {
     // Not the block's own height: a liar could name a new one each time.
     const key = `${node.name} ${awaited} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };
-    if (this.#logged.has(key)) this.#logger.debug(fields, 'a block was refused');
-    else this.#logger.warn(fields, 'a block was refused');
+    if (this.#logged.has(key)) this.#parts.logger.debug(fields, 'a block was refused');
+    else this.#parts.logger.warn(fields, 'a block was refused');
     this.#logged.add(key);
   }
 
   /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
   #name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
-    this.#chooser.troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
+    this.#parts.chooser.troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
   }
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
@@ -171,10 +159,10 @@ export class ForkResolver {
   ): Promise<Resolution> {
     const below = refused.block.height - 1;
     // The agreed block cannot be ours: none of these answers links to ours.
-    const agreed = await this.#poll.agreedParent(answers, signal);
-    const held = this.#linked.at(below);
+    const agreed = await this.#parts.poll.agreedParent(answers, signal);
+    const held = this.#parts.linked.at(below);
     const blockSource = held?.blockSource;
-    if (blockSource === undefined || held === undefined || this.#linked.next !== below + 1)
+    if (blockSource === undefined || held === undefined || this.#parts.linked.next !== below + 1)
       return { kind: 'retry', avoid: [], pauseMs: 0 };
     if (agreed === undefined) {
       // Between two sporks no node has both blocks: either source may have lied.
@@ -182,8 +170,8 @@ export class ForkResolver {
     }
 
     const { block } = held;
-    this.#linked.takeBack(below);
-    const liar = this.#nodes.forHeight(below).find(({ name }) => name === blockSource.name);
+    this.#parts.linked.takeBack(below);
+    const liar = this.#parts.nodes.forHeight(below).find(({ name }) => name === blockSource.name);
     if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
     const lie = { node: liar, method: blockSource.method, block };
     this.#report(lie);
@@ -191,7 +179,7 @@ export class ForkResolver {
   }
 
   #serves(node: AccessNode, height: number): boolean {
-    return this.#nodes.forHeight(height).some(({ name }) => name === node.name);
+    return this.#parts.nodes.forHeight(height).some(({ name }) => name === node.name);
   }
 
   #distrust(refused: Answer): Resolution {
@@ -200,7 +188,7 @@ export class ForkResolver {
   }
 
   #askAnother(refused: Answer): Resolution {
-    return { kind: 'retry', avoid: [refused], pauseMs: this.#chooser.pauseMs() };
+    return { kind: 'retry', avoid: [refused], pauseMs: this.#parts.chooser.pauseMs() };
   }
 
   #report(answer: Answer): void {
@@ -216,9 +204,9 @@ export class ForkResolver {
       this.#missingEnd = {
         code: 'not_vouched',
         height,
-        sinceMs: this.#clock.monotonic(),
+        sinceMs: this.#parts.clock.monotonic(),
         what:
-          `No access node has block ${this.#linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+          `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
           `the parent of the root block at height ${root}`,
         fix:
           `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
@@ -226,7 +214,7 @@ export class ForkResolver {
           `config/sporks.json.`,
       };
       const { what, fix } = this.#missingEnd;
-      this.#logger.error(
+      this.#parts.logger.error(
         { height, fix: `${what}: ${fix}` },
         'no access node has the last block of the spork',
       );
@@ -236,10 +224,10 @@ export class ForkResolver {
 
   /** Records the mismatch, with the height to rewind to. */
   async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
-    const latest = this.#watermark.latestBlock();
+    const latest = this.#parts.watermark.latestBlock();
     if (latest === undefined || this.#mismatch?.blockId === block.id) return;
-    const lowest = this.#options.firstHeight;
-    const confirmed = await this.#poll.highestConfirmed(latest.height, lowest, signal);
+    const lowest = this.#parts.firstHeight;
+    const confirmed = await this.#parts.poll.highestConfirmed(latest.height, lowest, signal);
     const target = confirmed ?? latest.height - 1;
     this.#mismatch = {
       code: 'parent_mismatch',
@@ -247,7 +235,7 @@ export class ForkResolver {
       expectedParentId: latest.id,
       blockId: block.id,
       givenParentId: block.parentId,
-      sinceMs: this.#clock.monotonic(),
+      sinceMs: this.#parts.clock.monotonic(),
       what:
         `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
         `stored at height ${latest.height}`,
@@ -255,12 +243,15 @@ export class ForkResolver {
     };
     const { height, what, fix } = this.#mismatch;
     // The one message with ids above the debug level: the operator must see which blocks a rewind would delete.
-    this.#logger.error({ height, fix: `${what}: ${fix}` }, 'no access node confirms the latest stored block');
+    this.#parts.logger.error(
+      { height, fix: `${what}: ${fix}` },
+      'no access node confirms the latest stored block',
+    );
   }
 
   #causeAndFix(target: number): string {
     const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again`;
-    if (this.#options.hasSporks)
+    if (this.#parts.hasSporks)
       return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
     return (
       'the access nodes serve another chain, or another history of it, than this data directory holds. To follow them, ' +

@@ -1,12 +1,11 @@
-import { UpstreamError } from '../../access/index.js';
+import { answerOf, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { childOf, isAbort, Pause, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { BLOCK_CALL } from '../upstream/pollBlocks.js';
-import { reportFailure } from '../../access/index.js';
 import type { Answer, BlockPoll } from './BlockPoll.js';
+import { BLOCK_CALL } from '../ports.js';
 import type { ReportedHead } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
@@ -204,12 +203,9 @@ export class TipCheck {
     height: number,
     signal: AbortSignal,
   ): Promise<ReceivedBlock | 'not_yet' | 'nothing'> {
-    try {
-      return await node.getBlockByHeight(height, { signal, timeoutMs: PATIENCE_MS });
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      reportFailure(this.#deps.nodes, node, error);
-      return error.kind === 'not_found' ? 'not_yet' : 'nothing';
-    }
+    const options = { signal, timeoutMs: PATIENCE_MS };
+    const answer = await answerOf(this.#deps.nodes, node, node.getBlockByHeight(height, options));
+    if (!(answer instanceof UpstreamError)) return answer;
+    return answer.kind === 'not_found' ? 'not_yet' : 'nothing';
   }
 }

@@ -24,7 +24,6 @@ export class FinalizationListener {
   readonly #reported = new Map<number, Map<string, ReportedHead>>();
   #finalizedHeight: number | undefined;
   #sealedHeight: number | undefined;
-  #answeredAtMs: number | undefined;
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
 
@@ -36,20 +35,10 @@ export class FinalizationListener {
     readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
   }) {
     this.#clock = dependencies.clock;
-    const onAnswer = ({ wasSilent }: { readonly wasSilent: boolean }): void => {
-      if (wasSilent) this.#answerListeners.tell();
-    };
-    this.#finalized = new HeadSubscription('finalized', {
-      ...dependencies,
-      onAnswer: (how) => {
-        this.#answeredAtMs = this.#clock.monotonic();
-        onAnswer(how);
-      },
-      onHead: (head) => this.tell(head),
-    });
+    const parts = { ...dependencies, onAnswerAgain: () => this.#answerListeners.tell() };
+    this.#finalized = new HeadSubscription('finalized', { ...parts, onHead: (head) => this.tell(head) });
     this.#sealed = new HeadSubscription('sealed', {
-      ...dependencies,
-      onAnswer,
+      ...parts,
       onHead: ({ height }) => this.#onSealed(height),
     });
   }
@@ -130,7 +119,7 @@ export class FinalizationListener {
 
   /** Milliseconds since any node reported its finalized head, risen or not; `undefined` before the first report. */
   lastAnswerAgeMs(): number | undefined {
-    return this.#since(this.#answeredAtMs);
+    return this.#finalized.answerAgeMs();
   }
 
   /**

@@ -1,8 +1,9 @@
 import {
+  answerOf,
   faultOf,
   NodeChooser,
-  reportFailure,
   SILENT_AFTER_MS,
+  STREAM_SILENT_MS,
   StreamReader,
   UpstreamError,
 } from '../../access/index.js';
@@ -11,7 +12,6 @@ import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { Pause, runTogether, sleep } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { patienceMs, STREAM_SILENT_MS } from '../upstream/patienceMs.js';
 import type { FinalityMetrics, ReportedHead } from '../ports.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
@@ -55,8 +55,8 @@ interface Dependencies {
   readonly random: Random;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
-  /** A node reported the head; `wasSilent`: after none had for a while. */
-  readonly onAnswer: (how: { readonly wasSilent: boolean }) => void;
+  /** A node reported the head, after none had for a while. */
+  readonly onAnswerAgain: () => void;
   /** A block that is at least finalized; not necessarily higher than the last. */
   readonly onHead: (head: ReportedHead) => void;
 }
@@ -80,8 +80,6 @@ export class HeadSubscription {
   #best = -1;
   #deliveredAtMs: number;
   #answeredAtMs = -Infinity;
-  /** Consecutive answers that did not arrive in time. */
-  #silences = 0;
   /** The call of the lost source, from when the loss was logged until a source delivers again. */
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
@@ -92,8 +90,8 @@ export class HeadSubscription {
     this.#edge = new EdgeLog(dependencies);
     const { clock, nodes, random } = dependencies;
     this.#pause = new Pause({ clock });
-    const ways = { stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES } as const;
-    this.#chooser = new NodeChooser(ways, { clock, nodes, random });
+    const pauses = REOPEN_PAUSES;
+    this.#chooser = new NodeChooser({ stream: STREAM, call: HEAD_CALL, pauses, clock, nodes, random });
     this.#deliveredAtMs = clock.monotonic();
   }
 
@@ -116,6 +114,11 @@ export class HeadSubscription {
   /** Milliseconds since the source last delivered a new height. */
   ageMs(): number {
     return this.#deps.clock.monotonic() - this.#deliveredAtMs;
+  }
+
+  /** Milliseconds since any node reported the head; `undefined` before the first report. */
+  answerAgeMs(): number | undefined {
+    return this.#answeredAtMs === -Infinity ? undefined : this.#deps.clock.monotonic() - this.#answeredAtMs;
   }
 
   run(signal: AbortSignal): Promise<void> {
@@ -147,7 +150,7 @@ export class HeadSubscription {
     const { clock } = this.#deps;
     const open = (ended: AbortSignal): AsyncIterable<ReportedHead> =>
       streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
-    const reader = new StreamReader({}, { open, signal, clock });
+    const reader = new StreamReader({ open, signal, clock });
     const deliveredAtMs = clock.monotonic();
     const source: HeadSource = { ...way, reader, isStale: false, deliveredAtMs, height: -1, owed: undefined };
     this.#source = source;
@@ -169,7 +172,6 @@ export class HeadSubscription {
     } catch (error) {
       if (source.isStale) return 'stale';
       if (!(error instanceof UpstreamError)) throw error;
-      if (error.kind === 'deadline') this.#silences += 1;
       this.#chooser.erred(way, error, faultOf(error.kind));
       if (error.kind === 'unimplemented' && streams) return error.kind;
       this.#lost(source, { kind: error.kind, error: error.message });
@@ -189,7 +191,7 @@ export class HeadSubscription {
   /** Ends when the node may have a stream for us again. */
   async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
     while (!this.#chooser.mayStream(node)) {
-      yield await this.#ask(node, patienceMs(this.#silences), signal);
+      yield await this.#ask(node, this.#chooser.patienceMs('call'), signal);
       await sleep(this.#deps.clock, POLL_INTERVAL_MS, signal);
     }
   }
@@ -211,17 +213,15 @@ export class HeadSubscription {
       const node = asked[this.#polls++ % asked.length];
       if (node === undefined) continue;
       this.#chooser.asked({ node, method: HEAD_CALL });
-      try {
-        const head = await this.#ask(node, FRESHNESS_POLL_MS, signal);
-        this.#answered();
-        if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);
-        if (head.height > this.#polledHeight) this.#believe(head.height);
-        onHead(head);
-      } catch (error) {
-        if (!(error instanceof UpstreamError)) throw error;
-        this.#chooser.troubles.failed(error);
-        reportFailure(nodes, node, error);
+      const head = await answerOf(nodes, node, this.#ask(node, FRESHNESS_POLL_MS, signal));
+      if (head instanceof UpstreamError) {
+        this.#chooser.troubles.failed(head);
+        continue;
       }
+      this.#answered();
+      if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);
+      if (head.height > this.#polledHeight) this.#believe(head.height);
+      onHead(head);
     }
   }
 
@@ -233,7 +233,7 @@ export class HeadSubscription {
   #delivered(source: HeadSource, head: ReportedHead): void {
     const { height } = head;
     this.#answered();
-    this.#silences = 0;
+    this.#chooser.answered();
     if (height <= source.height) return;
     if (source.height < 0) {
       this.#deps.nodes.succeeded(source.node, source.method);
@@ -259,8 +259,9 @@ export class HeadSubscription {
     const wasSilent = this.troubles().length > 0;
     this.#answeredAtMs = this.#deps.clock.monotonic();
     this.#chooser.troubles.clear();
-    this.#deps.onAnswer({ wasSilent });
-    if (wasSilent) this.#pause.wake();
+    if (!wasSilent) return;
+    this.#deps.onAnswerAgain();
+    this.#pause.wake();
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
@@ -276,7 +277,6 @@ export class HeadSubscription {
     if (lag === undefined) return;
     const what = lag.isMiss ? `its ${this.#stream} head ${lag.what}` : lag.what;
     source.isStale = true;
-    this.#silences += 1;
     this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
     source.reader.cancel();
     if (!lag.isMiss) return;
@@ -292,7 +292,7 @@ export class HeadSubscription {
     if (source.owed === undefined) {
       // Every stream begins with a head, even if no poll has seen a higher one.
       if (source.height >= 0 || !this.#chooser.isStream(source)) return undefined;
-      if (silentMs < patienceMs(this.#silences, STREAM_SILENT_MS)) return undefined;
+      if (silentMs < this.#chooser.patienceMs('stream')) return undefined;
       return { what: `no head for ${Math.round(silentMs / 1_000)} s`, isMiss: false };
     }
     const owedMs = nowMs - source.owed.sinceMs;

@@ -76,14 +76,12 @@ export class HeadWitnesses {
   async #follow(node: AccessNode, scope: AbortController): Promise<void> {
     const { clock, onHead } = this.#deps;
     const { name } = node;
-    const heads = new StreamReader(
-      { limitMs: SILENT_MS },
-      {
-        open: (signal) => node.subscribeBlockDigests({ signal, sealed: false, rank: 'history' }),
-        signal: scope.signal,
-        clock,
-      },
-    );
+    const heads = new StreamReader({
+      limitMs: SILENT_MS,
+      open: (signal) => node.subscribeBlockDigests({ signal, sealed: false, rank: 'history' }),
+      signal: scope.signal,
+      clock,
+    });
     this.#open.set(name, () => heads.cancel());
     try {
       for (;;) {

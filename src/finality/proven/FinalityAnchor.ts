@@ -54,12 +54,9 @@ export interface LinkedHeights {
   readonly to: number;
 }
 
-export interface FinalityAnchorOptions {
+interface Parts {
   /** Best first, the checkpoint, if any, alone of its kind. Without one in range: the first block, on the nodes' word. */
   readonly named: readonly NamedBlock[];
-}
-
-export interface FinalityAnchorDependencies {
   /** The id of a stored block; `undefined` where none is. Expected errors: `StorageError`. */
   readonly idAt: (height: number) => Promise<Identifier | undefined>;
   /** Expected errors: `NotProvenError` for a block without a proof; `StorageError`; `WireError`. */
@@ -87,16 +84,14 @@ export interface KnownEpochs {
  * an epoch would have us believe a next one of his own.
  */
 export class FinalityAnchor {
-  readonly #options: FinalityAnchorOptions;
-  readonly #deps: FinalityAnchorDependencies;
+  readonly #parts: Parts;
   #anchor: Anchor | undefined;
   /** Heights of named blocks that are stored and have the named ids. */
   readonly #compared = new Set<number>();
   #known: KnownEpochs | undefined;
 
-  constructor(options: FinalityAnchorOptions, dependencies: FinalityAnchorDependencies) {
-    this.#options = options;
-    this.#deps = dependencies;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   get anchor(): Anchor | undefined {
@@ -118,14 +113,14 @@ export class FinalityAnchor {
    * `StorageError`; `WireError`.
    */
   async announce(range: LinkedHeights | undefined): Promise<void> {
-    const named = this.#options.named.find(
+    const named = this.#parts.named.find(
       ({ height, kind }) =>
         kind === 'checkpoint' || (range !== undefined && height >= range.from && height <= range.to),
     );
-    const id = range && range.to >= range.from ? await this.#deps.idAt(range.from) : undefined;
+    const id = range && range.to >= range.from ? await this.#parts.idAt(range.from) : undefined;
     const first = id && range && { kind: 'first_use' as const, height: range.from, id };
     const anchor = named ?? first;
-    if (anchor !== undefined) this.#deps.logger.info({ ...anchor }, ANCHORED);
+    if (anchor !== undefined) this.#parts.logger.info({ ...anchor }, ANCHORED);
   }
 
   /** True where the last block of the spork is stored by now, which is better than the nodes' word. */
@@ -138,9 +133,9 @@ export class FinalityAnchor {
    * `StorageError`.
    */
   async compare(): Promise<void> {
-    for (const { height, id, kind } of this.#options.named) {
+    for (const { height, id, kind } of this.#parts.named) {
       if (this.#compared.has(height)) continue;
-      const stored = await this.#deps.idAt(height);
+      const stored = await this.#parts.idAt(height);
       if (stored === undefined) continue;
       if (stored !== id)
         throw new OperatorError(
@@ -157,7 +152,7 @@ export class FinalityAnchor {
    */
   async begin(range: LinkedHeights, signal: AbortSignal): Promise<void> {
     const { from, to } = range;
-    const checkpoint = this.#options.named.find(({ kind }) => kind === 'checkpoint');
+    const checkpoint = this.#parts.named.find(({ kind }) => kind === 'checkpoint');
     if (checkpoint !== undefined && (checkpoint.height < from || checkpoint.height > to))
       throw new NotProvenError(
         `the checkpoint at height ${checkpoint.height} is not among the heights from ${from} to ${to}, which are indexed without a gap and of one spork`,
@@ -170,7 +165,7 @@ export class FinalityAnchor {
     await this.#borrow({ from, to: height }, signal);
     // What is kept of a block below follows from the named one by hash.
     const [below = height] = named === undefined ? [] : await this.#kept({ from, to: height });
-    const header = await this.#deps.header(this.#isLinked(below, height) ? below : height);
+    const header = await this.#parts.header(this.#isLinked(below, height) ? below : height);
     const answer = await this.#stateAt(header, signal);
     if (answer.state !== undefined)
       await this.#begin(named ?? { kind: 'first_use', ...header }, header, answer);
@@ -190,7 +185,7 @@ export class FinalityAnchor {
     await this.#borrow({ from: height + 1, to: provenHeight }, signal);
     const [learned = provenHeight] = await this.#kept({ from: height + 1, to: provenHeight });
     for (const at of provenHeight > height ? new Set([learned, provenHeight]) : []) {
-      const header = await this.#deps.header(at);
+      const header = await this.#parts.header(at);
       const answer = await this.#stateAt(header, signal);
       if (answer.state === undefined) {
         why = answer.reason;
@@ -209,26 +204,26 @@ export class FinalityAnchor {
 
   /** Takes the nodes' word for our newest block. */
   async #believe(height: number, signal: AbortSignal): Promise<void> {
-    const header = await this.#deps.header(height);
+    const header = await this.#parts.header(height);
     const answer = await this.#stateAt(header, signal);
     if (answer.state === undefined) throw this.#pausing(answer);
     await this.#begin({ kind: 'first_use', ...header }, header, answer);
   }
 
   async #beginAtLast(last: NamedBlock): Promise<void> {
-    await this.#begin(last, await this.#deps.header(last.height));
+    await this.#begin(last, await this.#parts.header(last.height));
   }
 
   #namedIn({ from, to }: LinkedHeights, wanted: NamedBlock['kind']): NamedBlock | undefined {
-    return this.#options.named.find(({ height, kind }) => kind === wanted && height >= from && height <= to);
+    return this.#parts.named.find(({ height, kind }) => kind === wanted && height >= from && height <= to);
   }
 
   /** Heights of what is kept of our chain, the highest first. */
   async #kept({ from, to }: LinkedHeights, wanted: { readonly isAnchor?: boolean } = {}): Promise<number[]> {
     const heights: number[] = [];
-    for (const { height, id, isAnchor } of (await this.#deps.store.evidence()).toReversed()) {
+    for (const { height, id, isAnchor } of (await this.#parts.store.evidence()).toReversed()) {
       if (height < from || height > to || isAnchor !== (wanted.isAnchor ?? isAnchor)) continue;
-      if ((await this.#deps.idAt(height)) === id) heights.push(height);
+      if ((await this.#parts.idAt(height)) === id) heights.push(height);
     }
     return heights;
   }
@@ -240,7 +235,7 @@ export class FinalityAnchor {
   async #borrow(range: LinkedHeights, signal: AbortSignal): Promise<void> {
     const { from, to } = range;
     if (from > to || (await this.#kept(range)).length > 0) return;
-    const { idAt, header, nodes, store } = this.#deps;
+    const { idAt, header, nodes, store } = this.#parts;
     for await (const { node, evidence } of askEvidence(to, nodes, signal)) {
       const { height, id } = evidence;
       if (height < from || height > to || !this.#isLinked(height, to) || (await idAt(height)) !== id)
@@ -253,17 +248,19 @@ export class FinalityAnchor {
 
   /** Whether the ids of all blocks between are recomputed. */
   #isLinked(from: number, to: number): boolean {
-    const unproven = this.#deps.store.unproven?.();
+    const unproven = this.#parts.store.unproven?.();
     return from === to || unproven?.some((range) => range.from <= to && from <= range.to) === false;
   }
 
   /** As it was kept, or else as a node gives it. */
   async #stateAt(header: StoredHeader, signal: AbortSignal): Promise<StateAnswer> {
     const { height, id, protocolStateId } = header;
-    const kept = (await this.#deps.store.evidence()).find((each) => each.height === height && each.id === id);
+    const kept = (await this.#parts.store.evidence()).find(
+      (each) => each.height === height && each.id === id,
+    );
     const state = kept && readParts(kept, toIdentifier(protocolStateId));
     return kept === undefined || state === undefined
-      ? askProtocolState(header, this.#deps, signal)
+      ? askProtocolState(header, this.#parts, signal)
       : { state, parts: kept, wasAnchor: kept.isAnchor };
   }
 
@@ -273,7 +270,7 @@ export class FinalityAnchor {
     { isAnchor }: { readonly isAnchor: boolean },
   ): Promise<void> {
     if (wasAnchor === undefined || (isAnchor && !wasAnchor))
-      await this.#deps.store.keepEvidence({ ...parts, height, id, isAnchor });
+      await this.#parts.store.keepEvidence({ ...parts, height, id, isAnchor });
   }
 
   /** `header`: whose state the answer is, the block itself or one below. */
@@ -283,7 +280,7 @@ export class FinalityAnchor {
     this.#anchor = { kind, height, id };
     this.#known = state && { state, height: header.height };
     const { epoch, members } = state?.current.committee ?? {};
-    this.#deps.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
+    this.#parts.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
   }
 
   #pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
@@ -292,7 +289,7 @@ export class FinalityAnchor {
 
   /** A peer learns who signs at any time. */
   #pauseMs(isLacking: boolean): number {
-    return isLacking && this.#deps.nodes.peers().length === 0 ? LACKING_MS : AGAIN_MS;
+    return isLacking && this.#parts.nodes.peers().length === 0 ? LACKING_MS : AGAIN_MS;
   }
 }
 

@@ -23,7 +23,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { BlockHead, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
-import type { Anchor, FinalityAnchorOptions, KnownEpochs, LinkedHeights } from './FinalityAnchor.js';
+import type { Anchor, KnownEpochs, LinkedHeights, NamedBlock } from './FinalityAnchor.js';
 
 /** Less than the time between two blocks, so it delays nothing at the tip; while catching up, it bounds the work. */
 const PACE_MS = 500;
@@ -35,11 +35,6 @@ const TIP_LAG = 3;
 const SPARSE_HEIGHTS = 1_000;
 const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHTS}th certificate is verified`;
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
-
-export interface FinalityProverOptions extends FinalityAnchorOptions {
-  /** False: blocks come without proofs, so named blocks are compared, and that is all. */
-  readonly isProving: boolean;
-}
 
 export interface FinalityProverDependencies {
   /** A stored block, with its header where it has a proof. Expected errors: `StorageError`; `WireError`. */
@@ -106,10 +101,19 @@ export class FinalityProver {
   #rest: Timer | undefined;
   #hasWarned = false;
 
-  constructor(options: FinalityProverOptions, dependencies: FinalityProverDependencies) {
+  constructor(
+    options: {
+      /** Blocks that the configuration names, best first; see `FinalityAnchor`. */
+      readonly named: readonly NamedBlock[];
+      /** False: blocks come without proofs, so named blocks are compared, and that is all. */
+      readonly isProving: boolean;
+    },
+    dependencies: FinalityProverDependencies,
+  ) {
     this.#isProving = options.isProving;
     this.#deps = dependencies;
-    this.#anchor = new FinalityAnchor(options, {
+    this.#anchor = new FinalityAnchor({
+      named: options.named,
       ...dependencies,
       idAt: async (height) => (await dependencies.blockAt(height))?.id,
       header: (height) => this.#header(height),

@@ -1,4 +1,4 @@
-import { reportFailure, UpstreamError } from '../../access/index.js';
+import { answerOf, UpstreamError } from '../../access/index.js';
 import type { AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -6,8 +6,8 @@ import { abortReason, asError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { isCorruption, joined, without } from '../../storage/index.js';
 import type { HeightRange, IndexStore, WriteRoom } from '../../storage/index.js';
+import { BLOCK_CALL } from '../ports.js';
 
-const METHOD = 'GetBlockByHeight';
 /** Blocks that are requested at once, and become durable together. */
 const BATCH_HEIGHTS = 16;
 /** The least pause between two batches. */
@@ -150,11 +150,15 @@ export class ProofBackfill {
     if (stored === undefined) return undefined;
     if (stored.proof !== undefined) return { kind: 'proven', block: stored };
     let worst: Asked;
-    for (const node of nodes.forHeight(height, METHOD)) {
+    for (const node of nodes.forHeight(height, BLOCK_CALL)) {
+      const answer = await answerOf(nodes, node, node.getBlockByHeight(height, { signal }));
+      if (signal.aborted) throw abortReason(signal);
       let said: Exclude<Asked, undefined>;
-      try {
-        const { block } = await node.getBlockByHeight(height, { signal });
-        nodes.succeeded(node, METHOD);
+      if (answer instanceof UpstreamError)
+        said = { kind: answer.kind === 'unproven' ? 'unprovable' : 'failed', reason: answer.message };
+      else {
+        const { block } = answer;
+        nodes.succeeded(node, BLOCK_CALL);
         if (block.id !== stored.id)
           said = {
             kind: 'refuted',
@@ -162,11 +166,6 @@ export class ProofBackfill {
           };
         else if (block.proof !== undefined) return { kind: 'proven', block };
         else said = { kind: 'unprovable', reason: `block ${height} cannot be proven by what the nodes send` };
-      } catch (error) {
-        if (signal.aborted) throw abortReason(signal);
-        if (!(error instanceof UpstreamError)) throw error;
-        reportFailure(nodes, node, error);
-        said = { kind: error.kind === 'unproven' ? 'unprovable' : 'failed', reason: error.message };
       }
       // A node that failed may prove it later; one of another chain is named.
       if (worst?.kind !== 'refuted' && (worst === undefined || said.kind !== 'unprovable')) worst = said;

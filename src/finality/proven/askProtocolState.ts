@@ -1,4 +1,4 @@
-import { reportFailure, UpstreamError } from '../../access/index.js';
+import { answerOf, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, ReceivedEvidence, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
@@ -50,22 +50,20 @@ export async function askProtocolState(
       said.push(`${node.name} does not serve ${METHOD}${advice}`);
       continue;
     }
-    try {
-      const options = { signal, rank: 'history' as const, timeoutMs: TIMEOUT_MS };
-      const snapshot = await node.getProtocolStateSnapshot(height, options);
-      const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
-      if (reading.ok) {
-        nodes.succeeded(node, METHOD);
-        return { state: reading.state, parts: reading.parts };
-      }
-      nodes.report(node, 'failing', reading.reason, METHOD);
-      said.push(`${node.name}: ${reading.reason}`);
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      reportFailure(nodes, node, error);
-      if (PASSING.has(error.kind)) isLacking = false;
-      said.push(error.message);
+    const options = { signal, rank: 'history' as const, timeoutMs: TIMEOUT_MS };
+    const snapshot = await answerOf(nodes, node, node.getProtocolStateSnapshot(height, options));
+    if (snapshot instanceof UpstreamError) {
+      if (PASSING.has(snapshot.kind)) isLacking = false;
+      said.push(snapshot.message);
+      continue;
     }
+    const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
+    if (reading.ok) {
+      nodes.succeeded(node, METHOD);
+      return { state: reading.state, parts: reading.parts };
+    }
+    nodes.report(node, 'failing', reading.reason, METHOD);
+    said.push(`${node.name}: ${reading.reason}`);
   }
   const why = said[0] ?? 'none is known to serve that height';
   const others = said.length > 1 ? ` (and ${said.length - 1} more)` : '';

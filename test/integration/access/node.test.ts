@@ -6,7 +6,7 @@ import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
-import type { GrpcAccessNodeOptions } from '../../../src/access/node/GrpcAccessNode.js';
+import type { RpcClientOptions } from '../../../src/access/transport/RpcClient.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
@@ -58,7 +58,7 @@ afterEach(() => {
 
 async function connect(
   handlers: AccessHandlers,
-  options: Partial<GrpcAccessNodeOptions> = {},
+  options: Partial<RpcClientOptions> = {},
   events: NodeEvents = {},
 ): Promise<GrpcAccessNode> {
   server = await new AccessServer(handlers).start();
@@ -91,6 +91,20 @@ async function connectToSilence() {
   });
   // The connection stands, so that a call reaches the node before its time is up.
   await node.getNetworkParameters();
+  return { node, cancelled: cancelled.promise };
+}
+
+/** A node that streams one block and then none. `cancelled`: it has been told that nobody reads any more. */
+async function connectToOneBlock() {
+  const cancelled = deferred();
+  const node = await connect({
+    streams: {
+      SubscribeBlocksFromStartHeight: (_request, call) => {
+        call.on('cancelled', () => cancelled.resolve());
+        call.write({ block: testBlock(1) });
+      },
+    },
+  });
   return { node, cancelled: cancelled.promise };
 }
 
@@ -557,32 +571,16 @@ describe('streams', () => {
   });
 
   it('are cancelled at the node when the loop is left', async () => {
-    const cancelled = deferred();
-    const node = await connect({
-      streams: {
-        SubscribeBlocksFromStartHeight: (_request, call) => {
-          call.on('cancelled', () => cancelled.resolve());
-          call.write({ block: testBlock(1) });
-        },
-      },
-    });
+    const { node, cancelled } = await connectToOneBlock();
     for await (const { block } of node.subscribeBlocks(1, { signal: never })) {
       expect(block.height).toBe(1);
       break;
     }
-    await cancelled.promise;
+    await cancelled;
   });
 
   it('throw the reason of their signal, and cancel', async () => {
-    const cancelled = deferred();
-    const node = await connect({
-      streams: {
-        SubscribeBlocksFromStartHeight: (_request, call) => {
-          call.on('cancelled', () => cancelled.resolve());
-          call.write({ block: testBlock(1) });
-        },
-      },
-    });
+    const { node, cancelled } = await connectToOneBlock();
     const abort = new AbortController();
     const iterator = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
     await iterator.next();
@@ -590,7 +588,7 @@ describe('streams', () => {
     const reason = new Error('stop');
     abort.abort(reason);
     await expect(waiting).rejects.toBe(reason);
-    await cancelled.promise;
+    await cancelled;
     const late = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
     await expect(late.next()).rejects.toBe(reason);
     expect(server.calls.get('SubscribeBlocksFromStartHeight')).toBe(1);
@@ -644,21 +642,6 @@ describe('streams', () => {
       expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
     }
   });
-
-  it('end as unavailable when the connection is cut', async () => {
-    const node = await connect({
-      streams: {
-        SubscribeBlocksFromStartHeight: (_request, call) => {
-          call.write({ block: testBlock(1) });
-        },
-      },
-    });
-    const iterator = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
-    await iterator.next();
-    const waiting = iterator.next();
-    server.stop();
-    expect(await kindOf(waiting)).toBe('unavailable');
-  });
 });
 
 describe('a node that shuts down gracefully', () => {
@@ -704,13 +687,7 @@ describe('a node that shuts down gracefully', () => {
   });
 
   it('does not make an ordinary end of what was a broken connection', async () => {
-    const node = await connect({
-      streams: {
-        SubscribeBlocksFromStartHeight: (_request, call) => {
-          call.write({ block: testBlock(1) });
-        },
-      },
-    });
+    const { node } = await connectToOneBlock();
     const stream = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
     await stream.next();
     const end = stream.next();

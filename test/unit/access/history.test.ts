@@ -105,7 +105,7 @@ describe('a node for history', () => {
 
   it('that gets no stream does not count against the streams of others, but a lie does', async () => {
     const { network, stop } = world();
-    const { network: net } = network({ 'a:1': {} }, { accessNodes: ['a:1'] });
+    const { net } = network({ 'a:1': {} });
     await net.waits.whenIdentified(stop.signal);
     const [its] = net.history.forHeight(7);
     const stateOf = () => net.states()[0]?.calls.map(({ method, state }) => `${method} ${state}`);

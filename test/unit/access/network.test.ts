@@ -16,10 +16,11 @@ let logger: ScriptedWorld['logger'];
 let metrics: ScriptedWorld['metrics'];
 let stop: AbortController;
 let network: ScriptedWorld['network'];
+let identified: ScriptedWorld['identified'];
 
 const { world } = scriptedWorlds();
 beforeEach(() => {
-  ({ clock, logger, metrics, stop, network } = world());
+  ({ clock, logger, metrics, stop, network, identified } = world());
 });
 
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
@@ -44,11 +45,10 @@ describe('the configuration', () => {
   });
 
   it('takes a node named twice as one, in both of its roles', async () => {
-    const { network: net, nodes } = network(
+    const { net, nodes } = await identified(
       { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
       { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] },
     );
-    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(nodes.opened).toHaveLength(2);
     expect(names(net.live())).toEqual(['a:1']);
@@ -59,11 +59,10 @@ describe('the configuration', () => {
 
 describe('a peer', () => {
   it('gives blocks with bodies, and its word on the chain counts for nothing', async () => {
-    const { network: net } = network(
+    const { net } = await identified(
       { 'a:1': { version: version(5) }, 'p:1': { version: version(900) } },
       { accessNodes: ['a:1'], peers: ['p:1'] },
     );
-    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(names(net.peers())).toEqual(['p:1']);
     expect(names(net.live())).toEqual(['a:1']);
@@ -76,11 +75,10 @@ describe('a peer', () => {
   });
 
   it('of another chain is not asked', async () => {
-    const { network: net } = network(
+    const { net } = await identified(
       { 'a:1': { version: version(5) }, 'p:1': { version: version(5), chainId: 'flow-testnet' } },
       { accessNodes: ['a:1'], peers: ['p:1'] },
     );
-    await net.waits.whenIdentified(stop.signal);
     await clock.settle();
     expect(names(net.peers())).toEqual([]);
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
@@ -115,18 +113,17 @@ describe('a peer', () => {
   });
 
   it('may be an access node as well', async () => {
-    const { network: net } = network(
+    const { net } = await identified(
       { 'a:1': { version: version(5) } },
       { accessNodes: ['a:1'], peers: ['a:1'] },
     );
-    await net.waits.whenIdentified(stop.signal);
     expect([names(net.peers()), names(net.live())]).toEqual([['a:1'], ['a:1']]);
   });
 });
 
 describe('identification', () => {
   it('offers no node before it has said who it is', async () => {
-    const { network: net } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
+    const { net } = network({ 'a:1': { version: version(5) } });
     expect(net.live()).toEqual([]);
     expect(net.forHeight(7)).toEqual([]);
     expect(stateOf(net, 'a:1')?.state).toBe('unknown');
@@ -137,7 +134,7 @@ describe('identification', () => {
 
   it('waits for nodes that do not answer, trying again with growing pauses', async () => {
     const script: NodeScript = { version: version(5), down: true };
-    const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
+    const { net, nodes } = network({ 'a:1': script });
     let identified = false;
     const waiting = net.waits.whenIdentified(stop.signal).then(() => (identified = true));
     await clock.advance(10 * MINUTE_MS);
@@ -156,14 +153,11 @@ describe('identification', () => {
   it('knows where all nodes begin once all were asked, the mute ones too', async () => {
     let answer = (): void => undefined;
     const until = new Promise<void>((resolve) => (answer = resolve));
-    const { network: net } = network(
-      {
-        'live:1': { version: version(900) },
-        'old:1': { version: version(5), until },
-        'mute:1': { down: true },
-      },
-      { accessNodes: ['live:1', 'old:1', 'mute:1'] },
-    );
+    const { net } = network({
+      'live:1': { version: version(900) },
+      'old:1': { version: version(5), until },
+      'mute:1': { down: true },
+    });
     let allAsked = false;
     const waiting = net.waits.whenAllAsked(stop.signal).then(() => (allAsked = true));
     await net.waits.whenIdentified(stop.signal);
@@ -180,22 +174,18 @@ describe('identification', () => {
   });
 
   it('serves nodes that lack the newer calls', async () => {
-    const { network: net } = network(
-      {
-        'old:1': {
-          hidesChain: true,
-          belowRoot: (height) =>
-            height < 900
-              ? {
-                  text: `block height ${height} is less than the spork root block height 900`,
-                  lowestHeight: 900,
-                }
-              : undefined,
-        },
+    const { net } = await identified({
+      'old:1': {
+        hidesChain: true,
+        belowRoot: (height) =>
+          height < 900
+            ? {
+                text: `block height ${height} is less than the spork root block height 900`,
+                lowestHeight: 900,
+              }
+            : undefined,
       },
-      { accessNodes: ['old:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    });
     expect(net.heights.liveRoot()).toBe(900);
     expect(net.heights.lowestHeight()).toBe(900);
     expect(net.heights.sporkAt(950)).toEqual({ rootHeight: 900, sporkId: '' });
@@ -203,14 +193,10 @@ describe('identification', () => {
   });
 
   it('takes a root of zero for told only when the node has block zero', async () => {
-    const { network: net } = network(
-      {
-        'genesis:1': { version: version(0), blockIdAt: () => idOf('1') },
-        'mute:1': { version: version(0), blockIdAt: () => undefined },
-      },
-      { accessNodes: ['genesis:1', 'mute:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({
+      'genesis:1': { version: version(0), blockIdAt: () => idOf('1') },
+      'mute:1': { version: version(0), blockIdAt: () => undefined },
+    });
     await clock.settle();
     expect(stateOf(net, 'genesis:1')?.lowestHeight).toBe(0);
     expect(stateOf(net, 'mute:1')?.lowestHeight).toBeUndefined();
@@ -218,11 +204,9 @@ describe('identification', () => {
 
   it('learns of a spork that begins at zero also when block zero was not found at first', async () => {
     let isThere = false;
-    const { network: net } = network(
-      { 'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) } },
-      { accessNodes: ['genesis:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({
+      'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) },
+    });
     expect(net.heights.sporkAt(7)).toBeUndefined();
     let told = false;
     const waiting = net.waits.whenSporkTold(7, stop.signal).then(() => (told = true));
@@ -236,21 +220,17 @@ describe('identification', () => {
 
   it('knows a spork that begins at zero from a node that joined it later', async () => {
     const text = 'block height 0 is less than the node root block height 50. Try another';
-    const { network: net } = network(
-      { 'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) } },
-      { accessNodes: ['late:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({
+      'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) },
+    });
     expect(net.heights.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
     expect(net.heights.lowestHeight()).toBe(50);
   });
 
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
-    const { network: net, nodes } = network(
-      { 'mute:1': { version: version(0), blockIdAt: () => undefined } },
-      { accessNodes: ['mute:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified({
+      'mute:1': { version: version(0), blockIdAt: () => undefined },
+    });
     const waiting = net.waits.whenSporkTold(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
@@ -262,15 +242,13 @@ describe('identification', () => {
   });
 
   it('waits for no spork where every node has told where its own begins', async () => {
-    const { network: net } = network({ 'a:1': { version: version(500) } }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': { version: version(500) } });
     await net.waits.whenSporkTold(7, stop.signal);
     expect(net.heights.sporkAt(7)).toBeUndefined();
   });
 
   it('asks again after an outage and every five minutes, and not in between', async () => {
-    const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
     expect(node.asked).toBe(1);
     await clock.advance(4 * MINUTE_MS);
@@ -283,8 +261,7 @@ describe('identification', () => {
   });
 
   it('asks at once when the connection is lost, for another node may answer at the address', async () => {
-    const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
     await clock.advance(100);
     node.breakConnection();
@@ -299,8 +276,7 @@ describe('identification', () => {
 
   it('tells of a node that went away and came back, each once', async () => {
     const script: NodeScript = { version: version(5) };
-    const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { nodes } = await identified({ 'a:1': script });
     logger.records.length = 0;
     await clock.advance(MINUTE_MS);
     script.down = true;
@@ -316,8 +292,7 @@ describe('identification', () => {
   });
 
   it('neither floods nor whitewashes a node whose other calls fail', async () => {
-    const { network: net, nodes } = network({ 'a:1': { version: version(5) } }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
     for (let call = 0; call < 100; call += 1) {
       node.breakConnection();
@@ -336,7 +311,7 @@ describe('identification', () => {
     const latest = () => {
       throw bug;
     };
-    const { network: net } = network({ 'a:1': { latest } }, { accessNodes: ['a:1'] });
+    const { net } = network({ 'a:1': { latest } });
     await expect(world().running.pop()).rejects.toBe(bug);
     const reason = new Error('stop');
     const abort = new AbortController();
@@ -351,14 +326,10 @@ describe('a node that fails some of the questions', () => {
     'is known by its headers where its parameters fail: %s',
     async (kind) => {
       const script: NodeScript = { fails: { GetNetworkParameters: kind }, headerChainId: 'flow-localnet' };
-      const { network: net } = network(
-        { 'a:1': { ...script, version: version(5) } },
-        { accessNodes: ['a:1'] },
-      );
-      await net.waits.whenIdentified(stop.signal);
+      const { net } = await identified({ 'a:1': { ...script, version: version(5) } });
       expect(net.heights.liveRoot()).toBe(5);
       const other = { ...script, headerChainId: 'flow-testnet' };
-      const { network: second } = network({ 'b:1': other }, { accessNodes: ['b:1'] });
+      const { net: second } = network({ 'b:1': other });
       await expect(second.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
     },
   );
@@ -367,8 +338,7 @@ describe('a node that fails some of the questions', () => {
     'is asked while it does not tell where its spork begins, and asked again for that: %s',
     async (kind) => {
       const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: kind } };
-      const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-      await net.waits.whenIdentified(stop.signal);
+      const { net } = await identified({ 'a:1': script });
       expect(names(net.live())).toEqual(['a:1']);
       expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', method: 'GetNodeVersionInfo', count: 1 }]);
       await clock.advance(20 * MINUTE_MS);
@@ -382,8 +352,7 @@ describe('a node that fails some of the questions', () => {
 
   it('holds up a new store for five seconds at most', async () => {
     const script: NodeScript = { fails: { GetNodeVersionInfo: 'internal', GetBlockByHeight: 'deadline' } };
-    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script });
     const waiting = net.waits.whenSporkTold(7, stop.signal);
     await clock.advance(5_500);
     await waiting;
@@ -395,8 +364,7 @@ describe('a node that fails some of the questions', () => {
       const scripts = {
         'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
       };
-      const { network: net } = network(scripts, { accessNodes: ['a:1'] });
-      await net.waits.whenIdentified(stop.signal);
+      const { net } = await identified(scripts, { accessNodes: ['a:1'] });
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );
@@ -406,10 +374,7 @@ describe('a node that fails some of the questions', () => {
       block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
       status: 'finalized',
     };
-    const { network: net } = network(
-      { 'a:1': { version: version(0), hangs: 'GetBlockByHeight', streams } },
-      { accessNodes: ['a:1'] },
-    );
+    const { net } = network({ 'a:1': { version: version(0), hangs: 'GetBlockByHeight', streams } });
     await clock.advance(500);
     expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
   });
@@ -424,16 +389,14 @@ describe('a node that fails some of the questions', () => {
       fails: { GetBlockByHeight: 'internal' },
       streams: zero,
     };
-    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script });
     expect(net.heights.liveRoot()).toBe(0);
     expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
 
   it('is waited for where the root is wanted, and may yet be told', async () => {
     const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: 'deadline' } };
-    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script });
     let told = false;
     const waiting = net.waits.whenRootTold(stop.signal).then(() => (told = true));
     await clock.advance(20_000);
@@ -446,8 +409,7 @@ describe('a node that fails some of the questions', () => {
 
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
     const script: NodeScript = { version: version(0), blockIdAt: () => undefined };
-    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script });
     // To nobody who does not wait for it.
     await clock.advance(5_000);
     expect(net.identityTroubles()).toEqual([]);
@@ -471,8 +433,7 @@ describe('a node that fails some of the questions', () => {
       latest: () => ({ height: 40 }),
       blockIdAt: () => idOf('1'),
     };
-    const { network: net } = network({ 'liar:1': script }, { accessNodes: ['liar:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'liar:1': script });
     await net.waits.whenAllAsked(stop.signal);
     expect([net.heights.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
     expect(net.identityTroubles()).toMatchObject([
@@ -485,8 +446,7 @@ describe('a node that fails some of the questions', () => {
 
   it('is named with where it begins while nobody serves a height, and soon asked again who it is', async () => {
     const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
-    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script });
     expect([net.forHeight(41), net.heights.whyUnserved(100)]).toEqual([[], []]);
     expect(net.heights.whyUnserved(41)).toMatchObject([
       { node: 'a:1', kind: 'refused', said: 'says it begins at 100', count: 1 },
@@ -501,8 +461,7 @@ describe('a node that fails some of the questions', () => {
 
   it('is asked again which heights it has for history that none serves', async () => {
     const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
-    const { network: net } = network({ 'a:1': script }, { accessNodes: ['a:1'] });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script });
     script.version = version(7);
     await clock.advance(30_000);
     expect(net.heights.servedRanges()).toMatchObject([{ lowest: 100 }]);
@@ -516,10 +475,7 @@ describe('a node that fails some of the questions', () => {
     const script: NodeScript = { version: version(5), fails };
     let speak = (): void => undefined;
     const silence = new Promise<void>((resolve) => (speak = resolve));
-    const { network: net } = network(
-      { 'a:1': script, 'mute:1': { until: silence } },
-      { accessNodes: ['a:1', 'mute:1'] },
-    );
+    const { net } = network({ 'a:1': script, 'mute:1': { until: silence } });
     await clock.advance(10_000);
     const [told, mute] = net.identityTroubles();
     expect(told).toMatchObject({ node: 'a:1', kind: 'refused', said: 'GetNetworkParameters: internal' });
@@ -554,7 +510,7 @@ describe('a chain that began anew', () => {
     [150, '--to 150 --yes'],
   ])('ends the start though its head is below what is stored: shared to %i', async (shared, target) => {
     sharedTo = shared;
-    const { network: net } = network({ 'a:1': anew(232) }, { accessNodes: ['a:1'] }, expectation);
+    const { net } = network({ 'a:1': anew(232) }, {}, expectation);
     const error: unknown = await net.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ exit: 'foreign' });
     const { message } = error as Error;
@@ -569,8 +525,7 @@ describe('a chain that began anew', () => {
     sharedTo = -1;
     const ours: NodeScript = { ...anew(600), blockIdAt: () => idOf('a') };
     const script = { ...ours };
-    const { network: net, nodes } = network({ 'a:1': script }, { accessNodes: ['a:1'] }, expectation);
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified({ 'a:1': script }, {}, expectation);
     expect(net.chain.chainReplaced()).toBeUndefined();
     await clock.advance(30_000);
     Object.assign(script, anew(232));
@@ -597,8 +552,7 @@ describe('a chain that began anew', () => {
 
   it('is not what a node is of that has our blocks and is merely behind: that is told apart', async () => {
     sharedTo = 540;
-    const { network: net, nodes } = network({ 'a:1': anew(232) }, { accessNodes: ['a:1'] }, expectation);
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified({ 'a:1': anew(232) }, {}, expectation);
     expect(net.chain.chainReplaced()).toBeUndefined();
     expect(net.chain.headBelow()).toEqual({ head: 232, watermark: 540 });
     nodes.node('a:1').tellHead(541);
@@ -629,22 +583,17 @@ describe('a chain that began anew', () => {
       latest: () => ({ height: 600 }),
       blockIdAt: (height) => (height === 540 ? idOf('b') : undefined),
     };
-    const { network: withSporks } = network(
-      { 'a:1': script },
-      { accessNodes: ['a:1'], sporks: table },
-      expectation,
-    );
-    await withSporks.waits.whenIdentified(stop.signal);
-    const { network: without } = network({ 'b:1': script }, { accessNodes: ['b:1'] }, expectation);
+    await identified({ 'a:1': script }, { sporks: table }, expectation);
+    const { net: without } = network({ 'b:1': script }, {}, expectation);
     await expect(without.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
   });
 });
 
 describe('foreign nodes', () => {
   it('of another chain alone end the start with a sentence that names both chains', async () => {
-    const { network: net } = network(
+    const { net } = network(
       { 'a:1': { chainId: 'flow-testnet' }, 'b:1': { down: true } },
-      { accessNodes: ['a:1', 'b:1'] },
+      {},
       { chainId: 'flow-mainnet', network: 'mainnet' },
     );
     const error: unknown = await net.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
@@ -656,11 +605,10 @@ describe('foreign nodes', () => {
   });
 
   it('are left out beside others, logged once and counted once', async () => {
-    const { network: net } = network(
-      { 'a:1': { chainId: 'flow-testnet', version: version(5) }, 'b:1': { version: version(5) } },
-      { accessNodes: ['a:1', 'b:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({
+      'a:1': { chainId: 'flow-testnet', version: version(5) },
+      'b:1': { version: version(5) },
+    });
     await clock.advance(20 * MINUTE_MS);
     expect(names(net.live())).toEqual(['b:1']);
     expect(names(net.forHeight(9))).toEqual(['b:1']);
@@ -671,11 +619,7 @@ describe('foreign nodes', () => {
 
   it('come back when they are of our chain after all', async () => {
     const script: NodeScript = { chainId: 'flow-testnet', version: version(5) };
-    const { network: net } = network(
-      { 'a:1': script, 'b:1': { version: version(5) } },
-      { accessNodes: ['a:1', 'b:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': script, 'b:1': { version: version(5) } });
     await clock.settle();
     expect(names(net.live())).toEqual(['b:1']);
     script.chainId = 'flow-localnet';
@@ -684,9 +628,9 @@ describe('foreign nodes', () => {
   });
 
   it('are those with another spork id for a root height that we know', async () => {
-    const { network: net } = network(
+    const { net } = network(
       { 'a:1': { version: version(100, 100, 'bb'.repeat(32)) } },
-      { accessNodes: ['a:1'] },
+      {},
       { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] },
     );
     await expect(net.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
@@ -694,15 +638,14 @@ describe('foreign nodes', () => {
 
   it('are not those of the next spork, nor those that do not tell their spork', async () => {
     const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
-    const { network: net } = network(
+    const { net } = await identified(
       {
         'next:1': { version: version(200, 200, 'bb'.repeat(32)) },
         'old:1': { version: version(100, 100, '') },
       },
-      { accessNodes: ['next:1', 'old:1'] },
+      {},
       { sporks },
     );
-    await net.waits.whenIdentified(stop.signal);
     await clock.advance(MINUTE_MS);
     expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     expect(net.heights.sporkAt(250)).toEqual({ rootHeight: 200, sporkId: 'bb'.repeat(32) });
@@ -716,9 +659,9 @@ describe('foreign nodes', () => {
     const ours = () => idOf('a');
 
     it('are foreign within a spork that we know', async () => {
-      const { network: net } = network(
+      const { net } = network(
         { 'a:1': { version: version(100), blockIdAt: other } },
-        { accessNodes: ['a:1'] },
+        {},
         { sporks, watermark },
       );
       const error: unknown = await net.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
@@ -728,17 +671,16 @@ describe('foreign nodes', () => {
     });
 
     it('are served when a new spork may have discarded our block', async () => {
-      const { network: net } = network(
+      const { net } = await identified(
         { 'a:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: other } },
-        { accessNodes: ['a:1'] },
+        {},
         { sporks, watermark },
       );
-      await net.waits.whenIdentified(stop.signal);
       expect(names(net.live())).toEqual(['a:1']);
     });
 
     it('are foreign all the same when another node has our block', async () => {
-      const { network: net } = network(
+      const { net } = await identified(
         {
           'a:1': {
             version: 'unimplemented',
@@ -746,25 +688,23 @@ describe('foreign nodes', () => {
           },
           'b:1': { version: version(100), blockIdAt: ours },
         },
-        { accessNodes: ['a:1', 'b:1'] },
+        {},
         { sporks, watermark },
       );
-      await net.waits.whenIdentified(stop.signal);
       await clock.settle();
       expect(names(net.live())).toEqual(['b:1']);
       expect(await foreignCount()).toContain('reason="block"} 1');
     });
 
     it('are served when their spork ended below it', async () => {
-      const { network: net } = network(
+      const { net } = await identified(
         {
           'old:1': { version: version(100), blockIdAt: other },
           'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
         },
-        { accessNodes: ['old:1', 'new:1'] },
+        {},
         { sporks: [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }], watermark },
       );
-      await net.waits.whenIdentified(stop.signal);
       await clock.settle();
       expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     });
@@ -803,8 +743,7 @@ describe('which node for which height', () => {
   };
 
   it('goes to the historic node of the spork below the live root', async () => {
-    const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
     expect(names(net.forHeight(350))).toEqual(['live:1']);
     expect(nodes.opened).toHaveLength(1);
 
@@ -827,8 +766,7 @@ describe('which node for which height', () => {
   });
 
   it('lets a historic node go that nobody wants any more', async () => {
-    const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
     net.forHeight(150);
     const historic = nodes.node('s2:1');
     await clock.advance(9 * MINUTE_MS);
@@ -845,8 +783,7 @@ describe('which node for which height', () => {
   });
 
   it('tells who serves a height without dialling or keeping anyone for it', async () => {
-    const { network: net, nodes } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
     expect([...net.heights.namesServing(350)]).toEqual(['live:1']);
     expect([...net.heights.namesServing(150)]).toEqual([]);
     await clock.settle();
@@ -864,25 +801,19 @@ describe('which node for which height', () => {
   });
 
   it('knows the gaps between sporks that nobody serves', async () => {
-    const { network: net } = network(scripts, { accessNodes: ['live:1'], sporks: table });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
     expect([10, 199, 200, 250, 300, 400].map((height) => net.heights.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
-    const { network: ended } = network({ 's1:1': scripts['s1:1'] ?? {} }, { accessNodes: ['s1:1'] });
-    await ended.waits.whenIdentified(stop.signal);
+    const { net: ended } = await identified({ 's1:1': scripts['s1:1'] ?? {} });
     expect(ended.heights.lowestServedFrom(1_000_000)).toBe(1_000_000);
   });
 
   it('knows two named nodes of consecutive sporks apart without a table', async () => {
-    const { network: net } = network(
-      {
-        'old:1': { version: version(10, 10, 'aa'.repeat(32)) },
-        'new:1': { version: version(500, 500, 'bb'.repeat(32)) },
-      },
-      { accessNodes: ['old:1', 'new:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({
+      'old:1': { version: version(10, 10, 'aa'.repeat(32)) },
+      'new:1': { version: version(500, 500, 'bb'.repeat(32)) },
+    });
     await clock.advance(MINUTE_MS);
     expect(names(net.live())).toEqual(['new:1']);
     expect(names(net.forHeight(499))).toEqual(['old:1']);
@@ -892,18 +823,16 @@ describe('which node for which height', () => {
   });
 
   it('follows the head of an ended spork when only that one is named', async () => {
-    const { network: net } = network(scripts, { accessNodes: ['s2:1'], sporks: table });
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified(scripts, { accessNodes: ['s2:1'], sporks: table });
     expect(names(net.live())).toEqual(['s2:1']);
     expect(names(net.forHeight(150))).toEqual(['s2:1']);
   });
 
   it('learns from a refusal that a node begins higher than it said', async () => {
-    const { network: net, nodes } = network(
-      { 'a:1': { version: version(100) }, 'b:1': { version: version(100) } },
-      { accessNodes: ['a:1', 'b:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net, nodes } = await identified({
+      'a:1': { version: version(100) },
+      'b:1': { version: version(100) },
+    });
     await clock.settle();
     nodes.node('a:1').refuseBelow(180);
     expect(names(net.forHeight(150))).toEqual(['b:1']);
@@ -913,11 +842,7 @@ describe('which node for which height', () => {
 
 describe('report', () => {
   it('puts a node behind the others and never leaves it out', async () => {
-    const { network: net } = network(
-      { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
-      { accessNodes: ['a:1', 'b:1'] },
-    );
-    await net.waits.whenIdentified(stop.signal);
+    const { net } = await identified({ 'a:1': { version: version(5) }, 'b:1': { version: version(5) } });
     await clock.settle();
     const [a] = net.live();
     net.report(a!, 'lied', 'collection does not hash to its id', 'GetFullCollectionByID');

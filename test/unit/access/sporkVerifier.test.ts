@@ -50,11 +50,7 @@ async function three(
     return { version: version(100), ...(told === undefined ? {} : { latest: told }) };
   };
   const scripts = { 'a:1': script('a:1'), 'b:1': script('b:1'), 'c:1': script('c:1') };
-  const { network: net, nodes } = world().network(
-    scripts,
-    { accessNodes: Object.keys(scripts), ...options },
-    expectation,
-  );
+  const { net, nodes } = world().network(scripts, options, expectation);
   await net.waits.whenAllAsked(stop.signal);
   await clock.advance(10_000);
   const tells: Told['tells'] = async (who, root = 200, id = FALSE_ID) => {
@@ -73,7 +69,7 @@ describe('the id of a new spork', () => {
       const scripts = Object.fromEntries(
         ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
       );
-      const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
+      const { net } = world().network(scripts, {}, STORED);
       await net.waits.whenAllAsked(stop.signal);
       return net.heights.sporkAt(200)?.sporkId;
     };
@@ -262,7 +258,7 @@ describe('a spork that the table does not have', () => {
 
   it('that all tell from the first is waited for by nobody', async () => {
     const scripts = { 'a:1': { version: version(100) }, 'b:1': { version: version(100) } };
-    const { network: net, nodes } = world().network(
+    const { net, nodes } = world().network(
       scripts,
       { accessNodes: ['a:1', 'b:1'] },
       { sporks: [], watermark: WATERMARK },
@@ -278,7 +274,7 @@ describe('a spork that the table does not have', () => {
       'new:1': { version: version(200, 200, TRUE_ID) },
       'old:1': { version: version(100), down: true },
     };
-    const { network: net } = world().network(scripts, { accessNodes: Object.keys(scripts) }, STORED);
+    const { net } = world().network(scripts, {}, STORED);
     await net.waits.whenAllAsked(stop.signal);
     expect(names(net.forHeight(200))).toEqual(['new:1']);
     scripts['old:1'].down = false;
@@ -294,11 +290,7 @@ describe('a spork that the table does not have', () => {
       'new:1': { version: version(200, 200, TRUE_ID) },
       'old:1': { version: version(100), down: true },
     };
-    const { network: net } = world().network(
-      scripts,
-      { accessNodes: Object.keys(scripts) },
-      { ...STORED, firstHeight: 100 },
-    );
+    const { net } = world().network(scripts, {}, { ...STORED, firstHeight: 100 });
     const asked = net.waits.whenAllAsked(stop.signal);
     await clock.advance(30_000);
     expect(net.forHeight(200)).toEqual([]);
@@ -312,7 +304,7 @@ describe('a spork that the table does not have', () => {
 
   it('is decided on before the start is, or a minute later', async () => {
     const start = async (latest: NodeScript['latest']): Promise<[number, number | undefined]> => {
-      const { network: net } = world().network(
+      const { net } = world().network(
         { 'old:1': { version: version(10), latest: latest! }, 'new:1': { version: version(500) } },
         { accessNodes: ['old:1', 'new:1'] },
       );

@@ -47,7 +47,7 @@ function reading(limitMs?: number): { readonly stream: DeafStream; readonly read
   const onLateError = (error: unknown): void => void late.push(error);
   return {
     stream,
-    reader: new StreamReader(limitMs === undefined ? {} : { limitMs }, { ...dependencies, onLateError }),
+    reader: new StreamReader({ ...dependencies, onLateError, ...(limitMs === undefined ? {} : { limitMs }) }),
   };
 }
 

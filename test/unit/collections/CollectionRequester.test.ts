@@ -241,7 +241,6 @@ describe('retrying', () => {
     const requests = requester();
     requests.request(1, [one.id]);
     expect(a.pending.map(({ method }) => method)).toEqual(['GetCollectionByID']);
-    await requests.stop();
   });
 
   it('measures from the first request to the valid answer', async () => {
@@ -545,7 +544,6 @@ describe('nodes without GetFullCollectionByID', () => {
     alone.request(2, [one.id]);
     await clock.settle();
     expect(alone.trail(one.id)).toMatchObject({ attempts: 1, isUnderWay: false });
-    await alone.stop();
   });
 
   it('are refused when the list of transactions is not the collection, before anything is fetched', async () => {

@@ -463,16 +463,16 @@ describe('a stream that stands still', () => {
 describe('a stream that lags', () => {
   it('is opened again above the watermark when that is far ahead', async () => {
     handOut(100, 100);
-    start({ skipAheadHeights: 20 });
+    start();
     await clock.settle();
-    window.indexed = 120;
+    window.indexed = 132;
     a.stream.push(dataOf(100));
     await clock.settle();
     expect(a.streams).toHaveLength(1);
-    window.indexed = 122;
+    window.indexed = 134;
     a.stream.push(dataOf(101));
     await clock.advance(200);
-    expect(opened(a)).toEqual([100, 123]);
+    expect(opened(a)).toEqual([100, 135]);
     expect(await counted(metrics.streamReopens, { reason: 'skip_ahead' })).toBe(1);
     expect(nodes.reported).toEqual([]);
   });

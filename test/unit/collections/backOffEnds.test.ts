@@ -74,7 +74,6 @@ describe('a pending back-off ends', () => {
     window.change(() => (window.head += 1));
     await clock.settle();
     expect(new Set(sink.ids)).toEqual(new Set(ids.slice(0, 6)));
-    await requests.stop();
   });
 
   it('when a new block is asked for, which is a new head as well', async () => {
@@ -86,7 +85,6 @@ describe('a pending back-off ends', () => {
     requests.request(1_001, [ids[1]!]);
     await clock.settle();
     expect(sink.ids).toContain(ids[0]);
-    await requests.stop();
   });
 
   it('when the node gives another collection', async () => {
@@ -97,7 +95,6 @@ describe('a pending back-off ends', () => {
     requests.request(20, [ids[6]!]);
     await clock.settle();
     expect(sink.ids).toHaveLength(7);
-    await requests.stop();
   });
 
   it('when another collection of the same block comes, though this one was denied', async () => {
@@ -108,7 +105,6 @@ describe('a pending back-off ends', () => {
     requests.request(1, [ids[1]!]);
     await clock.settle();
     expect(new Set(sink.ids)).toEqual(new Set([ids[0], ids[1]]));
-    await requests.stop();
   });
 
   it('not for what failed elsewhere or was denied, when a node answers again', async () => {
@@ -125,7 +121,6 @@ describe('a pending back-off ends', () => {
     await clock.settle();
     const asked = [...a.calls, ...b.calls].length - before;
     expect(asked).toBeLessThanOrEqual(2);
-    await requests.stop();
   });
 });
 
@@ -144,7 +139,6 @@ describe('no storm comes of it', () => {
     expect(asked.filter(({ id }) => ids.slice(0, 2).includes(id)).length).toBeLessThanOrEqual(2 * 10);
     // Their own pauses of 10 s, no more.
     expect(asked.filter(({ id }) => ids.slice(2).includes(id)).length).toBeLessThanOrEqual(2 * 10);
-    await requests.stop();
   });
 
   it('each id is asked for once for one event', async () => {
@@ -155,7 +149,6 @@ describe('no storm comes of it', () => {
     window.change(() => (window.head += 1));
     await clock.settle();
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual(ids.slice(0, 4));
-    await requests.stop();
   });
 
   it('a collection that a node denies is not asked for more often because the head moves', async () => {
@@ -168,7 +161,6 @@ describe('no storm comes of it', () => {
       await clock.advance(100);
     }
     expect(a.calls.length - before).toBeLessThanOrEqual(1);
-    await requests.stop();
   });
 
   it('siblings that come one after the other end a pause once a second at most', async () => {
@@ -181,6 +173,5 @@ describe('no storm comes of it', () => {
       await clock.advance(50);
     }
     expect(a.calls.slice(before).filter(({ id }) => id === ids[0])).toHaveLength(1);
-    await requests.stop();
   });
 });

@@ -106,7 +106,6 @@ describe('the collections of a new block', () => {
     expect(soon.toSorted((one, other) => one - other)).toEqual(soon);
     expect(Math.max(...soon)).toBe(80);
     expect(pauses.slice(14, 16)).toEqual([250, 500]);
-    await requests.stop();
   });
 
   it.each([30_000, 50_000])(
@@ -137,7 +136,6 @@ describe('the collections of a new block', () => {
           1,
         ),
       ).toBeLessThanOrEqual(1_500);
-      await requests.stop();
     },
   );
 
@@ -146,7 +144,6 @@ describe('the collections of a new block', () => {
     const requests = asking(a);
     await follow(requests, 20, () => ({ 'a:9000': 300 }));
     expect(nodes.reported).toEqual([]);
-    await requests.stop();
   });
 
   it('are asked for when they usually come, learned from what came before, in few calls', async () => {
@@ -161,7 +158,6 @@ describe('the collections of a new block', () => {
     // A block is as late as its latest collection: of many, hardly one may be left to the long pauses.
     expect(at(lateMs, 0.999)).toBeLessThanOrEqual(100);
     expect(callsEach).toBeLessThanOrEqual(2.5);
-    await requests.stop();
   });
 
   it('are asked for at once again when the node has come to have them at once', async () => {
@@ -171,7 +167,6 @@ describe('the collections of a new block', () => {
     const { lateMs, callsEach } = await follow(requests, 20, () => ({ 'a:9000': 0 }));
     expect(at(lateMs, 1)).toBeLessThanOrEqual(10);
     expect(callsEach).toBe(1);
-    await requests.stop();
   });
 
   it('are asked for at once while nothing is known, and always where blocks are not new', async () => {
@@ -187,7 +182,6 @@ describe('the collections of a new block', () => {
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual([old.id]);
     const fresh = newBlock(requests, { 'a:9000': 150 });
     expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
-    await requests.stop();
   });
 
   it('are asked of the node that has them first, each at its own time', async () => {
@@ -196,7 +190,6 @@ describe('the collections of a new block', () => {
     const { lateMs, callsEach } = await follow(requests, 50, () => ({ 'a:9000': 400, 'b:9000': 60 }));
     expect(at(lateMs, 0.5)).toBeLessThanOrEqual(60);
     expect(callsEach).toBeLessThanOrEqual(2.5);
-    await requests.stop();
   });
 
   it('are not asked for above what a rate limit allows', async () => {
@@ -207,7 +200,6 @@ describe('the collections of a new block', () => {
     expect(a.calls).toEqual([]);
     await clock.advance(10);
     expect(sink.ids).toEqual([collection.id]);
-    await requests.stop();
   });
 
   it('leave nothing behind when they are no longer wanted before they are asked for', async () => {
@@ -216,6 +208,5 @@ describe('the collections of a new block', () => {
     newBlock(requests, { 'a:9000': 150 });
     requests.cancel(window.head);
     expect(clock.pendingTimers).toBe(0);
-    await requests.stop();
   });
 });

@@ -131,7 +131,6 @@ describe.each(FAULTS)('a call that is answered with %s for good', (_, fault) => 
       });
       requests.request(HEAD, [one.id]);
       await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
-      await requests.stop();
     },
   );
 
@@ -187,7 +186,6 @@ describe('another way', () => {
         .slice(again)
         .map(({ method }) => method),
     ).toEqual([FULL, FULL]);
-    await requests.stop();
   });
 
   it('is never tried for a rate limit, which is not evaded at the same node', async () => {
@@ -195,7 +193,6 @@ describe('another way', () => {
     requests.request(HEAD, [one.id]);
     await clock.advance(60_000);
     expect(new Set(calls().map(({ method }) => method))).toEqual(new Set([FULL]));
-    await requests.stop();
   });
 
   it('counts a transaction that fails against the light collection', async () => {
@@ -210,7 +207,6 @@ describe('another way', () => {
     expect(nodes.reportedMethods.slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
     const [failures] = [...requests.trail(one.id)!.failures.values()];
     expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
-    await requests.stop();
   });
 
   it('is reported on the call that denied what the other one gave', async () => {
@@ -224,7 +220,6 @@ describe('another way', () => {
     await clock.settle();
     expect(calls()[before]?.method).toBe(LIGHT);
     expect(sink.ids).toHaveLength(4);
-    await requests.stop();
   });
 });
 
@@ -239,14 +234,12 @@ describe('a silent call', () => {
     ]);
     expect(calls().map(({ method }) => method)).toContain(LIGHT);
     expect(nodes.reported[0]).toEqual({ node: 'a:9000', fault: 'stale' });
-    await requests.stop();
   });
 
   it('is never waited for longer than the deadline that was set', () => {
     const { requests, calls } = asking({ 'a:9000': () => undefined }, { timeoutMs: 1_500 });
     requests.request(HEAD, [one.id]);
     expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([1_500]);
-    return requests.stop();
   });
 
   it('is given more time by a node that answers, slowly', async () => {
@@ -258,7 +251,6 @@ describe('a silent call', () => {
     expect(sink.ids).toEqual([one.id]);
     requests.request(2, [two.id]);
     expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([4_000, 7_000]);
-    await requests.stop();
   });
 
   it('is told of while it lasts', async () => {
@@ -270,7 +262,6 @@ describe('a silent call', () => {
     });
     await clock.advance(4_001);
     expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
-    await requests.stop();
   });
 });
 

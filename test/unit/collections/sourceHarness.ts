@@ -1,3 +1,4 @@
+import { onTestFinished } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type {
@@ -487,7 +488,7 @@ export class KeepingSink implements CollectionSink {
 
 /**
  * A requester over a queue of its own: told which ids a height lacks, and that it lacks none of them any more, as the processor
- * tells it. A height that has all is durable at once.
+ * tells it. A height that has all is durable at once. It stops with its test.
  */
 export class HeightsRequester extends CollectionRequester {
   readonly #mcq: MissingCollectionQueue;
@@ -511,6 +512,7 @@ export class HeightsRequester extends CollectionRequester {
       },
     });
     this.#mcq = mcq;
+    onTestFinished(() => this.stop());
   }
 
   override request(height: number, ids: readonly Identifier[] = []): void {

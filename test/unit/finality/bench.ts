@@ -1,3 +1,4 @@
+import { onTestFinished } from 'vitest';
 import type { Window } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
@@ -22,6 +23,7 @@ export class Tally {
   }
 }
 
+/** A network in memory, which ends with its test. */
 export class World {
   readonly clock = new VirtualClock();
   readonly logger = new RecordingLogger();
@@ -31,8 +33,10 @@ export class World {
   readonly nodes: FakeAccessNodes;
   readonly stop = new AbortController();
   readonly #running: Promise<unknown>[] = [];
+  #isEnded = false;
 
   constructor(...names: string[]) {
+    onTestFinished(() => (this.#isEnded ? undefined : this.end()));
     this.nodes = new FakeAccessNodes(names.map((name) => new FakeAccessNode(name, this.chain)));
   }
 
@@ -66,6 +70,7 @@ export class World {
 
   /** Ends everything that was run; fails when something of it failed, or left a timer or a stream behind. */
   async end(): Promise<void> {
+    this.#isEnded = true;
     this.stop.abort();
     await Promise.all(this.#running);
     await this.clock.settle();
@@ -169,6 +174,15 @@ export class Reading {
     }
     return heights;
   }
+}
+
+/** A network of nodes with these names, and the reading of its blocks. */
+export function reads(
+  options: ConstructorParameters<typeof Reading>[1],
+  ...names: string[]
+): { readonly world: World; readonly reading: Reading } {
+  const world = new World(...names);
+  return { world, reading: new Reading(world, options) };
 }
 
 export function range(from: number, to: number): number[] {

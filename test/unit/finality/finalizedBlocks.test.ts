@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
 import { JobConsumer } from '../../../src/jobqueue/index.js';
-import { range, Reading, World } from './bench.js';
+import { range, Reading, reads, World } from './bench.js';
 
 describe('FinalizedBlocks', () => {
   it('reads nothing above the window, and on as the watermark moves', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 5 });
+    const { world, reading } = reads({ window: 5 }, 'a');
     await reading.moveHead(100_000_000);
     expect(reading.linked()).toEqual(range(101, 105));
     expect(world.node('a').taken).toEqual(range(101, 105));
@@ -15,12 +14,10 @@ describe('FinalizedBlocks', () => {
     expect(reading.linked()).toEqual(range(104, 108));
     expect(reading.blocks.atIndex(103)).toBeUndefined();
     expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBe(1);
-    await world.end();
   });
 
   it('hands the last block out with its child, or near the tip', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 5 });
+    const { reading } = reads({ window: 5 }, 'a');
     await reading.moveHead(108);
     expect(reading.linked()).toEqual(range(101, 105));
     expect(reading.available()).toEqual(range(101, 104));
@@ -31,7 +28,6 @@ describe('FinalizedBlocks', () => {
     // The head moves on. What was handed out stays handed out.
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(102, 106));
-    await world.end();
   });
 
   it('does not take for the tip what is far below a height that the chain has reached', async () => {
@@ -43,15 +39,12 @@ describe('FinalizedBlocks', () => {
     expect(reading.available()).toEqual(range(101, 102));
     await reading.moveHead(108);
     expect(reading.available()).toEqual(range(101, 108));
-    await world.end();
   });
 
   it('hands the last block out at the stop height, whose child is never asked for', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 5, stopHeight: 104 });
+    const { reading } = reads({ window: 5, stopHeight: 104 }, 'a');
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(101, 104));
-    await world.end();
   });
 
   it('does not take the heights below the stop height for the tip', async () => {
@@ -61,12 +54,10 @@ describe('FinalizedBlocks', () => {
     await reading.moveHead(200);
     expect(reading.linked()).toEqual(range(101, 103));
     expect(reading.available()).toEqual(range(101, 102));
-    await world.end();
   });
 
   it('reads nothing above the head', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 5 });
+    const { world, reading } = reads({ window: 5 }, 'a');
     world.advance(1_000);
     await reading.makeDurable(100);
     expect(world.node('a').calls).toEqual([]);
@@ -74,24 +65,20 @@ describe('FinalizedBlocks', () => {
     reading.blocks.notify();
     await world.clock.settle();
     expect(world.node('a').taken).toEqual([101, 102]);
-    await world.end();
   });
 
   it('reads nothing above the stop height', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 50, stopHeight: 103 });
+    const { world, reading } = reads({ window: 50, stopHeight: 103 }, 'a');
     await reading.moveHead(1_000);
     expect(world.node('a').taken).toEqual([101, 102, 103]);
     await reading.makeDurable(103);
     await world.clock.advance(60_000);
     expect(world.node('a').taken).toEqual([101, 102, 103]);
     expect(reading.linked()).toEqual([]);
-    await world.end();
   });
 
   it('works with a window of one', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 1 });
+    const { world, reading } = reads({ window: 1 }, 'a');
     await reading.moveHead(110);
     for (let height = 101; height <= 110; height += 1) {
       expect(reading.available()).toEqual([height]);
@@ -99,12 +86,10 @@ describe('FinalizedBlocks', () => {
     }
     expect(world.node('a').taken).toEqual(range(101, 110));
     expect(world.streamReopens.counts).toEqual({});
-    await world.end();
   });
 
   it('says once that no node serves the next height, and not in the moment before one does', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 5 });
+    const { world, reading } = reads({ window: 5 }, 'a');
     world.nodes.serving = () => false;
     const told = () =>
       world.logger.messages().filter((message) => message.startsWith('no access node serves'));
@@ -116,7 +101,6 @@ describe('FinalizedBlocks', () => {
     world.nodes.serving = () => true;
     await world.clock.advance(20_000);
     expect(reading.linked()).toEqual(range(101, 105));
-    await world.end();
   });
 
   it('refuses a window that is none', () => {
@@ -124,26 +108,21 @@ describe('FinalizedBlocks', () => {
   });
 
   it('has no parent to check for the first height of a store', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 3, watermark: 499, empty: true });
+    const { reading } = reads({ window: 3, watermark: 499, empty: true }, 'a');
     await reading.moveHead(600);
     expect(reading.linked()).toEqual([500, 501, 502]);
-    await world.end();
   });
 
   it('may begin at height 0', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 3, watermark: -1, empty: true });
+    const { reading } = reads({ window: 3, watermark: -1, empty: true }, 'a');
     await reading.moveHead(600);
     expect(reading.linked()).toEqual([0, 1, 2]);
     await reading.makeDurable(0);
     expect(reading.linked()).toEqual([1, 2, 3]);
-    await world.end();
   });
 
   it('wakes the consumer, which takes every height once', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 4, watermark: 0, empty: true });
+    const { world, reading } = reads({ window: 4, watermark: 0, empty: true }, 'a');
     const taken: number[] = [];
     const consumer = new JobConsumer(
       { maxProcessing: 4, maxSearchAhead: 4 },
@@ -179,18 +158,15 @@ describe('FinalizedBlocks', () => {
   });
 
   it('goes on above a watermark that jumped over what it had not read', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 4 });
+    const { reading } = reads({ window: 4 }, 'a');
     await reading.moveHead(200);
     await reading.makeDurable(110);
     expect(reading.linked()).toEqual(range(111, 114));
     expect(reading.replaced).toEqual([]);
-    await world.end();
   });
 
   it('drops a block that arrives after the watermark has passed it', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 4 });
+    const { world, reading } = reads({ window: 4 }, 'a');
     await reading.moveHead(102);
     world.node('a').silent = true;
     await reading.moveHead(200);
@@ -201,13 +177,11 @@ describe('FinalizedBlocks', () => {
     expect(reading.linked()).toEqual(range(111, 114));
     expect(world.invalidBlocks.counts).toEqual({});
     expect(world.nodes.faults()).toEqual([]);
-    await world.end();
   });
 
   describe('streams', () => {
     it('resumes at the next height when a stream fails', async () => {
-      const world = new World('a', 'b');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'a', 'b');
       await reading.moveHead(103);
       world.node('a').down = true;
       world.node('a').poke();
@@ -217,12 +191,10 @@ describe('FinalizedBlocks', () => {
       expect(world.node('b').taken).toEqual(range(104, 106));
       expect(world.streamReopens.counts).toEqual({ 'blocks unavailable': 1 });
       expect(world.nodes.faults()).toEqual(['a failing']);
-      await world.end();
     });
 
     it('asks again after 200 ms when the tip is not there yet, and reports nobody', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'a');
       world.advance(100);
       reading.head = 101;
       reading.blocks.notify();
@@ -234,12 +206,10 @@ describe('FinalizedBlocks', () => {
       await world.clock.advance(200);
       expect(reading.available()).toEqual([101]);
       expect(world.nodes.faults()).toEqual([]);
-      await world.end();
     });
 
     it('is as quick at every tip', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'a');
       await reading.moveHead(101);
       for (let height = 102; height < 150; height += 1) {
         // A load balancer, and a node behind it that is late.
@@ -249,23 +219,19 @@ describe('FinalizedBlocks', () => {
         expect(reading.blocks.head()).toBe(height);
         await reading.makeDurable(height);
       }
-      await world.end();
     });
 
     it('does not hammer a node for a height that never comes', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'a');
       world.advance(100);
       reading.head = 101;
       reading.blocks.notify();
       await world.clock.advance(600_000);
       expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThan(110);
-      await world.end();
     });
 
     it('asks another node for what one does not have yet', async () => {
-      const world = new World('behind', 'b');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'behind', 'b');
       world.node('behind').advance(50);
       world.node('b').advance(103);
       reading.head = 103;
@@ -280,12 +246,10 @@ describe('FinalizedBlocks', () => {
       reading.blocks.notify();
       await world.clock.settle();
       expect(reading.available()).toEqual([101, 102, 103, 104]);
-      await world.end();
     });
 
     it('opens a stream again that owes a block for longer than 8 s', async () => {
-      const world = new World('a', 'b');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'a', 'b');
       await reading.moveHead(101);
       world.node('a').silent = true;
       await reading.moveHead(104);
@@ -293,24 +257,20 @@ describe('FinalizedBlocks', () => {
       expect(tookMs).toBeLessThanOrEqual(10_000);
       expect(world.nodes.faults()).toEqual(['a stale']);
       expect(world.streamReopens.counts).toEqual({ 'blocks stale': 1 });
-      await world.end();
     });
 
     it('takes silence for nothing while no block is due', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 3 });
+      const { world, reading } = reads({ window: 3 }, 'a');
       await reading.moveHead(102);
       await world.clock.advance(3_600_000);
       await reading.moveHead(110);
       await world.clock.advance(3_600_000);
       expect(reading.linked()).toEqual(range(101, 103));
       expect(world.streamReopens.counts).toEqual({});
-      await world.end();
     });
 
     it('forgives a node that gave up on a stream which was paused for long', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 2 });
+      const { world, reading } = reads({ window: 2 }, 'a');
       await reading.moveHead(110);
       await world.clock.advance(60_000);
       world.node('a').failsOnce.set(103, 'deadline');
@@ -318,7 +278,6 @@ describe('FinalizedBlocks', () => {
       expect(reading.linked()).toEqual([103, 104]);
       expect(world.nodes.faults()).toEqual([]);
       expect(world.streamReopens.counts).toEqual({ 'blocks deadline': 1 });
-      await world.end();
     });
 
     it('continues with the nodes of the next spork where the historic ones end', async () => {
@@ -333,7 +292,6 @@ describe('FinalizedBlocks', () => {
       expect(world.node('historic').taken).toEqual(range(101, 104));
       expect(world.node('live').taken).toEqual(range(105, 110));
       expect(world.nodes.faults()).toEqual([]);
-      await world.end();
     });
 
     it('does not wait for a historic node to end its stream', async () => {
@@ -347,7 +305,6 @@ describe('FinalizedBlocks', () => {
       await world.clock.settle();
       expect(reading.available()).toEqual(range(101, 110));
       expect(world.streamReopens.counts).toEqual({});
-      await world.end();
     });
 
     it('opens a stream again that its node has ended', async () => {
@@ -359,7 +316,6 @@ describe('FinalizedBlocks', () => {
       await world.clock.advance(10_000);
       expect(reading.available()).toEqual(range(101, 110));
       expect(world.streamReopens.counts['blocks ended']).toBeGreaterThanOrEqual(1);
-      await world.end();
     });
 
     it('waits for nodes when none serves the height', async () => {
@@ -372,7 +328,6 @@ describe('FinalizedBlocks', () => {
       world.nodes.serving = () => true;
       await world.clock.advance(10_000);
       expect(reading.available()).toEqual([101, 102, 103]);
-      await world.end();
     });
   });
 
@@ -431,7 +386,6 @@ describe('FinalizedBlocks', () => {
           'block streams fail, using single calls instead',
           'block stream is back',
         ]);
-        await world.end();
       },
     );
 
@@ -441,7 +395,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(120);
       const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
       expect(tookMs).toBeLessThanOrEqual(12_000);
-      await world.end();
     });
 
     it('reads by stream where single calls fail', async () => {
@@ -457,7 +410,6 @@ describe('FinalizedBlocks', () => {
         Promise.reject(world.node('a').error('internal', 'GetBlockByHeight'));
       await world.clock.advance(15_000);
       expect(reading.blocks.head()).toBe(120);
-      await world.end();
     });
 
     it('asks block by block below where the stream begins, and reports nobody', async () => {
@@ -485,7 +437,6 @@ describe('FinalizedBlocks', () => {
         101, 110,
       ]);
       expect(world.nodes.faults()).toEqual([]);
-      await world.end();
     });
 
     it('asks at once when it is told that a node answers again', async () => {
@@ -498,7 +449,6 @@ describe('FinalizedBlocks', () => {
       reading.blocks.wake();
       await world.clock.settle();
       expect(reading.blocks.head()).toBe(105);
-      await world.end();
     });
   });
 
@@ -506,14 +456,12 @@ describe('FinalizedBlocks', () => {
     const stream = 'SubscribeBlocksFromStartHeight';
 
     it('is nothing while blocks come, and none is due', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 5 });
+      const { world, reading } = reads({ window: 5 }, 'a');
       expect(reading.blocks.heldUpBy()).toBeUndefined();
       await reading.moveHead(103);
       expect(reading.blocks.heldUpBy()).toBeUndefined();
       await world.clock.advance(60_000);
       expect(reading.blocks.heldUpBy()).toBeUndefined();
-      await world.end();
     });
 
     it('is each node with its words, how often and since when', async () => {
@@ -532,7 +480,6 @@ describe('FinalizedBlocks', () => {
       for (const node of world.nodes.all) node.odd.clear();
       await world.clock.advance(15_000);
       expect(reading.blocks.heldUpBy()).toBeUndefined();
-      await world.end();
     });
 
     it('is silence, from the third second on', async () => {
@@ -544,7 +491,6 @@ describe('FinalizedBlocks', () => {
       expect(reading.blocks.heldUpBy()).toMatchObject({
         troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 0 }],
       });
-      await world.end();
     });
 
     it('is not a node that learns of it a moment later, while another has no answer', async () => {
@@ -557,7 +503,6 @@ describe('FinalizedBlocks', () => {
       expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'mute', kind: 'unreachable' }]);
       await world.clock.advance(1_500);
       expect(reading.linked()).toEqual(range(101, 103));
-      await world.end();
     });
 
     it('is a node that does not learn of it, from the fifth second on', async () => {
@@ -567,7 +512,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(103);
       await world.clock.advance(6_000);
       expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'denied' }]);
-      await world.end();
     });
 
     it.each([
@@ -593,7 +537,6 @@ describe('FinalizedBlocks', () => {
           ({ level, message }) => level === 'warn' && message === 'a block was refused',
         ).length,
       ).toBeLessThanOrEqual(1);
-      await world.end();
     });
 
     it('is that no node serves it', async () => {
@@ -603,7 +546,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(103);
       await world.clock.advance(10_000);
       expect(reading.blocks.heldUpBy()).toEqual({ height: 101, troubles: [], isUnserved: true });
-      await world.end();
     });
   });
 
@@ -623,7 +565,6 @@ describe('FinalizedBlocks', () => {
       expect(world.node('old').calls.map(({ height }) => height)).toEqual(range(101, 120));
       await reading.makeDurable(101);
       expect(reading.linked()).toEqual(range(102, 121));
-      await world.end();
     });
 
     it('learns by its answer that a node has no stream', async () => {
@@ -635,7 +576,6 @@ describe('FinalizedBlocks', () => {
       await world.clock.advance(1_000);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.nodes.faults()).toEqual([]);
-      await world.end();
     });
 
     it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
@@ -652,7 +592,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.node('full').openStreams).toBe(1);
-      await world.end();
     });
 
     it('streams as soon as the node does', async () => {
@@ -663,7 +602,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.node('old').openStreams).toBe(1);
-      await world.end();
     });
 
     it('reads what is missing again after a failure, and nothing twice that it holds', async () => {
@@ -677,7 +615,6 @@ describe('FinalizedBlocks', () => {
       expect(reading.linked()).toEqual(range(101, 106));
       expect(world.node('old').count('GetBlockByHeight', 101)).toBe(1);
       expect(world.node('old').count('GetBlockByHeight', 102)).toBe(1);
-      await world.end();
     });
 
     it('gives up on a call that hangs', async () => {
@@ -688,13 +625,11 @@ describe('FinalizedBlocks', () => {
       await world.clock.advance(10_000);
       expect(reading.available()).toEqual(range(101, 104));
       expect(world.nodes.faults()).toEqual(['a stale']);
-      await world.end();
     });
   });
 
   it('lets an unknown error reach its owner', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 4 });
+    const { world, reading } = reads({ window: 4 }, 'a');
     world.node('a').subscribeBlocks = () => {
       throw new TypeError('a bug');
     };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RootParent } from '../../../src/finality/index.js';
-import { range, Reading, World } from './bench.js';
+import { range, Reading, reads, World } from './bench.js';
 
 describe('blocks that do not fit', () => {
   it('refuses an orphaned block, reports the node and asks another', async () => {
@@ -13,7 +13,6 @@ describe('blocks that do not fit', () => {
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ orphaned: 1 });
     expect(world.nodes.faults()).toEqual(['liar lied']);
-    await world.end();
   });
 
   it('refuses a block of another height than the stream owes', async () => {
@@ -25,7 +24,6 @@ describe('blocks that do not fit', () => {
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ wrong_height: 1 });
     expect(world.nodes.faults()).toEqual(['liar lied']);
-    await world.end();
   });
 
   it('counts and reports a block that could not be decoded', async () => {
@@ -37,7 +35,6 @@ describe('blocks that do not fit', () => {
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ malformed: 1 });
     expect(world.nodes.faults()).toEqual(['liar failing']);
-    await world.end();
   });
 
   it('refuses a block whose parent is not the one below, and takes the honest node its word', async () => {
@@ -53,7 +50,6 @@ describe('blocks that do not fit', () => {
     expect(world.nodes.faults()).toEqual(['liar lied']);
     expect(reading.replaced).toEqual([]);
     expect(reading.blocks.parentMismatch()).toBeUndefined();
-    await world.end();
   });
 
   it('never hands out a false block whose child it can wait for', async () => {
@@ -69,7 +65,6 @@ describe('blocks that do not fit', () => {
     expect(reading.blocks.atIndex(104)?.block.id).toBe(world.chain.idAt(104));
     expect(reading.replaced).toEqual([]);
     expect(world.nodes.faults()).toContain('liar lied');
-    await world.end();
   });
 
   describe('at the tip, where no child is known', () => {
@@ -110,7 +105,6 @@ describe('blocks that do not fit', () => {
         expect(reading.replaced).toEqual([]);
         expect(world.nodes.faults()).toEqual(['liar lied']);
         expect(world.invalidBlocks.counts).toEqual({ orphaned: 1 });
-        await world.end();
       },
     );
 
@@ -123,7 +117,6 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(2_000);
       expect(reading.available()).toEqual([101, 102]);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
-      await world.end();
     });
 
     it('takes a block at once when another node reports it as its head, and asks nobody', async () => {
@@ -149,7 +142,6 @@ describe('blocks that do not fit', () => {
       reports.set(103, world.chain.idAt(103));
       reading.blocks.told();
       expect(reading.available()).toEqual([101, 102, 103]);
-      await world.end();
     });
 
     it('is not misled by a report of another block, by whomever', async () => {
@@ -166,7 +158,6 @@ describe('blocks that do not fit', () => {
       // Its call says the same as the stream of the other.
       expect(reading.available()).toEqual([101, 102]);
       expect(world.node('b').count('GetBlockByHeight', 102)).toBe(1);
-      await world.end();
     });
 
     it('blames nobody while one node stands against one that cannot be heard', async () => {
@@ -185,7 +176,6 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(1_000);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).not.toContain('a lied');
-      await world.end();
     });
 
     it('waits for the child of a block on which the nodes disagree, and names who gave it', async () => {
@@ -212,7 +202,6 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.heldUpBy()).toBeUndefined();
       expect(reading.replaced).toEqual([]);
       expect(world.nodes.faults()).toEqual(['liar lied']);
-      await world.end();
     });
 
     it('waits a moment for a node that does not have the block yet, and then no more', async () => {
@@ -227,7 +216,6 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(103);
       expect(reading.available()).toEqual([101, 102, 103]);
       expect(world.nodes.faults()).toEqual([]);
-      await world.end();
     });
 
     it('is not held up by a node that fails', async () => {
@@ -237,7 +225,6 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(102);
       expect(reading.available()).toEqual([101, 102]);
       expect(world.nodes.faults()).toEqual(['b failing']);
-      await world.end();
     });
 
     it.each([
@@ -255,17 +242,14 @@ describe('blocks that do not fit', () => {
         expect(reading.available()).toEqual(range(101, head));
       }
       expect(calls(world)).toBe(asked);
-      await world.end();
     });
 
     it('asks for none of the blocks below', async () => {
-      const world = new World('a', 'b');
-      const reading = new Reading(world, { window: 100 });
+      const { world, reading } = reads({ window: 100 }, 'a', 'b');
       await reading.moveHead(200);
       await world.clock.settle();
       expect(reading.available()).toEqual(range(101, 200));
       expect(calls(world)).toBeLessThanOrEqual(3);
-      await world.end();
     });
   });
 
@@ -287,7 +271,6 @@ describe('blocks that do not fit', () => {
     expect(reading.replaced).toEqual([{ height: 102, id: world.chain.idAt(102) }]);
     expect(world.nodes.faults()).toContain('liar lied');
     expect(world.nodes.faults()).not.toContain('honest lied');
-    await world.end();
   });
 
   it('does so with a single node that corrects itself, several blocks deep', async () => {
@@ -312,7 +295,6 @@ describe('blocks that do not fit', () => {
       { height: 102, id: world.chain.idAt(102) },
       { height: 103, id: world.chain.idAt(103) },
     ]);
-    await world.end();
   });
 
   it('keeps what it has when a node contradicts itself', async () => {
@@ -330,7 +312,6 @@ describe('blocks that do not fit', () => {
     world.node('a').odd.clear();
     await world.clock.advance(11_000);
     expect(reading.available()).toEqual(range(101, 105));
-    await world.end();
   });
 
   it('replaces nothing while the nodes disagree on what it should be', async () => {
@@ -360,12 +341,10 @@ describe('blocks that do not fit', () => {
     await world.clock.advance(11_000);
     expect(reading.available()).toEqual([101, 102, 103]);
     expect(reading.replaced).toEqual([{ height: 102, id: at('y')[0].id }]);
-    await world.end();
   });
 
   it('says nothing of a replacement when the same block comes again', async () => {
-    const world = new World('blockSource', 'liar');
-    const reading = new Reading(world, { window: 10 });
+    const { world, reading } = reads({ window: 10 }, 'blockSource', 'liar');
     await reading.moveHead(102);
     expect(reading.available()).toEqual([101, 102]);
     const fork = world.chain.fork('lie', 102);
@@ -388,7 +367,6 @@ describe('blocks that do not fit', () => {
     expect(reading.available()).toEqual([101, 102, 103]);
     expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
     expect(reading.replaced).toEqual([]);
-    await world.end();
   });
 
   it('does not say that a block was replaced which nobody has taken', async () => {
@@ -401,7 +379,6 @@ describe('blocks that do not fit', () => {
     expect(reading.available()).toEqual(range(101, 105));
     expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
     expect(reading.replaced).toEqual([]);
-    await world.end();
   });
 
   describe('with the latest stored block', () => {
@@ -456,16 +433,14 @@ describe('blocks that do not fit', () => {
       expect(world.nodes.faults()).toEqual([]);
       expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThanOrEqual(7);
       expect(reading.available()).toEqual([]);
-      await world.end();
     });
 
     it.each([500, 499, 433, 100, 12])('finds the fork at %i in few steps', async (firstDiscarded) => {
-      const { world, reading, asked } = discarded(firstDiscarded);
+      const { reading, asked } = discarded(firstDiscarded);
       await reading.moveHead(600);
       expect(reading.blocks.parentMismatch()?.fix).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
       expect(asked.length).toBeLessThan(20);
       expect(Math.min(...asked)).toBeGreaterThanOrEqual(10);
-      await world.end();
     });
 
     it.each([498, 497, 490, 401, 100, 12])(
@@ -475,15 +450,13 @@ describe('blocks that do not fit', () => {
         for (const name of ['a', 'b']) world.node(name).root = root;
         await reading.moveHead(600);
         expect(reading.blocks.parentMismatch()?.fix).toContain(`rewind --to ${root - 1} --yes`);
-        await world.end();
       },
     );
 
     it('advises one height below when it cannot look', async () => {
-      const { world, reading } = discarded(497, { reader: false });
+      const { reading } = discarded(497, { reader: false });
       await reading.moveHead(600);
       expect(reading.blocks.parentMismatch()?.fix).toContain('rewind --to 499 --yes');
-      await world.end();
     });
 
     it('wants a second look before it calls it certain while a node does not answer', async () => {
@@ -493,7 +466,6 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.parentMismatch()).toBeUndefined();
       await world.clock.advance(10_000);
       expect(reading.blocks.parentMismatch()).toBeDefined();
-      await world.end();
     });
 
     it('is certain within ten seconds while a node does not answer at all', async () => {
@@ -512,18 +484,16 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(600);
       await world.clock.advance(10_000);
       expect(reading.blocks.parentMismatch()).toMatchObject({ code: 'parent_mismatch', height: 501 });
-      await world.end();
     });
 
     it('reports no spork on a network that has none', async () => {
-      const { world, reading } = discarded(497);
+      const { reading } = discarded(497);
       await reading.moveHead(600);
       const { fix } = reading.blocks.parentMismatch()!;
       expect(fix).not.toContain('spork');
       expect(fix).toContain('another chain, or another history of it');
       expect(fix).toContain('rewind --to 496 --yes');
       expect(fix).toContain('--data-dir');
-      await world.end();
     });
 
     it('believes the single call of a node whose stream alone breaks the chain', async () => {
@@ -539,7 +509,6 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(10_000);
       expect(reading.blocks.head()).toBe(105);
       expect(reading.blocks.parentMismatch()).toBeUndefined();
-      await world.end();
     });
 
     it('is over when a node confirms the block after all', async () => {
@@ -551,7 +520,6 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.parentMismatch()).toBeUndefined();
       expect(reading.blocks.atIndex(501)?.block.id).toBe(stored.idAt(501));
       expect(world.logger.messages()).toContain('the latest stored block is confirmed again');
-      await world.end();
     });
 
     it('does not suspect the store for the lie of one node among several', async () => {
@@ -563,12 +531,10 @@ describe('blocks that do not fit', () => {
       expect(reading.available()).toEqual(range(101, 105));
       expect(reading.blocks.parentMismatch()).toBeUndefined();
       expect(world.nodes.faults()).toEqual(['liar lied']);
-      await world.end();
     });
 
     it('sees that what became durable is not what it had linked', async () => {
-      const world = new World('a');
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, 'a');
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
       const stored = world.chain.fork('earlier run', 102);
@@ -576,7 +542,6 @@ describe('blocks that do not fit', () => {
       await world.clock.settle();
       expect(reading.available()).toEqual([]);
       expect(reading.blocks.parentMismatch()?.expectedParentId).toBe(stored.idAt(102));
-      await world.end();
     });
   });
 
@@ -587,7 +552,6 @@ describe('blocks that do not fit', () => {
       const reading = new Reading(world, { window: 10, sporkRoots: [] });
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
-      await world.end();
     });
 
     it('finds out who lied of the last block before the root, though no node has both', async () => {
@@ -601,7 +565,6 @@ describe('blocks that do not fit', () => {
       expect(reading.available()).toEqual(range(101, 105));
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).toEqual(['liar lied']);
-      await world.end();
     });
 
     it('reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
@@ -618,7 +581,6 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(20_000);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.nodes.faults()).toEqual(['old lied']);
-      await world.end();
     });
 
     /** The parent is another block than the nodes have below the root. */
@@ -650,7 +612,6 @@ describe('blocks that do not fit', () => {
       expect(world.nodes.faults()).toEqual(['liar lied']);
       expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
       expect(reading.blocks.missingSporkEnd()).toBeUndefined();
-      await world.end();
     });
 
     it('waits for that block where nobody has it, and says so', async () => {
@@ -674,7 +635,6 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(20_000);
       expect(reading.available()).toEqual(range(101, 105));
       expect(reading.blocks.missingSporkEnd()).toBeUndefined();
-      await world.end();
     });
 
     it('goes by that block in a dispute about the one below it', async () => {
@@ -691,7 +651,6 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(reading.replaced).toEqual([]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['liar lied']));
-      await world.end();
     });
 
     it('takes no block below a root that is in the table for one of the tip', async () => {
@@ -702,7 +661,6 @@ describe('blocks that do not fit', () => {
       expect(reading.available()).toEqual([]);
       await reading.moveHead(102);
       expect(reading.available()).toEqual([101, 102]);
-      await world.end();
     });
 
     it('takes the parent that the spork table names', async () => {
@@ -714,7 +672,6 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.invalidBlocks.counts).toEqual({});
-      await world.end();
     });
 
     it('but at the root height only', async () => {
@@ -727,7 +684,6 @@ describe('blocks that do not fit', () => {
       const reading = new Reading(world, { window: 10, sporkRoots });
       await reading.moveHead(105);
       expect(reading.linked()).toEqual([101, 102]);
-      await world.end();
     });
   });
 });

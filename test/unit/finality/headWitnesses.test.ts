@@ -33,7 +33,6 @@ describe('HeadWitnesses', () => {
       { height: 101, id: world.chain.idAt(101), node: 'b' },
       { height: 101, id: world.node('c').chain.idAt(101), node: 'c' },
     ]);
-    await world.end();
   });
 
   it('waits for a source, and leaves the node alone that becomes one', async () => {
@@ -47,7 +46,6 @@ describe('HeadWitnesses', () => {
     state.source = 'b';
     await world.clock.advance(1_000);
     expect(openAt(world)).toEqual(['a']);
-    await world.end();
   });
 
   it('leaves a node alone for half a minute that ends, refuses or lacks the stream, and holds it against no one', async () => {
@@ -69,7 +67,6 @@ describe('HeadWitnesses', () => {
     expect(world.node('b').count('SubscribeBlockDigestsFromLatest')).toBe(2);
     expect(world.nodes.reported).toEqual([]);
     expect(told.every(({ node }) => node === 'b')).toBe(true);
-    await world.end();
   });
 
   it('opens a stream again that has been silent for a minute', async () => {
@@ -80,6 +77,5 @@ describe('HeadWitnesses', () => {
     expect(world.node('b').count('SubscribeBlockDigestsFromLatest')).toBe(1);
     await world.clock.advance(60_000);
     expect(world.node('b').count('SubscribeBlockDigestsFromLatest')).toBe(2);
-    await world.end();
   });
 });

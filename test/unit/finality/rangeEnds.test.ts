@@ -16,7 +16,6 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
     await world.clock.advance(10_000);
     expect(reading.available()).toEqual(range(101, 104));
     expect(world.node('a').taken).not.toContain(106);
-    await world.end();
   });
 
   it('is taken back where its child names another one', async () => {
@@ -32,7 +31,6 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
     expect(reading.available()).toEqual(range(101, 104));
     expect(reading.blocks.blockAt(104)?.id).toBe(world.chain.idAt(104));
     expect(reading.replaced).toEqual([]);
-    await world.end();
   });
 
   it('does not wait for a child that nobody has', async () => {
@@ -43,7 +41,6 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
     expect(reading.available()).toEqual(range(101, 103));
     await world.clock.advance(60_000);
     expect(reading.available()).toEqual(range(101, 104));
-    await world.end();
   });
 
   it('says who owes the child', async () => {
@@ -53,7 +50,6 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
     await reading.moveHead(200);
     await world.clock.advance(5_000);
     expect(reading.blocks.heldUpBy()).toMatchObject({ height: 105, troubles: [{ node: 'a' }] });
-    await world.end();
   });
 });
 
@@ -77,7 +73,6 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     world.node('a').odd.delete(101);
     await world.clock.advance(60_000);
     expect(reading.available()).toEqual(range(101, 104));
-    await world.end();
   });
 
   it('follows the block that most nodes give', async () => {
@@ -87,7 +82,6 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     await reading.moveHead(200);
     await world.clock.advance(1_000);
     expect(reading.available()).toEqual(range(101, 104));
-    await world.end();
   });
 
   it('waits for a block that a node gives without calling it final, and says so', async () => {
@@ -100,7 +94,6 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
       { node: 'a', said: 'gives no finalized block 100' },
     ]);
-    await world.end();
   });
 
   it.each([
@@ -114,6 +107,5 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     expect(reading.linked()).toEqual([]);
     await world.clock.advance(5_000);
     expect(reading.available()).toEqual(range(101, 104));
-    await world.end();
   });
 });

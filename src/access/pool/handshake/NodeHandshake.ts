@@ -61,7 +61,7 @@ interface Dependencies {
 }
 
 /** Consecutive handshakes without a result. */
-interface Attempts {
+interface Unanswered {
   /** The node did not answer. */
   failures: number;
   /** The node did not name the root of its spork. */
@@ -192,7 +192,7 @@ export class NodeHandshake {
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
-    const attempts: Attempts = { failures: 0, opens: 0 };
+    const attempts: Unanswered = { failures: 0, opens: 0 };
     let hurriedAtMs = -Infinity;
     for (;;) {
       await this.#ask(member, attempts, signal);
@@ -210,7 +210,7 @@ export class NodeHandshake {
   }
 
   /** One handshake, and its consequences for all nodes. */
-  async #ask(member: PoolMember, attempts: Attempts, signal: AbortSignal): Promise<void> {
+  async #ask(member: PoolMember, attempts: Unanswered, signal: AbortSignal): Promise<void> {
     const { check, expectation } = this.#dependencies;
     let isNews = false;
     member.askedAtMs = this.#clock.monotonic();
@@ -241,7 +241,7 @@ export class NodeHandshake {
   }
 
   /** How long until the node is asked again. */
-  #pauseMs(member: PoolMember, { failures, opens }: Attempts): number {
+  #pauseMs(member: PoolMember, { failures, opens }: Unanswered): number {
     const { random } = this.#dependencies;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);
     // What a mirror mirrors goes on over the same connection when a spork ends.

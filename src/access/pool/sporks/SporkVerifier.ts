@@ -32,6 +32,15 @@ export interface UndecidedSpork {
   readonly awaited: readonly string[];
 }
 
+interface Parts {
+  /** Where the sporks that need no verification begin and end. */
+  readonly known: readonly number[];
+  readonly clock: Clock;
+  /** The nodes whose statements about the chain count. */
+  readonly members: () => readonly PoolMember[];
+  readonly expectation: () => Expectation;
+}
+
 /**
  * Decides which sporks are followed. Those of the spork table and the configuration are. A spork that only nodes claim
  * is followed unless an honest node contradicts it; the parent links check that its first block continues our chain.
@@ -42,11 +51,7 @@ export interface UndecidedSpork {
  * nodes: one claim each.
  */
 export class SporkVerifier {
-  /** Where the sporks that need no verification begin and end. */
-  readonly known: readonly number[];
-  readonly #clock: Clock;
-  readonly #members: () => readonly PoolMember[];
-  readonly #expectation: () => Expectation;
+  readonly #parts: Parts;
   /**
    * The id of each spork, by its root, on which most of the usable nodes that name one agree. Remembered: when the only node
    * of a spork moves to another chain, its blocks may still be on their way into the store, and the recorded id must not
@@ -62,19 +67,8 @@ export class SporkVerifier {
   /** Nodes whose claim was contradicted: their next claim delays nothing. */
   readonly #doubted = new Set<PoolMember>();
 
-  constructor(
-    options: { readonly known: readonly number[] },
-    dependencies: {
-      readonly clock: Clock;
-      /** The nodes whose statements about the chain count. */
-      readonly members: () => readonly PoolMember[];
-      readonly expectation: () => Expectation;
-    },
-  ) {
-    this.known = options.known;
-    this.#clock = dependencies.clock;
-    this.#members = dependencies.members;
-    this.#expectation = dependencies.expectation;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -98,8 +92,13 @@ export class SporkVerifier {
     return { isNews, contradicted };
   }
 
+  /** Where the sporks that need no verification begin and end. */
+  get known(): readonly number[] {
+    return this.#parts.known;
+  }
+
   verdict(rootHeight: number): SporkVerdict {
-    if (this.known.includes(rootHeight)) return 'followed';
+    if (this.#parts.known.includes(rootHeight)) return 'followed';
     // `undecided`: a claim that is being made, and is entered after the handshake.
     return this.#claims.get(rootHeight)?.verdict ?? 'undecided';
   }
@@ -164,12 +163,12 @@ export class SporkVerifier {
 
   /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
   #collect(): boolean {
-    const members = this.#members().filter(isUsable);
+    const members = this.#parts.members().filter(isUsable);
     const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
-    for (const known of this.known) told.delete(known);
+    for (const known of this.#parts.known) told.delete(known);
     for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
     const made = [...told].filter((root) => !this.#claims.has(root));
-    const reportedAtMs = this.#clock.monotonic();
+    const reportedAtMs = this.#parts.clock.monotonic();
     for (const rootHeight of made)
       this.#claims.set(rootHeight, { rootHeight, reportedAtMs, verdict: 'undecided' });
     return made.length > 0;
@@ -192,32 +191,32 @@ export class SporkVerifier {
 
   /** The store has recorded it. */
   #isStored(claim: Claim): boolean {
-    return this.#expectation().sporks.some(({ rootHeight }) => rootHeight === claim.rootHeight);
+    return this.#parts.expectation().sporks.some(({ rootHeight }) => rootHeight === claim.rootHeight);
   }
 
   #tellers({ rootHeight }: Pick<Claim, 'rootHeight'>): readonly PoolMember[] {
-    return this.#members().filter(
-      (member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight,
-    );
+    return this.#parts
+      .members()
+      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
   }
 
   /** Nodes of earlier sporks whose heights the claim would end: configured ones that did not end before. */
   #witnesses({ rootHeight }: Claim): readonly PoolMember[] {
-    return this.#members().filter((member) => {
+    return this.#parts.members().filter((member) => {
       if (member.origin !== 'configured' || !isUsable(member)) return false;
       const anchor = anchorOf(member);
       if (anchor === undefined || anchor >= rootHeight) return false;
-      return !this.known.some((root) => root > anchor && root <= rootHeight);
+      return !this.#parts.known.some((root) => root > anchor && root <= rootHeight);
     });
   }
 
   /** The nodes that may still contradict the claim. */
   #awaited(claim: Claim): readonly PoolMember[] {
-    const unknown = this.#members().filter(
-      ({ identity, origin }) => origin === 'configured' && identity === undefined,
-    );
+    const unknown = this.#parts
+      .members()
+      .filter(({ identity, origin }) => origin === 'configured' && identity === undefined);
     // A store without blocks below the root has nothing to lose.
-    const isAboveFirst = (this.#expectation().firstHeight ?? Infinity) < claim.rootHeight;
+    const isAboveFirst = (this.#parts.expectation().firstHeight ?? Infinity) < claim.rootHeight;
     const isWaitedFor = isAboveFirst && this.#isYoung(claim.reportedAtMs);
     const witnesses = this.#witnesses(claim).filter((witness) => this.#mayContinue(witness, claim));
     return [...unknown.filter(({ tried }) => !tried || isWaitedFor), ...witnesses];
@@ -231,7 +230,7 @@ export class SporkVerifier {
   }
 
   #isYoung(sinceMs: number): boolean {
-    return this.#clock.monotonic() - sinceMs < UNHEARD_MS;
+    return this.#parts.clock.monotonic() - sinceMs < UNHEARD_MS;
   }
 
   #describe(claim: Claim): UndecidedSpork {

@@ -22,12 +22,6 @@ const RELEASE_MULTIPLE = 2;
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
-export interface LimiterDependencies {
-  readonly clock: Clock;
-  /** Processes that share the rate, this one included. Default: it alone. */
-  readonly sharers?: (() => number) | undefined;
-}
-
 /** The present limit on the calls of a method to a node. */
 export interface CallLimit {
   /** Calls per second that may be sent now; `undefined` = unlimited. */
@@ -100,7 +94,11 @@ export class MethodLimiter {
       /** Callers that may wait at once; more are rejected. */
       readonly maxWaiting: number;
     },
-    dependencies: LimiterDependencies,
+    dependencies: {
+      readonly clock: Clock;
+      /** Processes that share the rate, this one included. Default: it alone. */
+      readonly sharers?: (() => number) | undefined;
+    },
   ) {
     this.#maxWaiting = options.maxWaiting;
     this.#clock = dependencies.clock;

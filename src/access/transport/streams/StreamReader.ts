@@ -2,12 +2,14 @@ import { AbortError, abortReason, asError, isAbort } from '../../../runtime/inde
 import type { Clock, Timer } from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 
-export interface StreamReaderDependencies<T> {
+interface Parts<T> {
   /** Opens the stream; the signal ends it. */
   readonly open: (signal: AbortSignal) => AsyncIterable<T>;
   /** Cancels the reader when it aborts. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
+  /** A read that takes longer ends as `silent`. Default: no limit. */
+  readonly limitMs?: number;
   /** Receives a bug in the stream that appears after it was cancelled. Default: an unhandled rejection. */
   readonly onLateError?: (error: unknown) => void;
 }
@@ -21,30 +23,18 @@ export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
  * when done.
  */
 export class StreamReader<T> {
-  readonly #limitMs: number | undefined;
-  readonly #clock: Clock;
-  readonly #onLateError: ((error: unknown) => void) | undefined;
-  readonly #parent: AbortSignal;
+  readonly #parts: Parts<T>;
   readonly #controller = new AbortController();
   readonly #iterator: AsyncIterator<T>;
   #pending: { resolve(result: StreamRead<T>): void; reject(error: Error): void } | undefined;
   #readAtMs = 0;
   #timer: Timer | undefined;
 
-  constructor(
-    options: {
-      /** A read that takes longer ends as `silent`. Default: no limit. */
-      readonly limitMs?: number;
-    },
-    dependencies: StreamReaderDependencies<T>,
-  ) {
-    this.#limitMs = options.limitMs;
-    this.#clock = dependencies.clock;
-    this.#onLateError = dependencies.onLateError;
-    this.#parent = dependencies.signal;
-    this.#iterator = dependencies.open(this.#controller.signal)[Symbol.asyncIterator]();
-    if (this.#parent.aborted) this.#onAbort();
-    else this.#parent.addEventListener('abort', this.#onAbort, { once: true });
+  constructor(parts: Parts<T>) {
+    this.#parts = parts;
+    this.#iterator = parts.open(this.#controller.signal)[Symbol.asyncIterator]();
+    if (parts.signal.aborted) this.#onAbort();
+    else parts.signal.addEventListener('abort', this.#onAbort, { once: true });
   }
 
   /**
@@ -78,7 +68,7 @@ export class StreamReader<T> {
    */
   cancel(reason: Error = new AbortError()): void {
     if (this.#controller.signal.aborted) return;
-    this.#parent.removeEventListener('abort', this.#onAbort);
+    this.#parts.signal.removeEventListener('abort', this.#onAbort);
     this.#timer?.cancel();
     this.#timer = undefined;
     this.#pending?.reject(reason);
@@ -89,17 +79,18 @@ export class StreamReader<T> {
 
   /** Reuses the timer of an earlier read: when it fires, it is set again for the rest. */
   #watch(): void {
-    if (this.#limitMs === undefined) return;
-    this.#readAtMs = this.#clock.monotonic();
-    this.#timer ??= this.#setTimer(this.#limitMs, this.#limitMs);
+    const { clock, limitMs } = this.#parts;
+    if (limitMs === undefined) return;
+    this.#readAtMs = clock.monotonic();
+    this.#timer ??= this.#setTimer(limitMs, limitMs);
   }
 
   #setTimer(delayMs: number, limitMs: number): Timer {
-    return this.#clock.setTimer(delayMs, () => {
+    return this.#parts.clock.setTimer(delayMs, () => {
       this.#timer = undefined;
       const pending = this.#pending;
       if (pending === undefined) return;
-      const restMs = this.#readAtMs + limitMs - this.#clock.monotonic();
+      const restMs = this.#readAtMs + limitMs - this.#parts.clock.monotonic();
       if (restMs > 0) {
         this.#timer = this.#setTimer(restMs, limitMs);
         return;
@@ -111,12 +102,13 @@ export class StreamReader<T> {
 
   #judgeLate(error: unknown): void {
     if (error === this.#controller.signal.reason || isExpectedEnd(error)) return;
-    if (this.#onLateError === undefined) throw error;
-    this.#onLateError(error);
+    const { onLateError } = this.#parts;
+    if (onLateError === undefined) throw error;
+    onLateError(error);
   }
 
   readonly #onAbort = (): void => {
-    this.cancel(abortReason(this.#parent));
+    this.cancel(abortReason(this.#parts.signal));
   };
 }
 
