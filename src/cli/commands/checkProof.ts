@@ -1,4 +1,4 @@
-import { checkDocument, loadCertificates } from '../../proof/index.js';
+import { checkDocument, CURRENT_RULES, loadCertificates } from '../../proof/index.js';
 import type { VerifyCertificate } from '../../proof/index.js';
 import { messageOf, OperatorError, readNamedFile } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -26,7 +26,7 @@ export async function checkProof(invocation: Invocation, terminal: Terminal): Pr
 /** The package of the curve takes longer to load than most documents to check, so only those with a certificate wait for it. */
 export async function verifierFor(json: string): Promise<VerifyCertificate> {
   if (!json.includes('"way"')) return () => ({ valid: false, reason: 'the document hides its way' });
-  const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
+  const { prepareCommittee, verifyCertificate } = await loadCertificates();
   return (certificate, committee) =>
     verifyCertificate(certificate, prepareCommittee(committee), CURRENT_RULES);
 }
