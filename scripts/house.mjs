@@ -75,7 +75,7 @@ const subFloors = {
     ['types.ts', 'JobNotReadableError.ts'],
   ],
   observability: [['progress'], ['metrics'], ['health'], ['logs']],
-  proof: [['documents'], ['blocks', 'certificates'], ['committee'], ['ids']],
+  proof: [['documents'], ['certificates'], ['blocks'], ['committee'], ['ids']],
   runtime: [['output'], ['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
   ranges: [
     ['local', 'pgboss', 'migration'],

@@ -6,11 +6,12 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { parseIdentifier } from '../src/flow/index.js';
 import type { Identifier } from '../src/flow/index.js';
-import { CURRENT_RULES, FIRST_RULES, V27_RULES } from '../src/proof/certificates/rules.js';
 import { prepareCommittee, verifyCertificate } from '../src/proof/certificates/verifyCertificate.js';
-import type { Committee } from '../src/proof/committee/committee.js';
 import { weightOf } from '../src/proof/committee/committee.js';
 import { readProtocolState } from '../src/proof/committee/protocolState.js';
+import { CURRENT_RULES } from '../src/proof/index.js';
+import type { Committee } from '../src/proof/index.js';
+import { FIRST_RULES, V27_RULES } from '../test/support/olderRules.js';
 
 interface OldIdentity {
   readonly NodeID: string;

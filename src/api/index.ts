@@ -18,12 +18,7 @@ export type {
   WindowCell,
   WindowState,
 } from './view/statusDocument.js';
-export {
-  accountDocument,
-  accountRoleNames,
-  ANY_ROLE,
-  parseAccountRequest,
-} from './documents/accountTransactions.js';
+export { accountDocument, parseAccountRequest } from './documents/accountTransactions.js';
 export type { AccountRequest } from './documents/accountTransactions.js';
 export { checkLookupKey, isLookupKind, lookupDocument } from './documents/lookupDocument.js';
 export type { LookupKind } from './documents/lookupDocument.js';

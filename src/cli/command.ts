@@ -1,5 +1,6 @@
 import type { Settings } from '../config/index.js';
 import type { TerminalStream } from '../observability/index.js';
+import { OperatorError } from '../runtime/index.js';
 import type { ExitReason, Output } from '../runtime/index.js';
 
 /** The process around a command: everything it can print to or read from. */
@@ -66,6 +67,11 @@ export interface Command {
   /** The command's own flags: no configuration key, no environment variable. */
   readonly ownFlags: Settings;
   load(): Promise<Run>;
+}
+
+/** Refuses how a command was called. */
+export function wrongUse(message: string): OperatorError {
+  return new OperatorError('usage', message);
 }
 
 /** The positional arguments of a command as the usage line shows them. */

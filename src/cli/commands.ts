@@ -1,31 +1,6 @@
 import { daemonSettings, devnetSettings } from '../config/index.js';
 import type { Command } from './command.js';
-import {
-  backfillActions,
-  backfillFlags,
-  backupFlags,
-  checkProofFlags,
-  completionFlags,
-  configActions,
-  daemonAddressSettings,
-  doctorFlags,
-  explainFlags,
-  exportFlags,
-  forgetFlags,
-  getFlags,
-  getKinds,
-  INSTALL,
-  migrateFlags,
-  proveFlags,
-  repairFlags,
-  restoreFlags,
-  rewindFlags,
-  shells,
-  statusFlags,
-  storeSettings,
-  verifyFlags,
-  workersFlags,
-} from './arguments/flags.js';
+import * as flags from './arguments/flags.js';
 
 const none = { positionals: [], settings: {}, ownFlags: {} } as const;
 
@@ -45,8 +20,8 @@ export const commands: readonly Command[] = [
     details:
       'Without flags, it finds the daemon of ./data/<network>, else your daemons on this machine: one is shown, several ' +
       'are listed.',
-    settings: daemonAddressSettings,
-    ownFlags: statusFlags,
+    settings: flags.daemonAddressSettings,
+    ownFlags: flags.statusFlags,
     load: async () => (await import('./commands/status.js')).status,
   },
   {
@@ -54,9 +29,9 @@ export const commands: readonly Command[] = [
     name: 'get',
     summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
     details: 'A block can also be latest (or final: the newest indexed) or sealed.',
-    positionals: [getKinds, '<id, height or address>'],
-    settings: daemonAddressSettings,
-    ownFlags: getFlags,
+    positionals: [flags.getKinds, '<id, height or address>'],
+    settings: flags.daemonAddressSettings,
+    ownFlags: flags.getFlags,
     load: async () => (await import('./commands/lookups.js')).get,
   },
   {
@@ -67,9 +42,9 @@ export const commands: readonly Command[] = [
       'One JSON document, which check-proof checks, or docs/examples/check-proof.mjs without this program (docs/proofs.md).\n' +
       'Exit code 66: it is not indexed, or a block on the way to --to is stored without a proof.',
     positionals: ['<height|id>'],
-    settings: daemonAddressSettings,
-    ownFlags: proveFlags,
-    load: async () => (await import('./commands/prove.js')).prove,
+    settings: flags.daemonAddressSettings,
+    ownFlags: flags.proveFlags,
+    load: async () => (await import('./commands/proofs.js')).prove,
   },
   {
     ...none,
@@ -79,8 +54,8 @@ export const commands: readonly Command[] = [
       'Says what follows from which block. /dev/stdin reads what prove prints.\n' +
       'Exit code 0: it holds. Exit code 65: it does not; what does not fit is named.',
     positionals: ['<file>'],
-    ownFlags: checkProofFlags,
-    load: async () => (await import('./commands/checkProof.js')).checkProof,
+    ownFlags: flags.checkProofFlags,
+    load: async () => (await import('./commands/proofs.js')).checkProof,
   },
   {
     ...none,
@@ -90,8 +65,8 @@ export const commands: readonly Command[] = [
       'A running daemon also says what is missing, which nodes were asked, when, and what they answered.\n' +
       'Exit code 0: explained. Exit code 66: nothing indexed or in progress has this ID.',
     positionals: ['<height|id>'],
-    settings: daemonAddressSettings,
-    ownFlags: explainFlags,
+    settings: flags.daemonAddressSettings,
+    ownFlags: flags.explainFlags,
     load: async () => (await import('./commands/lookups.js')).explain,
   },
   {
@@ -101,8 +76,8 @@ export const commands: readonly Command[] = [
     details:
       'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
       'as head -n -1 FILE | sha256sum prints. docs/command-line.md shows them. Progress goes to standard error.',
-    settings: daemonAddressSettings,
-    ownFlags: exportFlags,
+    settings: flags.daemonAddressSettings,
+    ownFlags: flags.exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,
   },
   {
@@ -115,9 +90,9 @@ export const commands: readonly Command[] = [
       'disputed ranges again. kill ends a worker on a database, named by the beginning of its id, or all of them; --now makes it ' +
       'release its ranges. A running daemon takes commands through a socket in its data directory. Without one, the command ' +
       'changes the store, and the next daemon picks it up (docs/scale-out.md).',
-    positionals: [backfillActions, '[plan or worker]'],
-    settings: daemonAddressSettings,
-    ownFlags: backfillFlags,
+    positionals: [flags.backfillActions, '[plan or worker]'],
+    settings: flags.daemonAddressSettings,
+    ownFlags: flags.backfillFlags,
     load: async () => (await import('./commands/backfill.js')).backfill,
   },
   {
@@ -127,8 +102,8 @@ export const commands: readonly Command[] = [
     details:
       'Only for a store in a database (--store). Workers that have stopped or died stay in the list for a day. ' +
       'backfill kill ends one (docs/scale-out.md).',
-    settings: storeSettings,
-    ownFlags: workersFlags,
+    settings: flags.storeSettings,
+    ownFlags: flags.workersFlags,
     load: async () => (await import('./commands/backfill.js')).workers,
   },
   {
@@ -139,8 +114,8 @@ export const commands: readonly Command[] = [
       'Blocks that proof.checkpoint or the spork table names must have the ids that they give.\n' +
       'Exit code 0: no damage. Exit code 65: damage, each problem on a line with the heights it affects. ' +
       'No daemon may be running, unless the store is in a database (--store).',
-    settings: { ...storeSettings, 'proof.checkpoint': daemonSettings['proof.checkpoint'] },
-    ownFlags: verifyFlags,
+    settings: { ...flags.storeSettings, 'proof.checkpoint': daemonSettings['proof.checkpoint'] },
+    ownFlags: flags.verifyFlags,
     load: async () => (await import('./commands/verify.js')).verify,
   },
   {
@@ -152,16 +127,16 @@ export const commands: readonly Command[] = [
       'nodes. Without --yes it changes nothing and says what can be kept. No daemon may be running; on a database (--store), ' +
       'only the leader must be stopped.\n' +
       'Exit code 0: repaired, or nothing to repair. Exit code 65: damage found, but no --yes.',
-    settings: storeSettings,
-    ownFlags: repairFlags,
+    settings: flags.storeSettings,
+    ownFlags: flags.repairFlags,
     load: async () => (await import('./commands/upkeep.js')).repair,
   },
   {
     ...none,
     name: 'rewind',
     summary: 'Delete everything above a height. No daemon may be running on the store.',
-    settings: storeSettings,
-    ownFlags: rewindFlags,
+    settings: flags.storeSettings,
+    ownFlags: flags.rewindFlags,
     load: async () => (await import('./commands/upkeep.js')).rewind,
   },
   {
@@ -172,8 +147,8 @@ export const commands: readonly Command[] = [
       'The copy is what a crash at this moment would leave: whole blocks, none missing. Files that never change are hard ' +
       'links where the file system allows it, so a backup takes seconds and hardly any space. Then the copy is opened and its ' +
       'files are checked; verify --data-dir DIR checks every block of it (docs/copies.md).',
-    settings: storeSettings,
-    ownFlags: backupFlags,
+    settings: flags.storeSettings,
+    ownFlags: flags.backupFlags,
     load: async () => (await import('./commands/copies.js')).backup,
   },
   {
@@ -185,11 +160,11 @@ export const commands: readonly Command[] = [
       'compared with proof.checkpoint and the spork table. An existing store is never replaced. Progress goes to standard error.\n' +
       'Exit code 0: restored. 74: the backup is damaged or of a false chain, as the message says, or a store is there already. 76: another chain.',
     settings: {
-      ...storeSettings,
+      ...flags.storeSettings,
       'proof.mode': daemonSettings['proof.mode'],
       'proof.checkpoint': daemonSettings['proof.checkpoint'],
     },
-    ownFlags: restoreFlags,
+    ownFlags: flags.restoreFlags,
     load: async () => (await import('./commands/copies.js')).restore,
   },
   {
@@ -202,7 +177,7 @@ export const commands: readonly Command[] = [
       'PGPASSWORD or PGPASSFILE. Progress goes to standard error.\n' +
       'Exit code 0: everything is copied. 65: the source is damaged at the height named. 76: the target holds other data.',
     settings: { network: daemonSettings.network },
-    ownFlags: migrateFlags,
+    ownFlags: flags.migrateFlags,
     load: async () => (await import('./commands/copies.js')).migrate,
   },
   {
@@ -213,15 +188,15 @@ export const commands: readonly Command[] = [
       'Blocks, collections and transactions stay. A daemon started with --index-accounts rebuilds the index. ' +
       'If interrupted, the store stays sound: run it again to finish.',
     positionals: [['accounts']],
-    settings: storeSettings,
-    ownFlags: forgetFlags,
+    settings: flags.storeSettings,
+    ownFlags: flags.forgetFlags,
     load: async () => (await import('./commands/upkeep.js')).forget,
   },
   {
     ...none,
     name: 'config',
     summary: 'Show the effective configuration (print), validate it (check), or print the reference (docs).',
-    positionals: [configActions],
+    positionals: [flags.configActions],
     settings: daemonSettings,
     load: async () => (await import('./commands/config.js')).config,
   },
@@ -234,7 +209,7 @@ export const commands: readonly Command[] = [
       'nothing, and ends within minutes even if something hangs.\n' +
       'Exit code 0: no problem. Otherwise the code with which start would end at the first problem, or 69 when no access node answers.',
     settings: daemonSettings,
-    ownFlags: doctorFlags,
+    ownFlags: flags.doctorFlags,
     load: async () => (await import('./commands/doctor.js')).doctor,
   },
   {
@@ -254,8 +229,8 @@ export const commands: readonly Command[] = [
       'install writes it to where the shell looks for it, for your shell or the one named. Without installing: ' +
       'source <(flow-collection-indexer completion bash), the same for zsh; ' +
       'source (flow-collection-indexer completion fish | psub).',
-    positionals: [[...shells, INSTALL], '[shell]'],
-    ownFlags: completionFlags,
+    positionals: [[...flags.shells, flags.INSTALL], '[shell]'],
+    ownFlags: flags.completionFlags,
     load: async () => (await import('./commands/completion.js')).completionOf(commands),
   },
 ];

@@ -8,38 +8,19 @@ export {
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
 export { decodeBlock, encodeBlock, encodeGuarantee, NO_TIME } from './entities/block.js';
-export { scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
-export type {
-  FullBlock,
-  FullGuarantee,
-  FullHeader,
-  FullSeal,
-  ReceiptMeta,
-  TimeoutCertificate,
-} from './entities/fullBlock.js';
-export { RlpWriter } from './ids/RlpWriter.js';
-export { ID_ITEM_HEADER, VerificationMemory } from './ids/TransactionHasher.js';
 export { decodeExecutionResult } from './entities/executionResult.js';
 export type { Chunk, ExecutionResult } from './entities/executionResult.js';
+export { finalizedBlock as decodeBlockMessage, isSameBlock } from './entities/finalizedBlock.js';
+export { scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
+export type { FullBlock, FullGuarantee, FullHeader, FullSeal } from './entities/fullBlock.js';
+export type { ReceiptMeta, TimeoutCertificate } from './entities/fullBlock.js';
 export {
   encodeFullCollection,
   splitCollection as decodeFullCollectionResponse,
   splitCollection,
   transactionAt,
 } from './entities/fullCollection.js';
-export { collectionIdOf } from './ids/collectionId.js';
-export { decodeRlp, encodeRlp } from './ids/rlp.js';
-export type { RlpItem, RlpTree } from './ids/rlp.js';
-export { identifyTransactions, transactionId } from './verification/identifyTransactions.js';
-export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
-export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
-export { loadDescriptors } from './wire/descriptors.js';
-export type { DescriptorFile } from './wire/descriptors.js';
-export { serviceMethods } from './wire/protocol.js';
-export type { FlowService } from './wire/protocol.js';
-export { WireError } from './WireError.js';
-export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
-export { finalizedBlock as decodeBlockMessage, isSameBlock } from './entities/finalizedBlock.js';
+export { decodeTransaction, encodeTransaction } from './entities/transaction.js';
 export {
   IDENTIFIER_BYTES,
   identifierBytes,
@@ -50,10 +31,15 @@ export {
   toIdentifier,
   ZERO_ID,
 } from './ids/identifiers.js';
-export { networkNames } from './networks.js';
-export type { NetworkName } from './networks.js';
-export { loadProtocol } from './wire/protocol.js';
-export { RequestFields } from './wire/RequestFields.js';
+export { collectionIdOf, decodeRlp, encodeRlp } from './ids/rlp.js';
+export type { RlpItem, RlpTree } from './ids/rlp.js';
+export { RlpWriter } from './ids/RlpWriter.js';
+export { ID_ITEM_HEADER, VerificationMemory } from './ids/TransactionHasher.js';
+export { TransactionScan } from './ids/TransactionScan.js';
+export {
+  decodeExecutionDataResponse,
+  decodeIndexedBlocksResponse,
+} from './responses/executionDataResponses.js';
 export {
   type BlockDecoder,
   decodeBlockResponse,
@@ -62,16 +48,20 @@ export {
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
 } from './responses/responses.js';
-export {
-  decodeExecutionDataResponse,
-  decodeIndexedBlocksResponse,
-} from './responses/executionDataResponses.js';
-export { decodeTransaction, encodeTransaction } from './entities/transaction.js';
-export { TransactionScan } from './ids/TransactionScan.js';
+export { identifyTransactions, transactionId } from './verification/identifyTransactions.js';
+export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
+export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
+export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { asBuffer } from './wire/bytes.js';
+export { loadDescriptors } from './wire/descriptors.js';
+export type { DescriptorFile } from './wire/descriptors.js';
 export { FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
+export { loadProtocol, serviceMethods } from './wire/protocol.js';
+export type { FlowService } from './wire/protocol.js';
+export { RequestFields } from './wire/RequestFields.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
+export { WireError } from './WireError.js';
 export type {
   Block,
   BlockExecutionData,

@@ -368,8 +368,11 @@ describe('a directory', () => {
     [['--output', 'x', '--format', 'csv', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
     [['--role', 'payer'], /Add --account ADDRESS\.$/],
-    [['--output', 'x', '--account', 'nobody'], /^invalid address "nobody"/],
-    [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role "king"/],
+    [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],
+    [
+      ['--output', 'x', '--account', ODD_PAYER, '--role', 'king'],
+      /^invalid role: expected payer, .*, got "king"/,
+    ],
     [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
     [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
     [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],

@@ -383,7 +383,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: the two signatures of a guarantee may differ',
     file: 'proof/blocks/BlockProver.ts',
-    of: '    if (differing !== undefined) return differing;\n',
+    of: "  if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');\n",
     instead: '',
     heldBy: {
       file: 'unit/access/blockProofs.test.ts',
@@ -393,7 +393,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'proofs: a header of another network is taken',
     file: 'proof/blocks/BlockProver.ts',
-    of: "      return refused('chain', `it is not of the chain ${this.#options.chainId}`);\n",
+    of: "      return refused('chain', `it is not of the chain ${this.#chainId}`);\n",
     instead: '',
     heldBy: { file: 'unit/proof/ids.test.ts', test: 'of another chain' },
   },
@@ -458,8 +458,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'finality: a certificate for another view of the parent is taken',
     file: 'proof/certificates/provenFinal.ts',
-    of: 'if (grandchild.parentView !== child.view) {',
-    instead: 'if (grandchild.parentView < 0) {',
+    of: 'if (grandchild.parentView !== child.view)',
+    instead: 'if (grandchild.parentView < 0)',
     heldBy: {
       file: 'unit/proof/certificates.test.ts',
       test: 'refuses an invalid certificate, one of another view, and blocks that are no chain',

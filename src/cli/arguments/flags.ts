@@ -126,6 +126,8 @@ export const exportFlags = {
   quiet: toggle('Do not show progress.'),
 } as const;
 
+export type ExportFlags = ValuesOf<typeof exportFlags>;
+
 export const verifyFlags = {
   from: height('First height to check.', 'the first of the store'),
   to: height('Last height to check.', 'the last of the store'),

@@ -2,20 +2,15 @@ import { Argument, Command as Parser, CommanderError, Option } from 'commander';
 import type { Help } from 'commander';
 import { flagHelp, flagOf, suggestion } from '../../config/index.js';
 import type { Setting, Settings } from '../../config/index.js';
-import { OperatorError, named, quoted } from '../../runtime/index.js';
-import { shownPositionals } from '../command.js';
+import { named, quoted } from '../../runtime/index.js';
+import type { OperatorError } from '../../runtime/index.js';
+import { shownPositionals, wrongUse } from '../command.js';
 import type { Command, Invocation, Terminal } from '../command.js';
 
 export const PROGRAM = 'flow-collection-indexer';
 
 /** The longest path on Linux. */
 const MAX_ARGUMENT_LENGTH = 4096;
-
-/** A parsed command line. */
-export interface Parsed {
-  readonly command: Command;
-  readonly invocation: Invocation;
-}
 
 /**
  * Parses a command line. Prints help or version itself, and then returns how to exit. Expected errors:
@@ -26,15 +21,13 @@ export function parse(
   commands: readonly Command[],
   args: readonly string[],
   { terminal, version }: { readonly terminal: Terminal; readonly version: string },
-): Parsed | 'done' | 'usage' {
+): { readonly command: Command; readonly invocation: Invocation } | 'done' | 'usage' {
   const long = args.find((arg) => arg.length > MAX_ARGUMENT_LENGTH);
-  if (long !== undefined) {
-    throw new OperatorError(
-      'usage',
+  if (long !== undefined)
+    throw wrongUse(
       `The argument ${quoted(long)} is too long: at most ${MAX_ARGUMENT_LENGTH} characters are allowed.`,
     );
-  }
-  let parsed: Parsed | undefined;
+  let parsed: { readonly command: Command; readonly invocation: Invocation } | undefined;
   const root = rootParser(terminal, version);
   for (const command of commands) {
     const parser = commandParser(root, command);
@@ -58,9 +51,9 @@ export function parse(
 }
 
 /** A refusal that says where to look. */
-function wrongUse(message: string, parser: Parser): OperatorError {
+function refusal(message: string, parser: Parser): OperatorError {
   const names = [parser.parent?.name(), parser.name()].filter(Boolean);
-  return new OperatorError('usage', `${message} See ${names.join(' ')} --help.`);
+  return wrongUse(`${message} See ${names.join(' ')} --help.`);
 }
 
 function rootParser(terminal: Terminal, version: string): Parser {
@@ -114,7 +107,7 @@ function oneOf(words: readonly string[], parser: Parser) {
   return (word: string): string => {
     if (words.includes(word)) return word;
     const about = `${parser.name()} does not know ${quoted(word)}.${suggestion(word, words)}`;
-    throw wrongUse(`${about} It takes ${words.join(', ')}.`, parser);
+    throw refusal(`${about} It takes ${words.join(', ')}.`, parser);
   };
 }
 
@@ -139,7 +132,7 @@ function optionsOf(key: string, setting: Setting, parser: Parser): readonly Opti
 /** Keeps every value of a repeated flag. */
 function readValue(flag: string, parser: Parser) {
   return (value: string, before: readonly string[] = []): readonly string[] => {
-    if (value === '') throw wrongUse(`${flag} needs a value.`, parser);
+    if (value === '') throw refusal(`${flag} needs a value.`, parser);
     return [...before, value];
   };
 }
@@ -165,27 +158,26 @@ function refuse(error: CommanderError, parser: Parser): never {
     case 'commander.unknownOption':
       throw unknownFlag(flag, parser);
     case 'commander.optionMissingArgument':
-      throw wrongUse(`${flag} needs a value.`, parser);
+      throw refusal(`${flag} needs a value.`, parser);
     case 'commander.excessArguments': {
       const extra = quoted(args[registeredArguments.length] ?? '');
-      throw wrongUse(`${parser.name()} does not take the argument ${extra}.`, parser);
+      throw refusal(`${parser.name()} does not take the argument ${extra}.`, parser);
     }
     default:
       if (error.exitCode === 0 || code === 'commander.help') throw error;
-      throw wrongUse(`${message.replace(/^error: /, '')}.`, parser);
+      throw refusal(`${message.replace(/^error: /, '')}.`, parser);
   }
 }
 
 function unknownCommand(name: string, root: Parser): OperatorError {
   const names = root.commands.map((command) => command.name());
-  return wrongUse(`Unknown command ${quoted(name)}.${suggestion(name, names)}`, root);
+  return refusal(`Unknown command ${quoted(name)}.${suggestion(name, names)}`, root);
 }
 
 function unknownFlag(flag: string, parser: Parser): OperatorError {
   const flags = parser.options.map(({ long }) => long ?? '');
   const word = flag.replace(/^--?(?:no-)?/, '');
-  if (flags.includes(flag))
-    return new OperatorError('usage', `${flag} takes no value: write --${word} or --no-${word}.`);
+  if (flags.includes(flag)) return wrongUse(`${flag} takes no value: write --${word} or --no-${word}.`);
   const known = [...flags.filter((each) => !each.startsWith('--no-')), '--help'];
   const close = suggestion(
     word,
@@ -193,7 +185,7 @@ function unknownFlag(flag: string, parser: Parser): OperatorError {
     (each) => `--${each}`,
   );
   const where = parser.parent === null ? '' : ` for ${parser.name()}`;
-  return wrongUse(`Unknown flag ${named(flag)}${where}.${close}`, parser);
+  return refusal(`Unknown flag ${named(flag)}${where}.${close}`, parser);
 }
 
 /** Longer terms get a line of their own, to leave room for their descriptions. */

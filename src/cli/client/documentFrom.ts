@@ -2,10 +2,11 @@ import { ApiError } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
 import { openStoreReadOnly } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { namesDaemonAddress } from './daemonAddress.js';
-import { askDaemon, noDaemon } from './findDaemon.js';
-import { refusal } from './refusals.js';
+
+import { askDaemon, namesDaemonAddress, noDaemon } from './findDaemon.js';
 
 /**
  * A document that the running daemon serves at this path or, if none runs, that `read` makes from the store. Expected errors:
@@ -19,8 +20,7 @@ export async function documentFrom<T>(
   const answer = await askDaemon(loaded, path);
   if (answer !== undefined) {
     if (answer.status === 200) return answer.body as T;
-    const { message, reason } = answer.body as { message?: string; reason?: string };
-    throw refusal(answer.status, message ?? `the daemon answered with status ${answer.status}`, reason);
+    throw refusalOf(answer.status, answer.body).error;
   }
   if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
   const store = await openStoreReadOnly(loaded.config);
@@ -30,9 +30,46 @@ export async function documentFrom<T>(
     const range = { firstIndexed, latestIndexed, head: null, sealed: null, coverage: store.coverage() };
     return await read(store, range);
   } catch (error) {
-    if (error instanceof ApiError) throw refusal(error.code, error.message, error.reason);
-    throw error;
+    throw translated(error);
   } finally {
     await store.close();
+  }
+}
+
+/** Why the daemon refuses, by the status and the JSON of its answer. */
+export function refusalOf(
+  status: number,
+  body: unknown,
+): { readonly reason: string | undefined; readonly error: OperatorError } {
+  const { reason, message = `the daemon answered with status ${status}` } = Object(body) as {
+    readonly reason?: string;
+    readonly message?: string;
+  };
+  return { reason, error: refusal(status, message, reason) };
+}
+
+/** Translates a refusal of the daemon into an exit reason. */
+function refusal(status: number, message: string, reason?: string): OperatorError {
+  const exit: ExitReason =
+    reason === 'storage'
+      ? 'storage'
+      : status === 404 || reason === 'unproven'
+        ? 'not_found'
+        : status === 400
+          ? 'usage'
+          : 'no_daemon';
+  return new OperatorError(exit, message);
+}
+
+function translated(error: unknown): unknown {
+  return error instanceof ApiError ? refusal(error.code, error.message, error.reason) : error;
+}
+
+/** Refuses malformed words before anyone is asked. Expected errors: OperatorError `usage`. */
+export function checked<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw translated(error);
   }
 }

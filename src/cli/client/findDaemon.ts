@@ -1,10 +1,14 @@
 import type { StatusDocument } from '../../api/index.js';
-import { daemonRequest, mayReadRecord } from '../../app/index.js';
-import type { PlainResponse } from '../../app/index.js';
+import {
+  daemonRequest,
+  mayReadRecord,
+  readDaemonRecord,
+  readFingerprint,
+  readFirstToken,
+} from '../../app/index.js';
+import type { DaemonRecord, OwnAccess, PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { AbortError, OperatorError, systemClock } from '../../runtime/index.js';
-import { daemonAddress, recordOf, urlOf } from './daemonAddress.js';
-import type { DaemonAddress } from './daemonAddress.js';
+import { AbortError, childOf, maskedEndpoint, OperatorError, systemClock } from '../../runtime/index.js';
 
 /** How long a daemon on the same machine may take to answer. */
 const ANSWER_TIMEOUT_MS = 5_000;
@@ -34,10 +38,12 @@ export async function findDaemon(
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
   const { instance } = address;
-  const status = await get(address, '/status', signal);
-  if (status?.status !== 200 || (instance !== undefined && instanceOf(status) !== instance)) return undefined;
+  const answer = await get(address, '/status', signal);
+  if (answer?.status !== 200) return undefined;
+  const status = Object(answer.body) as StatusDocument;
+  if (instance !== undefined && status.instance !== instance) return undefined;
   return {
-    status: status.body as StatusDocument,
+    status,
     read: (path, until) => fetched(address, path, LARGE_ANSWER_TIMEOUT_MS, until),
   };
 }
@@ -83,18 +89,18 @@ function nothingRecorded(config: LoadedConfig['config']): string {
     : `the one recorded in ${dataDir} serves no API (not one of its roles; ${urlOf(metrics.host, metrics.port)}/readyz shows its state)`;
 }
 
-function instanceOf({ body }: Answer): unknown {
-  return typeof body === 'object' && body !== null && 'instance' in body ? body.instance : undefined;
-}
-
 async function get(address: DaemonAddress, path: string, signal?: AbortSignal): Promise<Answer | undefined> {
   const response = await fetched(address, path, ANSWER_TIMEOUT_MS, signal);
+  const body = response && jsonIn(response);
+  // Not JSON: not our daemon.
+  return response === undefined || body === undefined ? undefined : { status: response.status, body };
+}
+
+/** `undefined` for anything else. */
+export function jsonIn({ bytes }: PlainResponse): unknown {
   try {
-    return (
-      response && { status: response.status, body: JSON.parse(response.bytes.toString('utf8')) as unknown }
-    );
+    return JSON.parse(bytes.toString('utf8'));
   } catch {
-    // Not JSON: not our daemon.
     return undefined;
   }
 }
@@ -110,11 +116,8 @@ async function fetched(
   signal?: AbortSignal,
 ): Promise<PlainResponse | undefined> {
   const known = access();
-  const cut = new AbortController();
+  const cut = childOf(...(signal === undefined ? [] : [signal]));
   const timer = systemClock.setTimer(timeoutMs, () => cut.abort(new AbortError('no answer in time')));
-  const onAbort = (): void => cut.abort(new AbortError());
-  signal?.addEventListener('abort', onAbort, { once: true });
-  if (signal?.aborted === true) onAbort();
   let response: PlainResponse;
   try {
     response = await daemonRequest(new URL(url + path), known, cut.signal);
@@ -123,7 +126,7 @@ async function fetched(
     return undefined;
   } finally {
     timer.cancel();
-    signal?.removeEventListener('abort', onAbort);
+    cut.abort();
   }
   if (response.status !== 401) return response;
   throw new OperatorError(
@@ -131,4 +134,65 @@ async function fetched(
     `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ' and does not accept the one we sent'}. ` +
       'Name a file with one: --api-tokens-file FILE.',
   );
+}
+
+/** Where a daemon should be listening. */
+interface DaemonAddress {
+  readonly url: string;
+  /** The process that wrote the record; `undefined` when the operator gave the address. */
+  readonly instance: string | undefined;
+  /** Certificate and token to use. */
+  readonly access: () => OwnAccess;
+}
+
+/**
+ * The address from `--api-host` / `--api-port`, else from the record in the data directory, else from the
+ * configuration file or the environment; `undefined` when none of them has one.
+ */
+function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
+  const { host, port, tls } = loaded.config.api;
+  const named = namedAddress(loaded, urlOf(host, port, tls.certificateFile !== undefined));
+  if (namesDaemonAddress(loaded)) return named;
+  const record = recordOf(loaded.config);
+  if (record !== undefined) {
+    const { api, instance } = record;
+    const isSecure = api?.certificate !== undefined;
+    return api && { url: urlOf(api.host, api.port, isSecure), instance, access: () => api };
+  }
+  // Otherwise only if the file or the environment says it.
+  const { origins } = loaded;
+  return origins['api.host'] === 'default' && origins['api.port'] === 'default' ? undefined : named;
+}
+
+/** An address that the operator gave. */
+function namedAddress({ config }: LoadedConfig, url: string): DaemonAddress {
+  const { tls, tokensFile } = config.api;
+  const { certificateFile } = tls;
+  const access = (): OwnAccess => ({
+    ...(certificateFile === undefined ? {} : { certificate: readFingerprint(certificateFile) }),
+    ...(tokensFile === undefined ? {} : { token: readFirstToken(tokensFile) }),
+  });
+  return { url, instance: undefined, access };
+}
+
+/** The record in the data directory; `undefined` if that daemon uses another store than the one asked for. */
+export function recordOf({ dataDir, store }: LoadedConfig['config']): DaemonRecord | undefined {
+  const record = readDaemonRecord(dataDir);
+  return store === undefined || record?.store === maskedEndpoint(store) ? record : undefined;
+}
+
+function urlOf(host: string, port: number, isSecure = false): string {
+  return `http${isSecure ? 's' : ''}://${bracketed(host)}:${port}`;
+}
+
+/** A URL needs brackets around an IPv6 address, and a wildcard address is reached through loopback. */
+function bracketed(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** True when a flag says where the daemon listens: then the record in the data directory is ignored. */
+export function namesDaemonAddress(loaded: LoadedConfig): boolean {
+  return loaded.origins['api.host'] === 'flag' || loaded.origins['api.port'] === 'flag';
 }

@@ -3,14 +3,14 @@ import type { BackfillStatus, StatusDocument } from '../../api/index.js';
 import { backfillOf, commandStore, daemonRuns, killWorkersOf, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
 import { readHeightsToFill } from '../../config/index.js';
-import type { LoadedConfig } from '../../config/index.js';
+import type { LoadedConfig, ValuesOf } from '../../config/index.js';
 import { formatCount, formatDuration } from '../../observability/index.js';
 import { OperatorError, quoted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { backfillFlags, ownValuesOf, workersFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { namesDaemonAddress, recordOf } from '../client/daemonAddress.js';
-import { askDaemon, noDaemon } from '../client/findDaemon.js';
+import { askDaemon, namesDaemonAddress, noDaemon, recordOf } from '../client/findDaemon.js';
+import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderBackfill } from '../output/backfillPage.js';
 
@@ -60,7 +60,8 @@ function exchanged(path: string, line: string): Promise<string | undefined> {
 
 /** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
 export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { json, now, ...planned } = ownValuesOf(backfillFlags, invocation);
+  const flags = ownValuesOf(backfillFlags, invocation);
+  const { json, now } = flags;
   const loaded = await configOf(invocation, terminal);
   const [action, plan] = invocation.positionals;
   if (action === undefined || action === 'status') {
@@ -77,7 +78,7 @@ export async function backfill(invocation: Invocation, terminal: Terminal): Prom
     return 'done';
   }
   if (now) throw usage('--now is only for backfill kill.');
-  const command = commandOf(action, plan, planned);
+  const command = commandOf(action, plan, flags);
   const outcome = await obeyed(loaded, command);
   terminal.out(json ? `${JSON.stringify(outcome)}\n` : `${sentenceOf(command, outcome)}\n`);
   return 'done';
@@ -92,13 +93,11 @@ async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
 
 /** Expected errors: OperatorError. */
 async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<BackfillOutcome> {
-  if (namesDaemonAddress(loaded)) {
-    throw new OperatorError(
-      'usage',
+  if (namesDaemonAddress(loaded))
+    throw wrongUse(
       'Commands that change something go through the data directory, on the machine of the daemon: name it with ' +
         '--data-dir instead of --api-host and --api-port.',
     );
-  }
   const told = await commandDaemon(loaded, command);
   return told === undefined ? commandStore(loaded.config, command) : (told as BackfillOutcome);
 }
@@ -112,21 +111,15 @@ function workerOf(given: string | undefined): string {
   return given;
 }
 
-interface Planned {
-  readonly from: string | null;
-  readonly to: number | null;
-  readonly everything: boolean;
-  readonly newest: boolean;
-  readonly oldest: boolean;
-}
+type BackfillFlags = ValuesOf<typeof backfillFlags>;
 
-function commandOf(action: string, plan: string | undefined, planned: Planned): BackfillCommand {
+function commandOf(action: string, plan: string | undefined, flags: BackfillFlags): BackfillCommand {
   if (action === 'plan') {
     if (plan !== undefined)
       throw usage(`backfill plan takes its heights from --from and --to, not ${quoted(plan)}.`);
-    return { do: 'plan', heights: heightsOf(planned), order: planned.oldest ? 'oldest' : 'newest' };
+    return { do: 'plan', heights: heightsOf(flags), order: flags.oldest ? 'oldest' : 'newest' };
   }
-  const { from, to, everything, newest, oldest } = planned;
+  const { from, to, everything, newest, oldest } = flags;
   if (from !== null || to !== null || everything || newest || oldest)
     throw usage('--from, --to, --everything, --newest and --oldest are only for backfill plan.');
   if (action === 'redrive') {
@@ -142,7 +135,7 @@ function commandOf(action: string, plan: string | undefined, planned: Planned): 
   return { do: action, plan: Number(plan) };
 }
 
-function heightsOf({ from, to, everything, newest, oldest }: Planned): string {
+function heightsOf({ from, to, everything, newest, oldest }: BackfillFlags): string {
   if (newest && oldest) throw usage('--newest and --oldest contradict each other.');
   if (everything === (from !== null)) {
     throw usage('Say where the plan begins: --from H, --from root, --from spork:NAME, or --everything.');
@@ -169,7 +162,7 @@ function sentenceOf(command: BackfillCommand, { plan, redriven = 0 }: BackfillOu
 }
 
 function usage(message: string): OperatorError {
-  return new OperatorError('usage', `${message} See flow-collection-indexer backfill --help.`);
+  return wrongUse(`${message} See flow-collection-indexer backfill --help.`);
 }
 
 /** `workers`: the processes that share a database. */
@@ -177,37 +170,25 @@ export async function workers(invocation: Invocation, terminal: Terminal): Promi
   const { json } = ownValuesOf(workersFlags, invocation);
   const { config } = await configOf(invocation, terminal);
   const found = await workersOf(config);
-  terminal.out(json ? `${JSON.stringify(found)}\n` : renderWorkers(found));
+  const lines = found.length === 0 ? ['No process has used this database yet.'] : found.map(workerLine);
+  terminal.out(json ? `${JSON.stringify(found)}\n` : `${lines.join('\n')}\n`);
   return 'done';
 }
 
-type Worker = Awaited<ReturnType<typeof workersOf>>[number];
-
-/** Formats the processes that share a database for people. */
-function renderWorkers(workers: readonly Worker[]): string {
-  if (workers.length === 0) return 'No process has used this database yet.\n';
-  return `${workers.map(lineOf).join('\n')}\n`;
-}
-
-function lineOf(worker: Worker): string {
-  const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs, kill, leads } = worker;
+/** A process that shares the database, for people. */
+function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): string {
+  const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs, isAlive, kill, leads, state } =
+    worker;
+  const ranges = busyWith.map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`);
   const facts = [
     `${id} ${host}:${pid}`,
     `version ${version} (work ${workVersion})`,
     roles.join(','),
-    stateOf(worker),
-    ...(leads ? ['leads'] : []),
-    ...(busyWith.length === 0
-      ? []
-      : [
-          `fills ${busyWith.map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`).join(' and ')}`,
-        ]),
+    isAlive || state === 'stopped' ? state : 'dead',
+    leads && 'leads',
+    ranges.length > 0 && `fills ${ranges.join(' and ')}`,
     `last beat ${formatDuration(beatAgeMs / 1_000)} ago`,
-    ...(kill === undefined ? [] : ['told to end']),
+    kill !== undefined && 'told to end',
   ];
-  return facts.join(', ');
-}
-
-function stateOf({ isAlive, state }: Worker): string {
-  return isAlive || state === 'stopped' ? state : 'dead';
+  return facts.filter((fact) => fact !== false).join(', ');
 }

@@ -1,7 +1,8 @@
 import { configurationReference, daemonSettings } from '../../config/index.js';
 import type { Setting } from '../../config/index.js';
-import { maskedEndpoint, OperatorError, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
+import { maskedEndpoint, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
+import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
 import { configActions } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
@@ -9,9 +10,8 @@ import { checkEndpoints, configOf } from '../arguments/settings.js';
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */
 export async function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const action = configActions.find((name) => name === invocation.positionals[0]);
-  if (action === undefined) {
-    throw new OperatorError('usage', 'Say what to do: flow-collection-indexer config print, check or docs.');
-  }
+  if (action === undefined)
+    throw wrongUse('Say what to do: flow-collection-indexer config print, check or docs.');
   if (action === 'docs') {
     terminal.out(configurationReference(daemonSettings) + '\n');
     return 'done';

@@ -2,14 +2,14 @@ import { resolve } from 'node:path';
 import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '../../app/index.js';
 import type { RestoreProgress } from '../../app/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
-import { OperatorError, systemClock } from '../../runtime/index.js';
+import { systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import { backupFlags, migrateFlags, ownValuesOf, restoreFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
+import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
-import { counted } from '../output/counted.js';
-import { atMostEvery } from '../output/interval.js';
+import { atMostEvery, counted } from '../output/words.js';
 
 const MIB = 1024 * 1024;
 /** Pause between progress lines on standard error. */
@@ -18,7 +18,7 @@ const PROGRESS_INTERVAL_MS = 2_000;
 /** `backup`: copies the store, which a daemon may be using. */
 export async function backup(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { to } = ownValuesOf(backupFlags, invocation);
-  if (to === null) throw new OperatorError('usage', 'Say where the copy is to be: backup --to DIR.');
+  if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
   const { coverage, copiedBytes, linkedBytes, tables } = await backupStoreOf(config, resolve(to));
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
@@ -37,8 +37,7 @@ function inMib(bytes: number): string {
 /** `restore`: makes a store of a backup, once all of it has been verified. */
 export async function restore(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { from, quiet } = ownValuesOf(restoreFlags, invocation);
-  if (from === null)
-    throw new OperatorError('usage', 'Say what to restore: restore --from DIR, or --from https://….');
+  if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
   const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   const onProgress = (progress: RestoreProgress): void => {
@@ -58,15 +57,11 @@ export async function restore(invocation: Invocation, terminal: Terminal): Promi
 export async function migrate(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { from, to, quiet } = ownValuesOf(migrateFlags, invocation);
   if (from === null || to === null)
-    throw new OperatorError(
-      'usage',
-      'Say what to copy and where to: migrate --from DIR --to postgres://HOST/DATABASE.',
-    );
+    throw wrongUse('Say what to copy and where to: migrate --from DIR --to postgres://HOST/DATABASE.');
   const { config } = await configOf(invocation, terminal);
   const notAStore = [from, to].find((place) => /^https?:/.test(place));
   if (notAStore !== undefined)
-    throw new OperatorError(
-      'usage',
+    throw wrongUse(
       `${notAStore} is an address of a running daemon, and migrate copies stores: name a data directory that no daemon uses, or ` +
         'postgres://HOST/DATABASE. "start --peer HOST:PORT" fills an index from a daemon.',
     );

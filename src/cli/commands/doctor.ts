@@ -5,12 +5,10 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { doctorFlags, ownValuesOf } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
-import { counted } from '../output/counted.js';
+import { counted, wrapped } from '../output/words.js';
 
 const VERDICT_COLUMNS = 9;
-
 const CHECK_COLUMNS = 15;
-
 const INDENT = VERDICT_COLUMNS + CHECK_COLUMNS;
 
 /** Narrower terminals get whole lines, which they wrap themselves. */
@@ -20,16 +18,7 @@ const LEAST_COLUMNS = INDENT + 40;
 function verdictLines({ check, message, verdict }: Verdict, width: number): string {
   const head = `${verdict.padEnd(VERDICT_COLUMNS)}${check.padEnd(CHECK_COLUMNS)}`;
   const room = width >= LEAST_COLUMNS ? width - INDENT : Infinity;
-  const lines: string[] = [];
-  let line = '';
-  for (const word of message.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > room) {
-      lines.push(line);
-      line = '';
-    }
-    line += line === '' ? word : ` ${word}`;
-  }
-  lines.push(line);
+  const lines = wrapped(message, room, 'whole');
   return `${head}${lines.join(`\n${' '.repeat(INDENT)}`)}\n`;
 }
 
@@ -55,13 +44,9 @@ export async function doctor(invocation: Invocation, terminal: Terminal): Promis
       if (!json) terminal.out(verdictLines(verdict, width));
     },
   });
-  const exit = exitOf(verdicts);
+  // The first problem decides; warnings do not count.
+  const exit = verdicts.find(({ verdict }) => verdict === 'problem')?.exit ?? 'done';
   if (json) terminal.out(`${JSON.stringify({ verdicts, exit })}\n`);
   else terminal.out(`${summaryOf(verdicts)}\n`);
   return exit;
-}
-
-/** The first problem decides; warnings do not count. */
-function exitOf(verdicts: readonly Verdict[]): ExitReason {
-  return verdicts.find(({ verdict }) => verdict === 'problem')?.exit ?? 'done';
 }

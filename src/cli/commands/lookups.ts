@@ -8,20 +8,17 @@ import {
   parseExplainKey,
   workOfStore,
 } from '../../api/index.js';
-import type { AccountRequest, ExplainDocument, IndexedRange, LookupKind } from '../../api/index.js';
+import type { AccountRequest, IndexedRange, LookupKind } from '../../api/index.js';
 import { plannedHeightOf } from '../../app/index.js';
-import type { LoadedConfig } from '../../config/index.js';
-import { OperatorError, systemClock } from '../../runtime/index.js';
+import { systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { ACCOUNT, explainFlags, getFlags, getKinds, ownValuesOf } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { documentFrom } from '../client/documentFrom.js';
-import { checkKey } from '../client/refusals.js';
+import { checked, documentFrom } from '../client/documentFrom.js';
+import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
 import { renderExplanation } from '../output/explainPage.js';
-
-const kinds = getKinds.join('|');
 
 /** What to look up. */
 type Question =
@@ -31,7 +28,7 @@ type Question =
 /** `get`: prints one JSON document, from the running daemon or, if none runs, the store. */
 export async function get(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const question = questionOf(invocation);
-  checkKey(() =>
+  checked(() =>
     question.kind === ACCOUNT
       ? parseAccountRequest(question.asked)
       : checkLookupKey(question.kind, question.key),
@@ -52,18 +49,13 @@ function questionOf(invocation: Invocation): Question {
     return { kind, asked };
   }
   if (kind === undefined || !isLookupKind(kind) || key === undefined) {
-    throw new OperatorError(
-      'usage',
-      `Say what to get: flow-collection-indexer get ${kinds} <id, height or address>.`,
+    throw wrongUse(
+      `Say what to get: flow-collection-indexer get ${getKinds.join('|')} <id, height or address>.`,
     );
   }
   const foreign = Object.entries({ role, limit, cursor }).find(([, value]) => value !== null);
-  if (foreign !== undefined) {
-    throw new OperatorError(
-      'usage',
-      `--${foreign[0]} is only for get account. See flow-collection-indexer get --help.`,
-    );
-  }
+  if (foreign !== undefined)
+    throw wrongUse(`--${foreign[0]} is only for get account. See flow-collection-indexer get --help.`);
   return { kind, key };
 }
 
@@ -83,28 +75,20 @@ function documentOf(store: IndexStore, question: Question, range: IndexedRange):
 /** `explain`: says why something is or is not in the index. */
 export async function explain(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const [key] = invocation.positionals;
-  if (key === undefined) {
-    throw new OperatorError('usage', 'Say what to explain: flow-collection-indexer explain <height|id>.');
-  }
-  checkKey(() => parseExplainKey(key));
+  if (key === undefined) throw wrongUse('Say what to explain: flow-collection-indexer explain <height|id>.');
+  checked(() => parseExplainKey(key));
   const { json } = ownValuesOf(explainFlags, invocation);
-  const document = await explanationOf(await configOf(invocation, terminal), key);
+  const loaded = await configOf(invocation, terminal);
+  const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, (store, range) => {
+    const planned = (height: number) => plannedHeightOf(store, height);
+    return explainDocument(
+      store,
+      key,
+      workOfStore(store, () => range, planned),
+    );
+  });
   terminal.out(
     json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),
   );
   return document.stage === 'unknown_id' ? 'not_found' : 'done';
-}
-
-function explanationOf(loaded: LoadedConfig, key: string): Promise<ExplainDocument> {
-  return documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, (store, range) =>
-    explainDocument(
-      store,
-      key,
-      workOfStore(
-        store,
-        () => range,
-        (height) => plannedHeightOf(store, height),
-      ),
-    ),
-  );
 }

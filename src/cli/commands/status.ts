@@ -1,9 +1,9 @@
 import type { StatusDocument } from '../../api/index.js';
 import { announcedRuns } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { OperatorError } from '../../runtime/index.js';
 import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { ExitReason } from '../../runtime/index.js';
+import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
 import { ownValuesOf, statusFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
@@ -16,8 +16,11 @@ export async function status(invocation: Invocation, terminal: Terminal): Promis
   const found = await daemonsOf(await configOf(invocation, terminal), terminal);
   if (watch) {
     const [only, ...others] = found;
-    if (only === undefined || others.length > 0) throw severalDaemons(found);
-    await watchStatus({ json }, { loaded: only.loaded, terminal });
+    if (only === undefined || others.length > 0) {
+      const where = found.map(({ loaded }) => loaded.config.dataDir).join(', ');
+      throw wrongUse(`Several daemons run here: say which one with --data-dir: ${where}.`);
+    }
+    await watchStatus(only.loaded, json, terminal);
     return 'done';
   }
   for (const each of found) {
@@ -57,9 +60,4 @@ async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal): Promi
 async function answerOf(loaded: LoadedConfig): Promise<Found | undefined> {
   const answer = await askDaemon(loaded, '/status');
   return answer && { loaded, document: answer.body as StatusDocument };
-}
-
-function severalDaemons(found: readonly Found[]): OperatorError {
-  const where = found.map(({ loaded }) => loaded.config.dataDir).join(', ');
-  return new OperatorError('usage', `Several daemons run here: say which one with --data-dir: ${where}.`);
 }

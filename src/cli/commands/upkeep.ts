@@ -1,12 +1,11 @@
 import { forgetAccountsOf, repairStoreOf, rewindStore } from '../../app/index.js';
-import { MAX_HEIGHT } from '../../config/index.js';
 import { formatCount } from '../../observability/index.js';
-import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
 import { forgetFlags, ownValuesOf, repairFlags, rewindFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
+import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
 
 /** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
@@ -45,12 +44,8 @@ function lostHeights(holes: RepairReport['holes']): string {
 export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(rewindFlags, invocation);
   const height = values.to;
-  if (height === null || height > MAX_HEIGHT) {
-    throw new OperatorError(
-      'usage',
-      'Say which height to keep: flow-collection-indexer rewind --to H --yes.',
-    );
-  }
+  if (height === null)
+    throw wrongUse('Say which height to keep: flow-collection-indexer rewind --to H --yes.');
   const { config } = await configOf(invocation, terminal);
   const { from, through, forgotten } = await rewindStore(config, height, { apply: values.yes });
   if (!values.yes) {
@@ -58,10 +53,7 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
       forgotten === undefined
         ? 'there is nothing'
         : `${formatCount(forgotten.heights)} heights, ${forgotten.from} to ${forgotten.to}`;
-    throw new OperatorError(
-      'usage',
-      `This forgets everything above height ${through}: ${what}. Add --yes to do it.`,
-    );
+    throw wrongUse(`This forgets everything above height ${through}: ${what}. Add --yes to do it.`);
   }
   terminal.out(`Rewound from height ${from} to ${through}. The daemon goes on at ${through + 1}.\n`);
   return 'done';
@@ -70,12 +62,9 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
 /** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const { yes } = ownValuesOf(forgetFlags, invocation);
-  if (invocation.positionals[0] !== 'accounts') {
-    throw new OperatorError('usage', 'Say what to forget: flow-collection-indexer forget accounts --yes.');
-  }
-  if (!yes) {
-    throw new OperatorError('usage', 'This forgets the account index of the store. Add --yes to do it.');
-  }
+  if (invocation.positionals[0] !== 'accounts')
+    throw wrongUse('Say what to forget: flow-collection-indexer forget accounts --yes.');
+  if (!yes) throw wrongUse('This forgets the account index of the store. Add --yes to do it.');
   const { config } = await configOf(invocation, terminal);
   const entries = await forgetAccountsOf(config);
   terminal.out(

@@ -6,8 +6,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 import { ownValuesOf, verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { counted } from '../output/counted.js';
-import { atMostEvery } from '../output/interval.js';
+import { atMostEvery, counted } from '../output/words.js';
 
 /** Pause between progress lines on standard error. */
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -32,17 +31,13 @@ export async function verify(invocation: Invocation, terminal: Terminal): Promis
 function progressPrinter(terminal: Terminal): (progress: VerifyProgress) => void {
   const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   return (progress) => {
-    if (isDue()) terminal.err(`verifying ${phrase(progress)}\n`);
+    if (!isDue()) return;
+    const where =
+      progress.phase === 'blocks'
+        ? `height ${formatCount(progress.height)} of ${formatCount(progress.to)}`
+        : `pointers: ${formatCount(progress.pointers)} so far`;
+    terminal.err(`verifying ${where}\n`);
   };
-}
-
-function phrase(progress: VerifyProgress): string {
-  switch (progress.phase) {
-    case 'blocks':
-      return `height ${formatCount(progress.height)} of ${formatCount(progress.to)}`;
-    case 'pointers':
-      return `pointers: ${formatCount(progress.pointers)} so far`;
-  }
 }
 
 function renderReport(report: VerifyReport): string {

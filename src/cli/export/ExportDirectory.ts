@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { named, OperatorError } from '../../runtime/index.js';
 import { syncDirectory } from '../../storage/index.js';
-import { explained, lockFile, replaceFile, unfinishedName, unlessMissing } from './PartFile.js';
+import { explained, lockFile, replaceFile, unfinishedName } from './PartFile.js';
 import { LINES } from './forms.js';
+import { wrongUse } from '../command.js';
 
 /** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
 const FORMAT = 1;
@@ -29,15 +30,6 @@ export interface ExportShape {
   readonly columns: Readonly<Record<string, readonly string[]>> | null;
 }
 
-export interface ManifestFile {
-  readonly table: string;
-  /** From the directory of the manifest. */
-  readonly path: string;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly sha256: string;
-}
-
 /** A range of heights whose files are complete. */
 export interface Partition {
   readonly from: number;
@@ -46,7 +38,14 @@ export interface Partition {
   /** Blocks in the range, even if only some of their rows are exported. */
   readonly blocks: number;
   readonly transactions: number;
-  readonly files: readonly ManifestFile[];
+  readonly files: readonly {
+    readonly table: string;
+    /** From the directory of the manifest. */
+    readonly path: string;
+    readonly rows: number;
+    readonly bytes: number;
+    readonly sha256: string;
+  }[];
 }
 
 export interface Manifest extends ExportShape {
@@ -63,7 +62,7 @@ export interface Manifest extends ExportShape {
 }
 
 /** The manifest depends only on the partitions, not on when they were written. */
-export function manifestOf(shape: ExportShape, program: string, partitions: readonly Partition[]): Manifest {
+function manifestOf(shape: ExportShape, program: string, partitions: readonly Partition[]): Manifest {
   const files = partitions.flatMap((partition) => partition.files);
   const rows: Record<string, number> = {};
   for (const file of files) rows[file.table] = (rows[file.table] ?? 0) + file.rows;
@@ -82,7 +81,7 @@ export function manifestOf(shape: ExportShape, program: string, partitions: read
 }
 
 /** `undefined` if the text is not a manifest that this version can continue. */
-export function parseManifest(text: string): Manifest | undefined {
+function parseManifest(text: string): Manifest | undefined {
   try {
     const found = JSON.parse(text) as Partial<Manifest> | null;
     return found?.format === FORMAT && Array.isArray(found.partitions) ? (found as Manifest) : undefined;
@@ -92,7 +91,7 @@ export function parseManifest(text: string): Manifest | undefined {
 }
 
 /** The first flag in which two exports differ; `undefined` when they are the same. */
-export function differenceOf(begun: ExportShape, asked: ExportShape): string | undefined {
+function differenceOf(begun: ExportShape, asked: ExportShape): string | undefined {
   const flags = [
     ['file_format', '--format'],
     ['compression', '--compress'],
@@ -110,7 +109,7 @@ export function differenceOf(begun: ExportShape, asked: ExportShape): string | u
   return undefined;
 }
 
-export const MANIFEST = 'manifest.json';
+const MANIFEST = 'manifest.json';
 
 /** The manifest names every partition and is rewritten after each. */
 export const MAX_PARTITIONS = 10_000;
@@ -138,7 +137,7 @@ export class ExportDirectory {
    */
   static async open(path: string, { resume }: { readonly resume: boolean }): Promise<ExportDirectory> {
     const name = named(path);
-    await explained(path, () => mkdir(path).catch(unlessThere));
+    await explained(path, () => mkdir(path).catch(unless('EEXIST')));
     const handle = await explained(path, () => open(path, 'r'));
     let unlock = (): void => undefined;
     try {
@@ -148,13 +147,15 @@ export class ExportDirectory {
       const text = entries.includes(MANIFEST) ? await readFile(join(path, MANIFEST), 'utf8') : undefined;
       const others = entries.filter((entry) => entry !== unfinishedName(MANIFEST));
       if (others.length > 0 && !resume) {
-        const message = `The directory ${name} is not empty. Add --resume to continue it, or choose another one.`;
-        throw new OperatorError('usage', message);
+        throw wrongUse(
+          `The directory ${name} is not empty. Add --resume to continue it, or choose another one.`,
+        );
       }
       const manifest = text === undefined ? undefined : parseManifest(text);
       if (others.length > 0 && manifest === undefined) {
-        const message = `The directory ${name} cannot be resumed: it has no ${MANIFEST} of an export. Choose another one.`;
-        throw new OperatorError('usage', message);
+        throw wrongUse(
+          `The directory ${name} cannot be resumed: it has no ${MANIFEST} of an export. Choose another one.`,
+        );
       }
       return new ExportDirectory(path, handle, unlock, manifest);
     } catch (error) {
@@ -183,13 +184,13 @@ export class ExportDirectory {
         throw new OperatorError('usage', message);
       }
       for (const { path, bytes } of filesOf(begun)) {
-        const found = await stat(join(this.path, path)).catch(unlessMissing);
+        const found = await stat(join(this.path, path)).catch(unless('ENOENT'));
         if (found?.size !== bytes) throw this.#damaged(path);
       }
     }
     const tables = shape.file_format === 'ndjson' ? [LINES] : Object.keys(shape.columns ?? {});
     for (const table of tables) {
-      await explained(this.path, () => mkdir(join(this.path, table)).catch(unlessThere));
+      await explained(this.path, () => mkdir(join(this.path, table)).catch(unless('EEXIST')));
       await this.#removeUnnamed(table);
     }
     await explained(this.path, () => syncDirectory(this.path));
@@ -248,6 +249,9 @@ function filesOf(manifest: Manifest | undefined): Partition['files'] {
   return (manifest?.partitions ?? []).flatMap(({ files }) => files);
 }
 
-function unlessThere(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EEXIST') throw error;
+/** For `catch`: ignores an error of this kind. */
+function unless(code: string): (error: NodeJS.ErrnoException) => undefined {
+  return (error) => {
+    if (error.code !== code) throw error;
+  };
 }

@@ -1,10 +1,4 @@
 import { createHash } from 'node:crypto';
-import { open } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
-import { isReaderGone, named, OperatorError, outputError } from '../../runtime/index.js';
-import type { Terminal } from '../command.js';
-import type { ExportProgress } from './exportProgress.js';
-import { explained, lockFile } from './PartFile.js';
 
 /** Expected: the bytes are not an export. The message completes "it is not an export: ". */
 export class NotAnExportError extends Error {
@@ -28,20 +22,16 @@ export function firstBlockOf(lines: Buffer): BlockLine {
 }
 
 /** Expected errors: NotAnExportError. */
-export function blockLineOf(line: Buffer): BlockLine {
+function blockLineOf(line: Buffer): BlockLine {
   const { height, block_id: id, parent_id: parentId, collections } = objectOf(line.toString());
-  const counts = Array.isArray(collections) ? collections.map(countOf) : [NaN];
-  const transactions = counts.reduce((sum, count) => sum + count, 0);
+  const counts: readonly unknown[] = Array.isArray(collections)
+    ? collections.map((each) => (Object(each) as { readonly transaction_count?: unknown }).transaction_count)
+    : [NaN];
+  const transactions = counts.every(isCount) ? counts.reduce((sum, count) => sum + count, 0) : NaN;
   if (!isCount(height) || !isCount(transactions) || typeof id !== 'string' || typeof parentId !== 'string') {
     throw new NotAnExportError('the line of a block cannot be read');
   }
   return { height, id, parentId, collections: counts.length, transactions };
-}
-
-/** NaN where there is none, which makes the sum NaN. */
-function countOf(collection: unknown): number {
-  const { transaction_count: count } = Object(collection) as Readonly<Record<string, unknown>>;
-  return isCount(count) ? count : NaN;
 }
 
 function isCount(value: unknown): value is number {
@@ -49,7 +39,7 @@ function isCount(value: unknown): value is number {
 }
 
 /** The parsed line; empty if it is not JSON. */
-export function objectOf(line: string): Readonly<Record<string, unknown>> {
+function objectOf(line: string): Readonly<Record<string, unknown>> {
   try {
     return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>;
   } catch {
@@ -210,102 +200,4 @@ function sizeOf(pieces: readonly Buffer[]): number {
 
 function refuseIf(isWrong: boolean, why: string): void {
   if (isWrong) throw new NotAnExportError(why);
-}
-
-/** How much of a resumed file is read at once. */
-const READ_BYTES = 1024 * 1024;
-
-/** Where the lines go. */
-export interface ExportOutput {
-  /** What it holds so far. */
-  readonly tally: ExportTally;
-  /** Cuts off what follows the last whole block. Expected errors: OperatorError (`storage`). */
-  cutToWhole(): Promise<void>;
-  /** False: the reader has gone. Expected errors: OperatorError (`storage`). */
-  write(bytes: Uint8Array): Promise<boolean>;
-  /** Resolves when everything is on disk. Expected errors: OperatorError (`storage`). */
-  close(): Promise<void>;
-}
-
-export function standardOutput(terminal: Terminal): ExportOutput {
-  return {
-    tally: new ExportTally(),
-    cutToWhole: () => Promise.resolve(),
-    write: (bytes) => terminal.write(bytes),
-    close: () => Promise.resolve(),
-  };
-}
-
-/**
- * Opens and locks a file, creating it if needed. With `resume` it is read to its end, but not changed yet.
- * Expected errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`); the signal's abort
- * reason.
- */
-export async function fileOutput(
-  path: string,
-  parts: { readonly resume: boolean; readonly signal: AbortSignal; readonly progress: ExportProgress },
-): Promise<ExportOutput> {
-  const name = named(path);
-  const handle = await explained(path, () => open(path, parts.resume ? 'a+' : 'a'));
-  const about = await handle.stat();
-  let unlock = (): void => undefined;
-  const close = async (): Promise<void> => {
-    try {
-      if (about.isFile()) await explained(path, () => handle.sync());
-    } finally {
-      await handle.close();
-      unlock();
-    }
-  };
-  try {
-    const takenMessage = `Another export writes to ${name}. Wait until it ends, or choose another file.`;
-    if (about.isFile()) unlock = await lockFile(handle, takenMessage);
-    if (parts.resume && !about.isFile()) {
-      throw new OperatorError('usage', `${name} is not a regular file: leave --resume out.`);
-    }
-    if (!parts.resume && about.isFile() && about.size > 0) {
-      const message = `The file ${name} is not empty. Add --resume to continue it, or choose another one.`;
-      throw new OperatorError('usage', message);
-    }
-    const tally = new ExportTally();
-    if (parts.resume) await explained(path, () => readAll(handle, tally, parts));
-    return {
-      tally,
-      cutToWhole: async () => {
-        if (about.isFile()) await explained(path, () => handle.truncate(tally.whole.bytes));
-        tally.cutToWhole();
-      },
-      write: async (bytes) => {
-        try {
-          await handle.appendFile(bytes);
-          return true;
-        } catch (error) {
-          if (isReaderGone(error)) return false;
-          throw outputError(error, name);
-        }
-      },
-      close,
-    };
-  } catch (error) {
-    await close();
-    if (!(error instanceof NotAnExportError)) throw error;
-    const message = `The file ${name} cannot be resumed, because it is not an export: ${error.message}. Choose another one.`;
-    throw new OperatorError('usage', message, { cause: error });
-  }
-}
-
-async function readAll(
-  handle: FileHandle,
-  tally: ExportTally,
-  { signal, progress }: { readonly signal: AbortSignal; readonly progress: ExportProgress },
-): Promise<void> {
-  const { size } = await handle.stat();
-  for (let position = 0; ;) {
-    signal.throwIfAborted();
-    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position);
-    if (bytesRead === 0) return;
-    tally.add(buffer.subarray(0, bytesRead));
-    position += bytesRead;
-    progress.scanned(position / size);
-  }
 }

@@ -4,7 +4,7 @@ import type { Compression } from '../arguments/flags.js';
 import { cellForms } from './columns.js';
 import type { Cell, ColumnShape, SignatureCell } from './columns.js';
 import { pageCompressor } from './compression.js';
-import type { GrowingFile, TableSink } from './forms.js';
+import type { GrowingFile } from './forms.js';
 
 /** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
 const GROUP_ROWS = 50_000;
@@ -12,7 +12,7 @@ const GROUP_BYTES = 32 * 1024 * 1024;
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 
 /** A Parquet file, a row group at a time. */
-export class ParquetFile implements GrowingFile, TableSink {
+export class ParquetFile implements GrowingFile {
   readonly table: string;
   rows = 0;
   readonly #columns: readonly ColumnShape[];
@@ -24,16 +24,14 @@ export class ParquetFile implements GrowingFile, TableSink {
   #heldBytes = 0;
 
   constructor(
-    file: {
-      readonly table: string;
-      /** Check it first. */
-      readonly compression: Compression;
-      /** Name and version of the program. */
-      readonly program: string;
-    },
+    // The compression is checked before; `program` has its name and version.
+    {
+      compression,
+      program,
+      table,
+    }: { readonly table: string; readonly compression: Compression; readonly program: string },
     columns: readonly ColumnShape[],
   ) {
-    const { compression, program, table } = file;
     this.table = table;
     const codec = codecs[compression];
     const compress = pageCompressor(compression);
@@ -50,8 +48,7 @@ export class ParquetFile implements GrowingFile, TableSink {
   }
 
   add(cells: readonly Cell[]): void {
-    for (let index = 0; index < cells.length; index += 1) {
-      const cell = cells[index] ?? null;
+    for (const [index, cell] of cells.entries()) {
       this.#cells[index]?.push(this.#physical[index]?.(cell));
       this.#heldBytes += sizeOf(cell);
     }
@@ -110,18 +107,16 @@ function physicalOf({ type, isScattered }: ColumnShape): (cell: Cell) => unknown
 
 /** Size of a cell that has no length. */
 const CELL_BYTES = 8;
-type Items = readonly (string | Buffer | SignatureCell)[];
 
 /** Roughly what a cell holds in memory. */
 function sizeOf(cell: Cell): number {
   if (typeof cell === 'string' || Buffer.isBuffer(cell)) return cell.length;
   if (!Array.isArray(cell)) return CELL_BYTES;
   let size = CELL_BYTES;
-  for (const item of cell as Items) size += itemSize(item);
+  for (const item of cell as readonly (string | Buffer | SignatureCell)[]) {
+    if (typeof item === 'string' || Buffer.isBuffer(item)) size += item.length;
+    else
+      size += CELL_BYTES + item.address.length + item.signature.length + (item.extension_data?.length ?? 0);
+  }
   return size;
-}
-
-function itemSize(item: string | Buffer | SignatureCell): number {
-  if (typeof item === 'string' || Buffer.isBuffer(item)) return item.length;
-  return CELL_BYTES + item.address.length + item.signature.length + (item.extension_data?.length ?? 0);
 }

@@ -50,11 +50,6 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await syncDirectory(dirname(path));
 }
 
-/** For `catch`: ignores that a file does not exist. */
-export function unlessMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error;
-}
-
 /** A file that gets its name once it is complete and on disk. Expected errors of every method: OperatorError `storage`. */
 export class PartFile {
   readonly #path: string;
@@ -66,7 +61,6 @@ export class PartFile {
   /** Compresses and writes the last piece while the caller makes the next one. */
   #writing: Promise<void> = Promise.resolve();
   #bytes = 0;
-  #isOpen = true;
 
   private constructor(path: string, handle: FileHandle, stream: Transform | undefined) {
     this.#path = path;
@@ -99,7 +93,7 @@ export class PartFile {
       await this.#putCompressed();
     }
     await explained(this.#path, () => this.#handle.sync());
-    await this.#close();
+    await this.#handle.close();
     return { bytes: this.#bytes, sha256: this.#sha256.digest('hex') };
   }
 
@@ -108,11 +102,11 @@ export class PartFile {
     return explained(this.#path, () => rename(unfinishedName(this.#path), this.#path));
   }
 
-  /** Removes the unfinished file. */
+  /** Removes the unfinished file, which may be finished already. */
   async discard(): Promise<void> {
     this.#stream?.destroy();
     await this.#writing.catch(() => undefined);
-    await this.#close();
+    await this.#handle.close();
     await rm(unfinishedName(this.#path), { force: true });
   }
 
@@ -133,12 +127,6 @@ export class PartFile {
     this.#sha256.update(bytes);
     this.#bytes += bytes.length;
     await explained(this.#path, () => this.#handle.appendFile(bytes));
-  }
-
-  async #close(): Promise<void> {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    await this.#handle.close();
   }
 }
 

@@ -7,7 +7,7 @@ import {
 } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { Terminal } from '../command.js';
-import { atMostEvery } from '../output/interval.js';
+import { atMostEvery } from '../output/words.js';
 
 /** `to` of an export without a last height. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;

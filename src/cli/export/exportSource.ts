@@ -7,11 +7,12 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
 import { missingIn, rangesInWords, verifiedBlock } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../storage/index.js';
+import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
-import { namesDaemonAddress } from '../client/daemonAddress.js';
-import { findDaemon, noDaemon } from '../client/findDaemon.js';
+import { wrongUse } from '../command.js';
+import { findDaemon, jsonIn, namesDaemonAddress, noDaemon } from '../client/findDaemon.js';
 import type { FoundDaemon } from '../client/findDaemon.js';
-import { refusalOf } from '../client/refusals.js';
+import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
 import { firstBlockOf } from './ExportTally.js';
@@ -20,30 +21,26 @@ import type { BlockLine } from './ExportTally.js';
 /** An older daemon ignores the query parameter `form`. */
 const OLDER_DAEMON = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
 
-/** A block as a daemon sent it; its bodies are not verified. */
-interface GivenBlock {
-  readonly block: FinalizedBlock;
-  /** Full collections, in guarantee order. */
-  readonly bodies: readonly Buffer[];
-}
-
-/** Parses a daemon's answer to `/export` with `form=stored`; `undefined` when it is something else. */
-function storedPageOf(bytes: Buffer): readonly GivenBlock[] | undefined {
+/**
+ * Parses a daemon's answer to `/export` with `form=stored`: each block with its full collections, in guarantee order, which are
+ * not verified. Expected errors: OperatorError when it is something else.
+ */
+function storedPageOf(
+  bytes: Buffer,
+): readonly { readonly block: FinalizedBlock; readonly bodies: Buffer[] }[] {
+  const lines = bytes.toString('utf8').trimEnd().split('\n');
   try {
-    return bytes.toString('utf8').trimEnd().split('\n').map(givenBlock);
+    return lines.map((text) => {
+      const { block, collections, kind } = JSON.parse(text) as Partial<StoredLine>;
+      if (kind === undefined || block === undefined || collections === undefined)
+        throw new SyntaxError('not a line of stored');
+      const bodies = collections.map((each) => Buffer.from(each, 'base64'));
+      return { block: decodeBlockMessage(Buffer.from(block, 'base64')), bodies };
+    });
   } catch (error) {
-    if (error instanceof WireError || error instanceof SyntaxError) return undefined;
-    throw error;
+    if (!(error instanceof WireError || error instanceof SyntaxError)) throw error;
+    throw new OperatorError('no_daemon', OLDER_DAEMON);
   }
-}
-
-function givenBlock(text: string): GivenBlock {
-  const line = JSON.parse(text) as StoredLine;
-  if ((line.kind as string) !== 'stored') throw new SyntaxError('not a line of stored');
-  return {
-    block: decodeBlockMessage(Buffer.from(line.block, 'base64')),
-    bodies: line.collections.map((each) => Buffer.from(each, 'base64')),
-  };
 }
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
@@ -60,7 +57,7 @@ export interface ExportSource {
   readonly chainId: string;
   /** Name and version of the program that makes the lines. */
   readonly program: string;
-  /** The currently readable heights; with `follow` there may be none. */
+  /** The currently readable heights; with `follow` there may be none. Asked once. */
   range(): Promise<ReadableHeights>;
   /** Whole blocks from `from` on, none above `to`. */
   page(range: ExportRange): Promise<Buffer>;
@@ -77,35 +74,38 @@ export interface ReadableHeights {
   readonly ranges: readonly HeightRange[];
 }
 
-export interface ExportSourceOptions {
-  /** Waits for heights that are not indexed yet, and for a daemon that does not answer. */
-  readonly follow: boolean;
-  readonly signal: AbortSignal;
+/** What every export works with. */
+export interface ExportParts {
+  readonly source: ExportSource;
   readonly progress: ExportProgress;
+  readonly signal: AbortSignal;
 }
+type Watched = Omit<ExportParts, 'source'>;
 
 /**
- * Opens the configured daemon, else its store. Expected errors, also of the source: OperatorError (`no_daemon`
+ * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does
+ * not answer. Expected errors, also of the source: OperatorError (`no_daemon`
  * when one is needed; `not_found`; `storage`; those of `openStoreReadOnly`); the signal's abort reason.
  */
 export async function openExportSource(
   loaded: LoadedConfig,
-  options: ExportSourceOptions,
+  follow: boolean,
+  watched: Watched,
 ): Promise<ExportSource> {
   const found = await findDaemon(loaded);
-  if (found !== undefined) return daemonSource(loaded, options, found);
-  if (options.follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
-  return storeSource(loaded, options);
+  if (found !== undefined) return daemonSource(loaded, follow, watched, found);
+  if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  return storeSource(loaded, watched.signal);
 }
 
 /** After a restart the daemon may listen elsewhere, so we look it up again whenever it does not answer. */
 function daemonSource(
   loaded: LoadedConfig,
-  { follow, signal, progress }: ExportSourceOptions,
-  first: FoundDaemon,
+  follow: boolean,
+  { signal, progress }: Watched,
+  found: FoundDaemon,
 ): ExportSource {
-  let daemon: FoundDaemon | undefined = first;
-  let isFresh = true;
+  let daemon: FoundDaemon | undefined = found;
   const lookAgain = async (error: OperatorError): Promise<void> => {
     if (!follow) throw error;
     progress.answers(daemon !== undefined);
@@ -123,7 +123,7 @@ function daemonSource(
       }
       progress.answers(true);
       if (answer.status === 200) return answer.bytes;
-      const { reason, error } = refusalOf(answer);
+      const { reason, error } = refusalOf(answer.status, jsonIn(answer));
       if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
       else if (reason === 'not_yet_indexed') await lookAgain(error);
       else throw error;
@@ -132,15 +132,14 @@ function daemonSource(
   const memory = new VerificationMemory();
   return {
     name: 'the running daemon',
-    chainId: first.status.chainId,
-    program: `${PROGRAM} ${first.status.version}`,
+    chainId: found.status.chainId,
+    program: `${PROGRAM} ${found.status.version}`,
     range: async () => {
-      if (!isFresh) daemon = await findDaemon(loaded);
-      isFresh = false;
       for (;;) {
-        const { firstIndexed = null, latestIndexed = null } = daemon?.status ?? {};
-        if (firstIndexed !== null && (follow || latestIndexed !== null)) {
-          return oneRange(firstIndexed, latestIndexed ?? firstIndexed - 1);
+        const { firstIndexed: first = null, latestIndexed = null } = daemon?.status ?? {};
+        if (first !== null && (follow || latestIndexed !== null)) {
+          const latest = latestIndexed ?? first - 1;
+          return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
         }
         await lookAgain(daemon === undefined ? noDaemon(loaded) : nothingIndexed());
         daemon = await findDaemon(loaded);
@@ -149,14 +148,13 @@ function daemonSource(
     page: (range) => read(range, 'documents'),
     blocks: async (range) => {
       const blocks = storedPageOf(await read(range, 'stored'));
-      if (blocks === undefined) throw new OperatorError('no_daemon', OLDER_DAEMON);
       return blocks.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
     },
     close: () => Promise.resolve(),
   };
 }
 
-async function storeSource({ config }: LoadedConfig, { signal }: ExportSourceOptions): Promise<ExportSource> {
+async function storeSource({ config }: LoadedConfig, signal: AbortSignal): Promise<ExportSource> {
   const store = await openStoreReadOnly(config);
   const memory = new VerificationMemory();
   return {
@@ -209,26 +207,15 @@ function notIndexed(height: number): OperatorError {
   return new OperatorError('not_found', `Height ${height} is not indexed.`);
 }
 
-function oneRange(first: number, latest: number): ReadableHeights {
-  return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
-}
-
 function nothingIndexed(): OperatorError {
   return new OperatorError('not_found', 'Nothing is indexed yet: there is nothing to export.');
-}
-
-/** The requested heights; null where not given. */
-export interface AskedHeights {
-  readonly from: number | null;
-  readonly to: number | null;
-  readonly follow: boolean;
 }
 
 /** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
 export async function exportRange(
   source: ExportSource,
-  asked: AskedHeights,
-): Promise<{ readonly from: number; readonly to: number }> {
+  asked: Pick<ExportFlags, 'from' | 'to' | 'follow'>,
+): Promise<HeightRange> {
   const { first, latest, ranges } = await source.range();
   const from = asked.from ?? first;
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
@@ -259,5 +246,13 @@ export async function checkSame(
     'foreign',
     `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, ` +
       'or was rewound. Begin a new export.',
+  );
+}
+
+/** Expected errors: OperatorError `usage` when what is written goes beyond `--to` already. */
+export function checkNotBeyond(name: string, reached: number, to: number | null): void {
+  if (to === null || reached <= to) return;
+  throw wrongUse(
+    `${name} goes to height ${reached} already, which is above --to ${to}. Raise --to, or leave it out.`,
   );
 }

@@ -26,8 +26,66 @@ export interface PartitionForm {
   add(block: BlockRow): void;
 }
 
+/** How blocks become files. */
+export interface FormOptions {
+  readonly format: FileFormat;
+  /** For Parquet's pages. Check it first. */
+  readonly compression: Compression;
+  /** `undefined`: lines as `export` writes them without `--columns`. */
+  readonly columns: TableColumns | undefined;
+  /** Whether a transaction is wanted. `undefined`: every one is, and so are the lines of blocks. */
+  readonly wanted: ((row: TransactionRow) => boolean) | undefined;
+  readonly scripts: boolean;
+}
+
+/** Loads what the format needs, and returns a function that begins the files of one partition. `program`: name and version. */
+export async function formMaker(options: FormOptions, program: string): Promise<() => PartitionForm> {
+  const { columns } = options;
+  if (columns === undefined) return () => lineForm(options);
+  const open = await opener(options, columns, program);
+  const chosen = tableNames.filter((table) => columns[table].length > 0);
+  return () => {
+    const openTable = open();
+    const opened = chosen.map((table) => ({ table, ...openTable(table) }));
+    const sinks = Object.fromEntries(opened.map(({ table, sink }) => [table, sink]));
+    return {
+      files: [...new Set(opened.map(({ file }) => file))],
+      add: rowWriter(options, columns, sinks),
+    };
+  };
+}
+
+/** Begins a partition; then the file of each table, which for lines of JSON is the same for all. */
+type Opener = () => (table: TableName) => { readonly file: GrowingFile; readonly sink: Sink };
+
+async function opener(
+  { compression, format }: FormOptions,
+  columns: TableColumns,
+  program: string,
+): Promise<Opener> {
+  switch (format) {
+    case 'ndjson':
+      return () => {
+        const file = new TextFile(LINES);
+        return (table) => ({ file, sink: flatSink(file, table, columns[table]) });
+      };
+    case 'csv':
+      return () => (table) => {
+        const file = new TextFile(table, `${columns[table].map(({ name }) => name).join(',')}\n`);
+        return { file, sink: csvSink(file, columns[table]) };
+      };
+    case 'parquet': {
+      const { ParquetFile } = await loadParquet();
+      return () => (table) => {
+        const file = new ParquetFile({ table, compression, program }, columns[table]);
+        return { file, sink: (cells) => file.add(cells) };
+      };
+    }
+  }
+}
+
 /** Text is handed on in pieces of about this length. */
-export const PIECE_BYTES = 1024 * 1024;
+const PIECE_BYTES = 1024 * 1024;
 
 /** A file of text, a row at a time. */
 class TextFile implements GrowingFile {
@@ -61,36 +119,22 @@ class TextFile implements GrowingFile {
 
 export const LINES = 'lines';
 
-interface LineOptions {
-  /** `undefined`: all transactions, and the lines of blocks too. */
-  readonly wanted: Wanted | undefined;
-  readonly scripts: boolean;
-}
-
 /** The lines of `export`, with or without scripts, of all or some transactions. */
-class LineForm implements PartitionForm {
-  readonly files: readonly TextFile[];
-  readonly #file = new TextFile(LINES);
-  readonly #options: LineOptions;
-  readonly #scripts = new ScriptMemory();
-
-  constructor(options: LineOptions) {
-    this.#options = options;
-    this.files = [this.#file];
-  }
-
-  add({ entry, collections }: BlockRow): void {
-    const { wanted, scripts } = this.#options;
+function lineForm({ scripts, wanted }: FormOptions): PartitionForm {
+  const file = new TextFile(LINES);
+  const memory = new ScriptMemory();
+  const add = ({ entry, collections }: BlockRow): void => {
     const block = exportedBlock(entry);
-    if (wanted === undefined) this.#file.addText(lineOf(block));
+    if (wanted === undefined) file.addText(lineOf(block));
     for (const row of collections) {
       for (let index = 0; index < row.transactions; index += 1) {
-        if (wanted?.(new TransactionRow(row, index, this.#scripts)) === false) continue;
+        if (wanted?.(new TransactionRow(row, index, memory)) === false) continue;
         const line = exportedTransaction(entry, block, { collection: row.index, index });
-        this.#file.addText(scripts ? lineOf(line) : withoutScript(line));
+        file.addText(scripts ? lineOf(line) : withoutScript(line));
       }
     }
-  }
+  };
+  return { files: [file], add };
 }
 
 function withoutScript(line: ReturnType<typeof exportedTransaction>): string {
@@ -98,157 +142,76 @@ function withoutScript(line: ReturnType<typeof exportedTransaction>): string {
   return `${JSON.stringify({ ...line, transaction })}\n`;
 }
 
-/** Whether a transaction is wanted. */
-export type Wanted = (row: TransactionRow) => boolean;
-
 /** Takes the cells of one table, in the order of its columns. The list is used again for the next row. */
-export interface TableSink {
-  add(cells: readonly Cell[]): void;
-}
+type Sink = (cells: readonly Cell[]) => void;
 
-/** The sinks of the tables that are written. */
-type TableSinks = Readonly<Partial<Record<TableName, TableSink>>>;
-
-/** Writes rows of blocks, collections and transactions, with the chosen columns of each table. */
-class TableForm implements PartitionForm {
-  readonly files: readonly GrowingFile[];
-  readonly #columns: TableColumns;
-  readonly #wanted: Wanted;
-  readonly #sinks: TableSinks;
-  readonly #scripts = new ScriptMemory();
-  readonly #cells: { readonly [Table in TableName]: Cell[] } = {
-    blocks: [],
-    collections: [],
-    transactions: [],
+/** Writes rows of blocks, collections and transactions to the sinks of the tables that are wanted. */
+function rowWriter(
+  { wanted }: FormOptions,
+  columns: TableColumns,
+  { blocks, collections, transactions }: Readonly<Partial<Record<TableName, Sink>>>,
+): (block: BlockRow) => void {
+  const scripts = new ScriptMemory();
+  /** A new list for each of a million rows would be most of the garbage. */
+  const cells: Cell[] = [];
+  const put = <Row>(row: Row, of: readonly Column<Row>[], sink: Sink): void => {
+    cells.length = of.length;
+    for (let at = 0; at < of.length; at += 1) cells[at] = of[at]?.of(row) ?? null;
+    sink(cells);
   };
-
-  constructor(
-    { columns, wanted }: { readonly columns: TableColumns; readonly wanted: Wanted },
-    { files, sinks }: { readonly files: readonly GrowingFile[]; readonly sinks: TableSinks },
-  ) {
-    this.files = files;
-    this.#columns = columns;
-    this.#wanted = wanted;
-    this.#sinks = sinks;
-  }
-
-  add(block: BlockRow): void {
-    const { blocks, collections, transactions } = this.#sinks;
-    const columns = this.#columns;
-    const cells = this.#cells;
-    blocks?.add(cellsOf(block, columns.blocks, cells.blocks));
-    if (collections !== undefined) {
-      for (const row of block.collections) {
-        collections.add(cellsOf(row, columns.collections, cells.collections));
-      }
-    }
+  return (block) => {
+    if (blocks !== undefined) put(block, columns.blocks, blocks);
+    if (collections !== undefined)
+      for (const row of block.collections) put(row, columns.collections, collections);
     if (transactions === undefined) return;
     for (const collection of block.collections) {
       for (let index = 0; index < collection.transactions; index += 1) {
-        const row = new TransactionRow(collection, index, this.#scripts);
-        if (this.#wanted(row)) transactions.add(cellsOf(row, columns.transactions, cells.transactions));
+        const row = new TransactionRow(collection, index, scripts);
+        if (wanted === undefined || wanted(row)) put(row, columns.transactions, transactions);
       }
     }
-  }
-}
-
-/** Reuses `cells`: a new list for each of a million rows would be most of the garbage. */
-function cellsOf<Row>(row: Row, columns: readonly Column<Row>[], cells: Cell[]): readonly Cell[] {
-  cells.length = 0;
-  for (const { of } of columns) cells.push(of(row));
-  return cells;
+  };
 }
 
 const kinds = { blocks: 'block', collections: 'collection', transactions: 'transaction' } as const;
 
 /** A line of JSON for a row: its kind, then its columns. */
-function flatSink(file: TextFile, table: TableName, columns: readonly ColumnShape[]): TableSink {
+function flatSink(file: TextFile, table: TableName, columns: readonly ColumnShape[]): Sink {
   const members = columns.map(({ name, type }) => ({
     key: `,${JSON.stringify(name)}:`,
     plain: cellForms[type].plain(),
   }));
-  return {
-    add: (cells) => {
-      let line = `{"kind":"${kinds[table]}"`;
-      for (const [index, { key, plain }] of members.entries()) {
-        line += key + JSON.stringify(plain(cells[index] ?? null));
-      }
-      file.addText(`${line}}\n`);
-    },
-  };
-}
-
-export interface FormOptions {
-  readonly format: FileFormat;
-  /** For Parquet's pages. Check it first. */
-  readonly compression: Compression;
-  /** `undefined`: lines as `export` writes them without `--columns`. */
-  readonly columns: TableColumns | undefined;
-  /** `undefined`: every transaction. */
-  readonly wanted: Wanted | undefined;
-  readonly scripts: boolean;
-}
-
-/** Loads what the format needs, and returns a function that begins the files of one partition. */
-export async function formMaker(
-  /** `program`: its name and version. */
-  options: FormOptions & { readonly program: string },
-): Promise<() => PartitionForm> {
-  const { format, columns } = options;
-  if (columns === undefined) return () => new LineForm(options);
-  const rows = { columns, wanted: options.wanted ?? (() => true) };
-  const chosen = tableNames.filter((table) => columns[table].length > 0);
-  const formOf = (files: readonly (GrowingFile & TableSink)[]): PartitionForm => {
-    const sinks = Object.fromEntries(files.map((file) => [file.table, file]));
-    return new TableForm(rows, { files, sinks });
-  };
-  switch (format) {
-    case 'ndjson':
-      return () => {
-        const file = new TextFile(LINES);
-        const sinks = chosen.map((table) => [table, flatSink(file, table, columns[table])] as const);
-        return new TableForm(rows, { files: [file], sinks: Object.fromEntries(sinks) });
-      };
-    case 'csv':
-      return () => formOf(chosen.map((table) => new CsvFile(table, columns[table])));
-    case 'parquet': {
-      const { ParquetFile } = await loadParquet();
-      return () => formOf(chosen.map((table) => new ParquetFile({ ...options, table }, columns[table])));
+  return (cells) => {
+    let line = `{"kind":"${kinds[table]}"`;
+    for (const [index, { key, plain }] of members.entries()) {
+      line += key + JSON.stringify(plain(cells[index] ?? null));
     }
-  }
+    file.addText(`${line}}\n`);
+  };
+}
+
+/**
+ * CSV as in RFC 4180, below a header line, but lines end in a line feed. An empty field is null, two quotes are an empty
+ * text; lists are JSON.
+ */
+function csvSink(file: TextFile, columns: readonly ColumnShape[]): Sink {
+  const fields = columns.map(({ type }) => cellForms[type].plain());
+  return (cells) => {
+    let line = '';
+    for (const [index, plain] of fields.entries()) {
+      line += (index === 0 ? '' : ',') + csvField(plain(cells[index] ?? null));
+    }
+    file.addText(`${line}\n`);
+  };
 }
 
 const MARKS = /[",\r\n]/;
 
-/**
- * CSV as in RFC 4180, with a header line, but lines end in a line feed. An empty field is null, two quotes are an empty
- * text; lists are JSON.
- */
-class CsvFile extends TextFile implements TableSink {
-  readonly #plain: readonly ((cell: Cell) => Plain)[];
-
-  constructor(table: string, columns: readonly ColumnShape[]) {
-    super(table, `${columns.map(({ name }) => name).join(',')}\n`);
-    this.#plain = columns.map(({ type }) => cellForms[type].plain());
-  }
-
-  add(cells: readonly Cell[]): void {
-    let line = '';
-    for (let index = 0; index < cells.length; index += 1) {
-      line += (index === 0 ? '' : ',') + field(this.#plain[index]?.(cells[index] ?? null) ?? null);
-    }
-    this.addText(`${line}\n`);
-  }
-}
-
-function field(value: Plain): string {
+function csvField(value: Plain): string {
   if (value === null) return '';
   if (typeof value === 'number') return String(value);
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return needsQuotes(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-/** True for a text that a reader would misread without quotes. */
-function needsQuotes(text: string): boolean {
-  return text === '' || MARKS.test(text) || text.trim().length < text.length;
+  // A reader would misread these without quotes.
+  const needsQuotes = text === '' || MARKS.test(text) || text.trim().length < text.length;
+  return needsQuotes ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -1,7 +1,7 @@
 import type { ExplainDocument, MissingDocument, WorkDocument } from '../../api/index.js';
 import { formatDuration } from '../../observability/index.js';
+import { labelled } from './words.js';
 
-const LABEL_WIDTH = 12;
 /** Missing collections that are described in full; the rest are only counted. */
 const MAX_STORIES = 10;
 
@@ -15,7 +15,7 @@ export function renderExplanation(document: ExplainDocument, nowMs: number): str
   rows.push(['indexed', indexed(document)]);
   for (const { code, message, sinceSeconds } of reasons)
     rows.push(['not ready', `${code}: ${message} (for ${formatDuration(sinceSeconds)})`]);
-  return `${summary}\n\n${rows.map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`).join('')}`;
+  return `${summary}\n\n${labelled(rows)}`;
 }
 
 function workRows(work: WorkDocument, nowMs: number): [string, string][] {

@@ -1,16 +1,12 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
 import type { ProgressState } from '../../observability/index.js';
-import { counted } from './counted.js';
+import { counted, LABEL_WIDTH, labelled, wrapped } from './words.js';
 import { backfillLine, rangeLine, rangesLine } from './backfillPage.js';
-
-const LABEL_WIDTH = 12;
 
 /** Formats the daemon's status for people: what, how far, from where, and why it is not ready. */
 export function renderStatus(status: StatusDocument): string {
-  return rowsOf(status)
-    .map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`)
-    .join('');
+  return labelled(rowsOf(status));
 }
 
 /** On a narrower terminal, each label begins its text. */
@@ -65,30 +61,18 @@ function progressOf(status: StatusDocument): ProgressState {
   };
 }
 
-/** Wraps a text to `columns` characters, between words where possible. */
-function wrapped(text: string, columns: number): string[] {
-  const width = Math.max(1, columns);
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = '';
-    }
-    line = line === '' ? word : `${line} ${word}`;
-    for (; line.length > width; line = line.slice(width)) lines.push(line.slice(0, width));
-  }
-  return [...lines, line];
-}
+type Row = readonly [label: string, text: string];
 
-function rowsOf(status: StatusDocument): [string, string][] {
+function rowsOf(status: StatusDocument): Row[] {
+  const under = (label: string, texts: readonly string[]): Row[] => texts.map((text) => [label, text]);
+  const { peer } = status.sources;
   return [
     [
       'network',
       `${status.network} (${status.chainId}), version ${status.version}, up ${formatDuration(status.uptimeSeconds)}`,
     ],
     ['indexed', indexed(status)],
-    ...proven(status).map((text): [string, string] => ['proven', text]),
+    ...under('proven', proven(status)),
     ['head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`],
     [
       'rate',
@@ -98,20 +82,18 @@ function rowsOf(status: StatusDocument): [string, string][] {
     ['requester', requester(status)],
     ['edi', stream(status.sources.edi)],
     // Only if there are any.
-    ...(status.sources.peer.state === 'off'
-      ? []
-      : [['peer', stream(status.sources.peer)] as [string, string]]),
-    ...cluster(status).map((text): [string, string] => ['process', text]),
+    ...under('peer', peer.state === 'off' ? [] : [stream(peer)]),
+    ...under('process', cluster(status)),
     ...status.endpoints.flatMap(nodeRows),
     ['waiting', waiting(status)],
-    ...history(status).map((text, at): [string, string] => [at === 0 ? 'history' : '', text]),
-    ...accounts(status).map((text): [string, string] => ['accounts', text]),
-    ...status.log.map(({ output, reason, lostLines, ageSeconds }): [string, string] => [
+    ...history(status).map((text, at): Row => [at === 0 ? 'history' : '', text]),
+    ...under('accounts', accounts(status)),
+    ...status.log.map(({ output, reason, lostLines, ageSeconds }): Row => [
       'log',
       `${output} takes nothing: ${reason} (for ${formatDuration(ageSeconds)}; ${counted(lostLines, 'line')} lost)`,
     ]),
     ['ready', status.ready ? 'yes' : 'no'],
-    ...status.reasons.map(({ code, message, sinceSeconds }): [string, string] => [
+    ...status.reasons.map(({ code, message, sinceSeconds }): Row => [
       '',
       `${code}: ${message} (for ${formatDuration(sinceSeconds)})`,
     ]),
@@ -212,11 +194,11 @@ function waiting({ waitingFor }: StatusDocument): string {
   return `${message.replace(/^waiting /, '')} (for ${formatDuration(ageSeconds)})`;
 }
 
-function nodeRows({ name, origin, state, reason, calls }: EndpointStatus): [string, string][] {
+function nodeRows({ name, origin, state, reason, calls }: EndpointStatus): Row[] {
   const node = `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`;
   return [
     [origin === 'peer' ? 'peer' : 'node', node],
-    ...calls.map((call): [string, string] => [
+    ...calls.map((call): Row => [
       '',
       `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,
     ]),

@@ -23,20 +23,17 @@ interface Display {
  * Asks the daemon every second and shows its answer, until a signal or a key ends it. Waits for a daemon that goes
  * away. Expected errors: OperatorError (`no_daemon`) when none answers at first.
  */
-export async function watchStatus(
-  { json }: { readonly json: boolean },
-  { loaded, terminal }: { readonly loaded: LoadedConfig; readonly terminal: Terminal },
-): Promise<void> {
+export async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Terminal): Promise<void> {
   const isLive = terminal.isLive && !json;
   const ending = new AbortController();
   const end = (): void => ending.abort(abortReason(ending.signal));
   terminal.signal.addEventListener('abort', end, { once: true });
   // In raw mode, Ctrl-C sends no signal.
   const stopKeys = isLive ? terminal.onKey((key) => (key === 'q' || key === CTRL_C) && end()) : undefined;
-  const display = isLive ? screen(terminal) : json ? documents(terminal) : lines(terminal);
+  const display = isLive ? screen(terminal) : lines(terminal, json);
   if (terminal.signal.aborted) end();
   try {
-    await follow(loaded, display, { terminal, signal: ending.signal });
+    await follow(loaded, display, terminal, ending.signal);
   } catch (error) {
     if (!ending.signal.aborted || !isAbort(error)) throw error;
   } finally {
@@ -49,7 +46,8 @@ export async function watchStatus(
 async function follow(
   loaded: LoadedConfig,
   display: Display,
-  { terminal, signal }: { readonly terminal: Terminal; readonly signal: AbortSignal },
+  terminal: Terminal,
+  signal: AbortSignal,
 ): Promise<void> {
   let last: StatusDocument | undefined;
   let answeredAtMs = 0;
@@ -92,29 +90,18 @@ function screen(terminal: Terminal): Display {
   };
 }
 
-/** One line per answer, and one whenever the daemon goes away or comes back. */
-function lines(terminal: Terminal): Display {
-  return onEdges(
-    (text) => terminal.out(text),
-    (status) => terminal.out(`${statusLine(status)}\n`),
-  );
-}
-
-/** Prints only documents; going away and coming back are reported on standard error. */
-function documents(terminal: Terminal): Display {
-  return onEdges(
-    (text) => terminal.err(text),
-    (status) => terminal.out(`${JSON.stringify(status)}\n`),
-  );
-}
-
-function onEdges(tell: (text: string) => void, show: (status: StatusDocument) => void): Display {
+/**
+ * One line per answer, and one whenever the daemon goes away or comes back. With `json` the answers are documents, and those
+ * lines are for standard error.
+ */
+function lines(terminal: Terminal, json: boolean): Display {
+  const tell = (text: string): void => (json ? terminal.err(text) : terminal.out(text));
   let isAway = false;
   return {
     show: (status) => {
       if (isAway) tell('The daemon answers again.\n');
       isAway = false;
-      show(status);
+      terminal.out(`${json ? JSON.stringify(status) : statusLine(status)}\n`);
     },
     showAway: () => {
       if (!isAway) tell('The daemon does not answer any more; still asking.\n');

@@ -71,9 +71,6 @@ export function accountsOf(transaction: Uint8Array): TransactionAccount[] {
 function addressOfKey(key: Uint8Array): Uint8Array {
   let address: Uint8Array = new Uint8Array();
   const reader = new WireReader(key);
-  while (reader.next()) {
-    if (reader.field === KEY_ADDRESS && reader.wireType === LENGTH_DELIMITED) address = reader.view();
-    else reader.skip();
-  }
+  while (reader.seek(KEY_ADDRESS)) address = reader.view();
   return address;
 }

@@ -1,7 +1,7 @@
 import { asBuffer } from '../wire/bytes.js';
 import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
 import type { Identifier, VerifiedCollection } from '../types.js';
-import { LENGTH_DELIMITED, WireReader } from '../wire/WireReader.js';
+import { WireReader } from '../wire/WireReader.js';
 import { varintLength, writeVarint } from '../wire/WireWriter.js';
 import { WireError } from '../WireError.js';
 
@@ -21,13 +21,9 @@ export type CollectTransactions = (reader: WireReader, into: Uint8Array[]) => vo
 export function transactionCollector(): CollectTransactions {
   let room = MAX_TRANSACTIONS;
   return (reader, into) => {
-    while (reader.next()) {
-      if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-        if (room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
-        into.push(reader.view());
-      } else {
-        reader.skip();
-      }
+    while (reader.seek(1)) {
+      if (room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
+      into.push(reader.view());
     }
   };
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { byteAt } from '../wire/bytes.js';
-import { IDENTIFIER_BYTES } from './identifiers.js';
+import type { Identifier } from '../types.js';
+import { IDENTIFIER_BYTES, sha3Identifier } from './identifiers.js';
 import { RlpWriter } from './RlpWriter.js';
 import { SIGNATURE_STRIDE, TransactionScan } from './TransactionScan.js';
 
@@ -10,6 +11,7 @@ export const ID_ITEM_HEADER = String.fromCharCode(0x80 + IDENTIFIER_BYTES);
 /** Above this many distinct signers a map is used, so that an attack cannot cost signers × signatures. */
 const LINEAR_SIGNERS_MAX = 32;
 
+const RLP_HEADER_BYTES_MAX = 5;
 /** All fields of fixed size and the headers of the lists, generously. */
 const FIXED_BYTES_MAX = 256;
 /** A signature's list header, signer index and key id, per noted number: generously too. */
@@ -35,7 +37,7 @@ export class TransactionHasher {
   /** The source of the hashing is at the front of its buffer. */
   readonly rlp: RlpWriter;
   /** RLP items of the ids that the last `run` wrote, one character per byte: the input of a collection's id. */
-  idItems = '';
+  #idItems = '';
   readonly #scan = new TransactionScan();
   /** End of the RLP form of each transaction that is not hashed yet. */
   readonly #rlpEnds: number[] = [];
@@ -59,7 +61,7 @@ export class TransactionHasher {
   run(ranges: Uint32Array, ids: Buffer): boolean {
     const { rlp } = this;
     const rlpEnds = this.#rlpEnds;
-    this.idItems = '';
+    this.#idItems = '';
     let hashed = 0;
     let pending = 0;
     // Many are written before they are hashed: either loop runs faster when it is not interrupted by the other.
@@ -79,11 +81,23 @@ export class TransactionHasher {
     return true;
   }
 
+  /** The id of the collection of these transactions: see `collectionIdOf`. Overwrites what the writer held. */
+  collectionId(): Identifier {
+    const { rlp } = this;
+    rlp.clear();
+    rlp.reserve(this.#idItems.length + 2 * RLP_HEADER_BYTES_MAX);
+    const end = rlp.position;
+    rlp.characters(this.#idItems);
+    rlp.list(end);
+    rlp.list(end);
+    return sha3Identifier(rlp.written(0, rlp.writtenBytes));
+  }
+
   #hashPending(count: number, ids: Buffer, first: number): void {
     let from = 0;
     // A latin1 string is the fastest output of the one-shot hash for 32 bytes, with one write for many of them.
     let text = '';
-    let items = this.idItems;
+    let items = this.#idItems;
     for (let index = 0; index < count; index++) {
       const to = at(this.#rlpEnds, index);
       const id = hash('sha3-256', this.rlp.written(from, to), 'binary');
@@ -91,7 +105,7 @@ export class TransactionHasher {
       items += ID_ITEM_HEADER + id;
       from = to;
     }
-    this.idItems = items;
+    this.#idItems = items;
     ids.write(text, first * IDENTIFIER_BYTES, 'latin1');
     this.rlp.clear();
   }

@@ -1,5 +1,7 @@
 import { asBuffer } from '../wire/bytes.js';
 import { WireError } from '../WireError.js';
+import type { Identifier } from '../types.js';
+import { IDENTIFIER_BYTES, sha3Identifier } from './identifiers.js';
 import { RlpWriter } from './RlpWriter.js';
 
 /** What RLP can hold. Numbers are unsigned: safe integers or bigints below 2^64; text is UTF-8. */
@@ -32,6 +34,19 @@ function write(writer: RlpWriter, item: RlpItem): void {
     writer.reserve(HEADER_BYTES_MAX);
     writer.list(writer.position + writer.writtenBytes - before);
   }
+}
+
+/**
+ * The id of a collection from the ids of its transactions, concatenated in order: SHA3-256 of RLP of a list that holds
+ * one list of 32-byte strings. Expected errors: `WireError` when the length is no multiple of 32.
+ */
+export function collectionIdOf(transactionIds: Uint8Array): Identifier {
+  const count = transactionIds.length / IDENTIFIER_BYTES;
+  if (!Number.isInteger(count)) throw new WireError('a transaction id is cut short');
+  const ids = Array.from({ length: count }, (_, index) =>
+    transactionIds.subarray(index * IDENTIFIER_BYTES, (index + 1) * IDENTIFIER_BYTES),
+  );
+  return sha3Identifier(encodeRlp([ids]));
 }
 
 /** What RLP holds: byte strings, which are views, and lists. */

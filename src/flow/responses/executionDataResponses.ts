@@ -1,5 +1,4 @@
 import { transactionCollector } from '../entities/fullCollection.js';
-import type { CollectTransactions } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockExecutionData } from '../types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
@@ -16,25 +15,38 @@ const MAX_BLOCKS = 10_000;
  */
 export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
   const reader = new WireReader(message);
-  const found: FoundExecutionData = { blockId: undefined, chunks: [] };
   const collect = transactionCollector();
-  let height = 0;
+  const found = new FoundBlock();
+  const readBlock = (): void => {
+    while (reader.next()) {
+      if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
+        found.blockId = reader.view();
+      } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
+        const chunk = found.nextChunk();
+        // A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule.
+        reader.within(() => {
+          while (reader.seek(1)) reader.within(() => collect(reader, chunk));
+        });
+      } else {
+        reader.skip();
+      }
+    }
+  };
   let present = false;
   while (reader.next()) {
     if (reader.field === 1 && reader.wireType === VARINT) {
-      height = reader.safeInteger();
+      found.height = reader.safeInteger();
     } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
       present = true;
-      const outerEnd = reader.enter();
-      readBlockExecutionData(reader, found, collect);
-      reader.end = outerEnd;
+      reader.within(readBlock);
     } else {
       reader.skip();
     }
   }
   if (!present) throw new WireError('the message holds no execution data');
   if (found.blockId === undefined) throw new WireError('the execution data names no block');
-  return { height, blockId: toIdentifier(found.blockId), chunks: found.chunks, byteLength: message.length };
+  const { height, blockId, chunks } = found;
+  return { height, blockId: toIdentifier(blockId), chunks, byteLength: message.length };
 }
 
 /**
@@ -45,85 +57,42 @@ export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecution
   const reader = new WireReader(message);
   const collect = transactionCollector();
   const blocks: BlockExecutionData[] = [];
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-      if (blocks.length >= MAX_BLOCKS) throw new WireError(`a message has more than ${MAX_BLOCKS} blocks`);
-      const outerEnd = reader.enter();
-      blocks.push(readIndexedBlock(reader, collect));
-      reader.end = outerEnd;
-    } else {
-      reader.skip();
+  const readBlock = (): void => {
+    const byteLength = reader.end - reader.position;
+    const found = new FoundBlock();
+    while (reader.next()) {
+      if (reader.field === 1 && reader.wireType === VARINT) {
+        found.height = reader.safeInteger();
+      } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
+        found.blockId = reader.view();
+      } else if (reader.field === 4 && reader.wireType === LENGTH_DELIMITED) {
+        const chunk = found.nextChunk();
+        reader.within(() => collect(reader, chunk));
+      } else {
+        reader.skip();
+      }
     }
+    const { height, blockId, chunks } = found;
+    if (blockId === undefined) throw new WireError('a block of the message has no id');
+    blocks.push({ height, blockId: toIdentifier(blockId), chunks, isWithoutSystem: true, byteLength });
+  };
+  while (reader.seek(1)) {
+    if (blocks.length >= MAX_BLOCKS) throw new WireError(`a message has more than ${MAX_BLOCKS} blocks`);
+    reader.within(readBlock);
   }
   return blocks;
 }
 
-function readIndexedBlock(reader: WireReader, collect: CollectTransactions): BlockExecutionData {
-  const byteLength = reader.end - reader.position;
-  const chunks: Uint8Array[][] = [];
-  let height = 0;
-  let blockId: Uint8Array | undefined;
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === VARINT) {
-      height = reader.safeInteger();
-    } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
-      blockId = reader.view();
-    } else if (reader.field === 4 && reader.wireType === LENGTH_DELIMITED) {
-      const transactions: Uint8Array[] = [];
-      readCollection(reader, transactions, collect);
-      addChunk(chunks, transactions);
-    } else {
-      reader.skip();
-    }
-  }
-  if (blockId === undefined) throw new WireError('a block of the message has no id');
-  return { height, blockId: toIdentifier(blockId), chunks, isWithoutSystem: true, byteLength };
-}
-
-interface FoundExecutionData {
+/** A block as far as it has been read. */
+class FoundBlock {
+  height = 0;
   blockId: Uint8Array | undefined;
-  readonly chunks: Uint8Array[][];
-}
+  readonly chunks: Uint8Array[][] = [];
 
-function readBlockExecutionData(
-  reader: WireReader,
-  found: FoundExecutionData,
-  collect: CollectTransactions,
-): void {
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-      found.blockId = reader.view();
-    } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
-      const transactions: Uint8Array[] = [];
-      const outerEnd = reader.enter();
-      readChunk(reader, transactions, collect);
-      reader.end = outerEnd;
-      addChunk(found.chunks, transactions);
-    } else {
-      reader.skip();
-    }
+  nextChunk(): Uint8Array[] {
+    if (this.chunks.length >= MAX_CHUNKS) throw new WireError(`a block has more than ${MAX_CHUNKS} chunks`);
+    const chunk: Uint8Array[] = [];
+    this.chunks.push(chunk);
+    return chunk;
   }
-}
-
-/** A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule. */
-function readChunk(reader: WireReader, transactions: Uint8Array[], collect: CollectTransactions): void {
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-      readCollection(reader, transactions, collect);
-    } else {
-      reader.skip();
-    }
-  }
-}
-
-/** The transactions of the full collection that comes next. */
-function readCollection(reader: WireReader, transactions: Uint8Array[], collect: CollectTransactions): void {
-  const outerEnd = reader.enter();
-  collect(reader, transactions);
-  reader.end = outerEnd;
-}
-
-function addChunk(chunks: Uint8Array[][], transactions: Uint8Array[]): void {
-  if (chunks.length >= MAX_CHUNKS) throw new WireError(`a block has more than ${MAX_CHUNKS} chunks`);
-  chunks.push(transactions);
 }

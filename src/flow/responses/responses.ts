@@ -1,7 +1,7 @@
 import { finalizedBlock } from '../entities/finalizedBlock.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
+import { VARINT, WireReader } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 
 /**
@@ -17,11 +17,8 @@ export function decodeBlockResponse(
   const block = decode(messageField(message, 'block'));
   const reader = new WireReader(message);
   let status = 0;
-  while (reader.next()) {
-    if (reader.field === 2 && reader.wireType === VARINT) status = reader.uint32();
-    else reader.skip();
-  }
-  return { block, status: blockStatus(status) };
+  while (reader.seek(2, VARINT)) status = reader.uint32();
+  return { block, status: status === 1 ? 'finalized' : status === 2 ? 'sealed' : 'unknown' };
 }
 
 /** Decodes a `flow.access.SubscribeBlocksResponse`. Expected errors: `WireError`. */
@@ -40,26 +37,15 @@ export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; p
   const block = messageField(message, 'block');
   const reader = new WireReader(message);
   let proof: Uint8Array = new Uint8Array();
-  while (reader.next()) {
-    if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) proof = reader.view();
-    else reader.skip();
-  }
+  while (reader.seek(2)) proof = reader.view();
   return { block, proof };
-}
-
-function blockStatus(value: number): BlockStatus {
-  if (value === 1) return 'finalized';
-  return value === 2 ? 'sealed' : 'unknown';
 }
 
 /** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */
 export function decodeCollectionResponse(message: Uint8Array): Identifier[] {
   const reader = new WireReader(messageField(message, 'collection'));
   const ids: Identifier[] = [];
-  while (reader.next()) {
-    if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) ids.push(toIdentifier(reader.view()));
-    else reader.skip();
-  }
+  while (reader.seek(2)) ids.push(toIdentifier(reader.view()));
   return ids;
 }
 
@@ -74,34 +60,16 @@ export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
  */
 function messageField(message: Uint8Array, name: string): Uint8Array {
   const reader = new WireReader(message);
-  let count = 0;
-  let size = 0;
   let only: Uint8Array | undefined;
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-      only = reader.view();
-      count++;
-      size += only.length;
-    } else {
-      reader.skip();
-    }
+  let size = 0;
+  while (reader.seek(1)) {
+    only = reader.view();
+    size += only.length;
   }
   if (only === undefined) throw new WireError(`the message holds no ${name}`);
-  return count === 1 ? only : mergedField(message, size);
-}
-
-function mergedField(message: Uint8Array, size: number): Uint8Array {
+  if (only.length === size) return only;
   const merged = Buffer.allocUnsafe(size);
-  const reader = new WireReader(message);
-  let position = 0;
-  while (reader.next()) {
-    if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-      const part = reader.view();
-      merged.set(part, position);
-      position += part.length;
-    } else {
-      reader.skip();
-    }
-  }
+  const again = new WireReader(message);
+  for (let position = 0; again.seek(1);) position += again.view().copy(merged, position);
   return merged;
 }

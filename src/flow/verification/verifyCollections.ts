@@ -1,3 +1,4 @@
+import { toAddress } from '../entities/accounts.js';
 import { fullCollectionSize, splitCollection, writeFullCollection } from '../entities/fullCollection.js';
 import {
   canonicalTransaction,
@@ -5,7 +6,6 @@ import {
   decodeTransaction,
   encodeTransaction,
 } from '../entities/transaction.js';
-import { collectionIdOfItems } from '../ids/collectionId.js';
 import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
 import { VerificationMemory } from '../ids/TransactionHasher.js';
 import type {
@@ -19,7 +19,8 @@ import type {
 import { WireError } from '../WireError.js';
 import { InvalidCollectionError } from './InvalidCollectionError.js';
 
-const ADDRESS_HEX_DIGITS = 16;
+const NO_BYTES = new Uint8Array();
+const NO_ADDRESS = toAddress(NO_BYTES);
 
 /**
  * Checks that these transactions, in this order, are the collection with this id, and brings them into canonical
@@ -42,7 +43,7 @@ export function verifyCollection(
   transactions: readonly Uint8Array[],
   memory: VerificationMemory = new VerificationMemory(),
 ): VerifiedCollection {
-  const verifier = new CollectionVerifier(memory, new CollectionBuffer([transactions], 1));
+  const verifier = new CollectionVerifier(memory, [transactions], 1);
   const collection = verifier.verify(expectedId, transactions);
   if (collection === undefined) throw verifier.mismatch(expectedId);
   return collection;
@@ -74,7 +75,7 @@ export function verifyBlockCollections(
   const isWithoutSystem = data.isWithoutSystem === true;
   const hasSystemChunk = !isWithoutSystem && data.chunks.length === expected.length + 1;
   if (!hasSystemChunk && data.chunks.length !== expected.length) throw wrongCount(block, data);
-  const verifier = new CollectionVerifier(memory, new CollectionBuffer(data.chunks, expected.length));
+  const verifier = new CollectionVerifier(memory, data.chunks, expected.length);
   return expected.map((expectedId, index) => {
     const collection = verifier.verify(expectedId, data.chunks[index] ?? []);
     if (collection !== undefined) return collection;
@@ -103,18 +104,22 @@ function wrongCount(block: FinalizedBlock, { chunks }: BlockExecutionData): Inva
   );
 }
 
-/**
- * One buffer for all collections verified in a call: allocating each of them costs more than all other work besides
- * hashing.
- */
-class CollectionBuffer {
+/** Hashes transactions, and brings them into the encoding and the order in which they are a collection. */
+class CollectionVerifier {
+  /** What the last verified transactions hash to in wire order. */
+  lastId: Identifier | undefined;
+  readonly #memory: VerificationMemory;
+  /**
+   * One buffer for all collections verified in a call: allocating each of them costs more than all other work besides
+   * hashing.
+   */
   readonly #bytes: Buffer;
   readonly #ranges: Uint32Array;
   #usedBytes = 0;
   #usedRanges = 0;
 
-  /** For the first `count` chunks, provided that they are canonical. */
-  constructor(chunks: readonly (readonly Uint8Array[])[], count: number) {
+  /** With room for the first `count` chunks, provided that they are canonical. */
+  constructor(memory: VerificationMemory, chunks: readonly (readonly Uint8Array[])[], count: number) {
     let bytes = 0;
     let transactions = 0;
     for (let index = 0; index < count; index++) {
@@ -122,37 +127,9 @@ class CollectionBuffer {
       bytes += fullCollectionSize(chunk);
       transactions += chunk.length;
     }
+    this.#memory = memory;
     this.#bytes = Buffer.allocUnsafeSlow(bytes + transactions * IDENTIFIER_BYTES);
     this.#ranges = new Uint32Array(2 * transactions);
-  }
-
-  /** The next bytes; or, for a collection that is re-encoded or retried, a buffer of its own. */
-  take(bytes: number): Buffer {
-    const from = this.#usedBytes;
-    if (bytes > this.#bytes.length - from) return Buffer.allocUnsafeSlow(bytes);
-    this.#usedBytes = from + bytes;
-    return this.#bytes.subarray(from, this.#usedBytes);
-  }
-
-  /** Likewise, the ranges of this many transactions. */
-  takeRanges(transactions: number): Uint32Array {
-    const from = this.#usedRanges;
-    if (2 * transactions > this.#ranges.length - from) return new Uint32Array(2 * transactions);
-    this.#usedRanges = from + 2 * transactions;
-    return this.#ranges.subarray(from, this.#usedRanges);
-  }
-}
-
-/** Hashes transactions, and brings them into the encoding and the order in which they are a collection. */
-class CollectionVerifier {
-  /** What the last verified transactions hash to in wire order. */
-  lastId: Identifier | undefined;
-  readonly #memory: VerificationMemory;
-  readonly #buffer: CollectionBuffer;
-
-  constructor(memory: VerificationMemory, buffer: CollectionBuffer) {
-    this.#memory = memory;
-    this.#buffer = buffer;
   }
 
   /** Expected errors: `InvalidCollectionError` (`malformed`). */
@@ -197,13 +174,28 @@ class CollectionVerifier {
     const hasher = this.#memory.hasherFor(size);
     const { rlp } = hasher;
     rlp.prepareSource(size);
-    const ranges = this.#buffer.takeRanges(transactions.length);
+    const ranges = this.#takeRanges(transactions.length);
     writeFullCollection(rlp.buffer, transactions, ranges);
-    const transactionIds = this.#buffer.take(transactions.length * IDENTIFIER_BYTES);
+    const transactionIds = this.#take(transactions.length * IDENTIFIER_BYTES);
     if (!hasher.run(ranges, transactionIds)) return undefined;
-    const encoded = this.#buffer.take(size);
+    const encoded = this.#take(size);
     rlp.buffer.copy(encoded, 0, 0, size);
-    return { id: collectionIdOfItems(hasher.idItems, rlp), encoded, transactionIds, ranges };
+    return { id: hasher.collectionId(), encoded, transactionIds, ranges };
+  }
+  /** The next bytes; or, for a collection that is re-encoded or retried, a buffer of its own. */
+  #take(bytes: number): Buffer {
+    const from = this.#usedBytes;
+    if (bytes > this.#bytes.length - from) return Buffer.allocUnsafeSlow(bytes);
+    this.#usedBytes = from + bytes;
+    return this.#bytes.subarray(from, this.#usedBytes);
+  }
+
+  /** Likewise, the ranges of this many transactions. */
+  #takeRanges(transactions: number): Uint32Array {
+    const from = this.#usedRanges;
+    if (2 * transactions > this.#ranges.length - from) return new Uint32Array(2 * transactions);
+    this.#usedRanges = from + 2 * transactions;
+    return this.#ranges.subarray(from, this.#usedRanges);
   }
 }
 
@@ -226,19 +218,15 @@ function sortedWire(wire: Uint8Array): Uint8Array {
  * Signatures of unknown signers (index -1) come first.
  */
 function withSortedSignatures(transaction: Transaction): Transaction {
-  const signers = new Map<string, number>();
-  const add = (address: string): void => {
-    if (!signers.has(address)) signers.set(address, signers.size);
-  };
-  const zero = '0'.repeat(ADDRESS_HEX_DIGITS);
-  for (const address of [transaction.proposalKey?.address, transaction.payer]) {
-    const signer = paddedAddress(address);
-    if (signer !== zero) add(signer);
-  }
-  for (const address of transaction.authorizers) add(paddedAddress(address));
+  const { proposalKey, payer, authorizers } = transaction;
+  const first = [proposalKey?.address ?? NO_BYTES, payer]
+    .map(toAddress)
+    .filter((each) => each !== NO_ADDRESS);
+  const distinct = new Set([...first, ...authorizers.map(toAddress)]);
+  const signers = new Map([...distinct].map((address, index) => [address, index]));
   const sorted = (signatures: readonly TransactionSignature[]): TransactionSignature[] =>
     signatures
-      .map((signature) => ({ signature, signer: signers.get(paddedAddress(signature.address)) ?? -1 }))
+      .map((signature) => ({ signature, signer: signers.get(toAddress(signature.address)) ?? -1 }))
       .sort((a, b) => a.signer - b.signer || a.signature.keyId - b.signature.keyId)
       .map(({ signature }) => signature);
   return {
@@ -246,9 +234,4 @@ function withSortedSignatures(transaction: Transaction): Transaction {
     payloadSignatures: sorted(transaction.payloadSignatures),
     envelopeSignatures: sorted(transaction.envelopeSignatures),
   };
-}
-
-function paddedAddress(address: Uint8Array | undefined): string {
-  const hex = address === undefined ? '' : Buffer.from(address).toString('hex');
-  return hex.slice(-ADDRESS_HEX_DIGITS).padStart(ADDRESS_HEX_DIGITS, '0');
 }

@@ -50,6 +50,15 @@ export class WireReader {
     return true;
   }
 
+  /** Passes over other fields up to the next with this number and wire type; false at the end of the message. */
+  seek(field: number, wireType = LENGTH_DELIMITED): boolean {
+    while (this.next()) {
+      if (this.field === field && this.wireType === wireType) return true;
+      this.skip();
+    }
+    return false;
+  }
+
   /** Reads a varint into `low` and `high`. */
   varint(): void {
     const position = this.position;
@@ -107,6 +116,13 @@ export class WireReader {
     const outerEnd = this.end;
     this.end = this.position + length;
     return outerEnd;
+  }
+
+  /** Reads a length-delimited field as a message. */
+  within(read: () => void): void {
+    const outerEnd = this.enter();
+    read();
+    this.end = outerEnd;
   }
 
   /** Reads a length-delimited field as a view of the message. */

@@ -80,143 +80,124 @@ export function loadDescriptors(): readonly DescriptorFile[] {
   root.resolveAll();
   const timestamp = { name: TIMESTAMP, inPackage: 'google.protobuf', imports: [], from: null };
   return [...files, timestamp].map(({ name, inPackage, imports, from }) => {
-    const content = new Content(library);
     const { nestedArray } = root.lookup(inPackage) as protobuf.Namespace;
-    for (const object of nestedArray) if ((object.filename ?? null) === from) content.add(object);
-    return content.file(name, inPackage, imports);
+    const objects = nestedArray.filter(({ filename }) => (filename ?? null) === from);
+    return describe({ name, inPackage, imports }, objects, library);
   });
 }
 
-/** Collects the declarations of one file. */
-class Content {
-  readonly #library: typeof protobuf;
-  readonly #symbols: string[] = [];
-  readonly #services: string[] = [];
-  readonly #encoded = { messages: [] as Buffer[], enums: [] as Buffer[], services: [] as Buffer[] };
+/** Describes one file by what it declares. */
+function describe(
+  {
+    name,
+    imports,
+    inPackage,
+  }: { readonly name: string; readonly imports: readonly string[]; readonly inPackage: string },
+  objects: readonly protobuf.ReflectionObject[],
+  { Enum, MapField, Service, Type }: typeof protobuf,
+): DescriptorFile {
+  const symbols: string[] = [];
+  const services: string[] = [];
+  const declare = (object: protobuf.ReflectionObject): void => void symbols.push(object.fullName.slice(1));
+  const placeOf = ({ parent }: protobuf.ReflectionObject): string => parent?.fullName ?? '';
+  const isType = (object: protobuf.ReflectionObject): object is protobuf.Type => object instanceof Type;
+  const isEnum = (object: protobuf.ReflectionObject): object is protobuf.Enum => object instanceof Enum;
+  const isService = (object: protobuf.ReflectionObject): object is protobuf.Service =>
+    object instanceof Service;
 
-  constructor(library: typeof protobuf) {
-    this.#library = library;
-  }
+  /** A type by its number and, for messages and enums, its full name with a leading dot. */
+  const typeOf = ({ type, resolvedType }: Pick<protobuf.Field, 'type' | 'resolvedType'>) =>
+    resolvedType === null
+      ? { type: scalarType(type) }
+      : { type: isEnum(resolvedType) ? ENUM_TYPE : MESSAGE_TYPE, typeName: resolvedType.fullName };
 
-  add(object: protobuf.ReflectionObject): void {
-    if (object instanceof this.#library.Type) this.#encoded.messages.push(this.#message(object));
-    else if (object instanceof this.#library.Enum) this.#encoded.enums.push(this.#enum(object));
-    else if (object instanceof this.#library.Service) this.#encoded.services.push(this.#service(object));
-  }
-
-  file(name: string, inPackage: string, imports: readonly string[]): DescriptorFile {
-    const { messages, enums, services } = this.#encoded;
-    const encoded = new WireWriter()
-      .text(FILE.name, name)
-      .text(FILE.package, inPackage)
-      .elements(
-        FILE.imports,
-        imports.map((imported) => Buffer.from(imported)),
-      )
-      .elements(FILE.messages, messages)
-      .elements(FILE.enums, enums)
-      .elements(FILE.services, services)
-      .text(FILE.syntax, 'proto3')
-      .finish();
-    return { name, imports, services: this.#services, symbols: this.#symbols, encoded };
-  }
-
-  #message(type: protobuf.Type): Buffer {
-    this.#declare(type);
-    const nested = type.nestedArray.filter((object) => object instanceof this.#library.Type);
-    const enums = type.nestedArray.filter((object) => object instanceof this.#library.Enum);
-    const maps = type.fieldsArray.filter((field) => field instanceof this.#library.MapField);
+  const message = (type: protobuf.Type): Buffer => {
+    declare(type);
+    const maps = type.fieldsArray.filter((each) => each instanceof MapField);
+    const fields = type.fieldsArray.map((each) => field(each, type.oneofsArray));
+    const nested = [...type.nestedArray.filter(isType).map(message), ...maps.map(mapEntry)];
+    const oneofs = type.oneofsArray.map((oneof) => new WireWriter().text(1, oneof.name).finish());
     return new WireWriter()
       .text(MESSAGE.name, type.name)
-      .elements(
-        MESSAGE.fields,
-        type.fieldsArray.map((field) => this.#field(field, type.oneofsArray)),
-      )
-      .elements(MESSAGE.nested, [
-        ...nested.map((message) => this.#message(message)),
-        ...maps.map((field) => this.#mapEntry(field)),
-      ])
-      .elements(
-        MESSAGE.enums,
-        enums.map((enumeration) => this.#enum(enumeration)),
-      )
-      .elements(
-        MESSAGE.oneofs,
-        type.oneofsArray.map(({ name }) => new WireWriter().text(1, name).finish()),
-      )
+      .elements(MESSAGE.fields, fields)
+      .elements(MESSAGE.nested, nested)
+      .elements(MESSAGE.enums, type.nestedArray.filter(isEnum).map(enumeration))
+      .elements(MESSAGE.oneofs, oneofs)
       .finish();
-  }
+  };
 
-  #field(field: protobuf.Field, oneofs: readonly protobuf.OneOf[]): Buffer {
-    this.#declare(field);
-    const { name, id, partOf, options } = field;
-    if (field instanceof this.#library.MapField) {
-      const entry = `${field.parent?.fullName ?? ''}.${entryName(field)}`;
-      return fieldOf({ name, id, label: LABEL.repeated, type: MESSAGE_TYPE, typeName: entry });
+  const field = (of: protobuf.Field, oneofs: readonly protobuf.OneOf[]): Buffer => {
+    declare(of);
+    const { id, partOf, options } = of;
+    if (of instanceof MapField) {
+      const typeName = `${placeOf(of)}.${entryName(of)}`;
+      return fieldOf({ name: of.name, id, label: LABEL.repeated, type: MESSAGE_TYPE, typeName });
     }
-    const label = field.repeated ? LABEL.repeated : LABEL.optional;
+    const label = of.repeated ? LABEL.repeated : LABEL.optional;
     const oneof = partOf === null ? undefined : oneofs.indexOf(partOf);
     const isDeprecated = options?.['deprecated'] === true;
-    return fieldOf({ name, id, label, ...this.#typeOf(field), oneof, isDeprecated });
-  }
+    return fieldOf({ name: of.name, id, label, ...typeOf(of), oneof, isDeprecated });
+  };
 
-  #mapEntry(field: protobuf.MapField): Buffer {
+  const mapEntry = (of: protobuf.MapField): Buffer => {
     const label = LABEL.optional;
-    const key = fieldOf({ name: 'key', id: 1, label, type: scalarType(field.keyType) });
-    const value = fieldOf({ name: 'value', id: 2, label, ...this.#typeOf(field) });
-    const name = entryName(field);
-    this.#symbols.push(`${field.parent?.fullName.slice(1) ?? ''}.${name}`);
+    const key = fieldOf({ name: 'key', id: 1, label, type: scalarType(of.keyType) });
+    const value = fieldOf({ name: 'value', id: 2, label, ...typeOf(of) });
+    symbols.push(`${placeOf(of).slice(1)}.${entryName(of)}`);
     return new WireWriter()
-      .text(MESSAGE.name, name)
+      .text(MESSAGE.name, entryName(of))
       .elements(MESSAGE.fields, [key, value])
       .element(MESSAGE.options, new WireWriter().number(OPTION.mapEntry, 1).finish())
       .finish();
-  }
+  };
 
-  #enum(enumeration: protobuf.Enum): Buffer {
-    this.#declare(enumeration);
-    const values = Object.entries(enumeration.values).map(([name, number]) => {
+  const enumeration = (of: protobuf.Enum): Buffer => {
+    declare(of);
+    const values = Object.entries(of.values).map(([word, number]) => {
       // As in C++, enum values are siblings of their enum.
-      this.#symbols.push(`${enumeration.parent?.fullName.slice(1) ?? ''}.${name}`);
-      return new WireWriter().text(1, name).presentNumber(2, number).finish();
+      symbols.push(`${placeOf(of).slice(1)}.${word}`);
+      return new WireWriter().text(1, word).presentNumber(2, number).finish();
     });
-    return new WireWriter().text(ENUM.name, enumeration.name).elements(ENUM.values, values).finish();
-  }
+    return new WireWriter().text(ENUM.name, of.name).elements(ENUM.values, values).finish();
+  };
 
-  #service(service: protobuf.Service): Buffer {
-    this.#declare(service);
-    this.#services.push(service.fullName.slice(1));
-    const methods = service.methodsArray.map((method) => {
-      this.#declare(method);
-      const { resolvedRequestType, resolvedResponseType, requestStream, responseStream } = method;
-      const encoded = new WireWriter()
-        .text(METHOD.name, method.name)
-        .text(METHOD.request, resolvedRequestType?.fullName ?? '')
-        .text(METHOD.response, resolvedResponseType?.fullName ?? '');
-      if (method.options?.['deprecated'] === true) {
-        encoded.element(METHOD.options, new WireWriter().number(OPTION.methodDeprecated, 1).finish());
-      }
-      return encoded
-        .number(METHOD.clientStreams, requestStream === true ? 1 : 0)
-        .number(METHOD.serverStreams, responseStream === true ? 1 : 0)
-        .finish();
-    });
-    return new WireWriter().text(SERVICE.name, service.name).elements(SERVICE.methods, methods).finish();
-  }
+  const method = (of: protobuf.Method): Buffer => {
+    declare(of);
+    const { resolvedRequestType, resolvedResponseType, requestStream, responseStream } = of;
+    const encoded = new WireWriter()
+      .text(METHOD.name, of.name)
+      .text(METHOD.request, resolvedRequestType?.fullName ?? '')
+      .text(METHOD.response, resolvedResponseType?.fullName ?? '');
+    if (of.options?.['deprecated'] === true)
+      encoded.element(METHOD.options, new WireWriter().number(OPTION.methodDeprecated, 1).finish());
+    return encoded
+      .number(METHOD.clientStreams, requestStream === true ? 1 : 0)
+      .number(METHOD.serverStreams, responseStream === true ? 1 : 0)
+      .finish();
+  };
 
-  #declare(object: protobuf.ReflectionObject): void {
-    this.#symbols.push(object.fullName.slice(1));
-  }
+  const service = (of: protobuf.Service): Buffer => {
+    declare(of);
+    services.push(of.fullName.slice(1));
+    return new WireWriter()
+      .text(SERVICE.name, of.name)
+      .elements(SERVICE.methods, of.methodsArray.map(method))
+      .finish();
+  };
 
-  /** A type by its number and, for messages and enums, its full name with a leading dot. */
-  #typeOf({ type, resolvedType }: Pick<protobuf.Field, 'type' | 'resolvedType'>): {
-    readonly type: number;
-    readonly typeName?: string;
-  } {
-    if (resolvedType === null) return { type: scalarType(type) };
-    const isEnum = resolvedType instanceof this.#library.Enum;
-    return { type: isEnum ? ENUM_TYPE : MESSAGE_TYPE, typeName: resolvedType.fullName };
-  }
+  const encoded = new WireWriter()
+    .text(FILE.name, name)
+    .text(FILE.package, inPackage)
+    .elements(
+      FILE.imports,
+      imports.map((imported) => Buffer.from(imported)),
+    )
+    .elements(FILE.messages, objects.filter(isType).map(message))
+    .elements(FILE.enums, objects.filter(isEnum).map(enumeration))
+    .elements(FILE.services, objects.filter(isService).map(service))
+    .text(FILE.syntax, 'proto3')
+    .finish();
+  return { name, imports, services, symbols, encoded };
 }
 
 function scalarType(name: string): number {

@@ -1,29 +1,10 @@
-import {
-  decodeBlock,
-  decodeBlockMessage,
-  decodeExecutionResult,
-  encodeBlock,
-  IDENTIFIER_BYTES,
-  identifierBytes,
-  scanFullBlock,
-  toIdentifier,
-  type FinalizedBlock,
-  type FullBlock,
-  type FullHeader,
-  type Identifier,
-  type Span,
-} from '../../flow/index.js';
+import { decodeBlock, decodeBlockMessage, decodeExecutionResult, encodeBlock } from '../../flow/index.js';
+import { IDENTIFIER_BYTES, identifierBytes, scanFullBlock, toIdentifier } from '../../flow/index.js';
+import type { FinalizedBlock, FullBlock, FullHeader, Identifier, Span } from '../../flow/index.js';
 import { executionResultId } from '../committee/serviceEvents.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
-import {
-  headerFormOf,
-  headerForms,
-  payloadFormOf,
-  payloadFormsOf,
-  type BlockForm,
-  type HeaderForm,
-  type PayloadForm,
-} from '../ids/forms.js';
+import { headerFormOf, headerForms, payloadFormOf, payloadFormsOf } from '../ids/forms.js';
+import type { BlockForm, HeaderForm, PayloadForm } from '../ids/forms.js';
 import { encodeProof, openStored } from './storedProof.js';
 import { UnknownProofError } from './UnknownProofError.js';
 
@@ -61,23 +42,19 @@ export type Proving =
 
 type Refusal = Extract<Proving, { kind: 'refused' }>;
 
-export interface BlockProverOptions {
-  readonly chainId: string;
-}
-
 /**
  * Proves blocks in full form: that their header hashes to their id, and everything in them to the header. Remembers the
  * form that fitted last and tries it first, then the others, newest first.
  */
 export class BlockProver {
-  readonly #options: BlockProverOptions;
+  readonly #chainId: string;
   readonly #hasher = new BlockHasher();
   /** The roots of guarantees, seals, receipts and results, and the protocol state's id. */
   readonly #roots = Buffer.alloc(5 * IDENTIFIER_BYTES);
   #form: BlockForm = 'H8P8';
 
-  constructor(options: BlockProverOptions) {
-    this.#options = options;
+  constructor({ chainId }: { readonly chainId: string }) {
+    this.#chainId = chainId;
   }
 
   /** Takes a `flow.entities.Block`. Expected errors: `WireError`. */
@@ -93,16 +70,9 @@ export class BlockProver {
     if (refusal !== undefined) return refusal;
     const payloadForm = this.#payloadForm(headerForm, block, header);
     if (typeof payloadForm !== 'string') return payloadForm;
-    const differing = differingGuarantee(payloadForm, block);
-    if (differing !== undefined) return differing;
     this.#form = `${headerForm}${payloadForm}` as BlockForm;
-    return {
-      kind: 'proven',
-      form: this.#form,
-      block: withCopies(payloadForm, block, header, light),
-      proof: encodeProof(this.#form, header, block.bytes, this.#roots),
-      sealedIds: block.seals.map(({ blockId }) => toIdentifier(block.bytes.subarray(...range(blockId)))),
-    };
+    const sealedIds = block.seals.map(({ blockId }) => toIdentifier(block.bytes.subarray(...range(blockId))));
+    return provenAs(this.#form, block, header, light, this.#roots, sealedIds);
   }
 
   /**
@@ -113,21 +83,16 @@ export class BlockProver {
     if (proof.length === 0) return { kind: 'without_header' };
     const light = decodeBlockMessage(message);
     try {
-      const opened = openStored(light.encoded, proof, this.#options.chainId, this.#hasher);
-      const { bytes, header, roots, stored } = opened;
+      const opened = openStored(light.encoded, proof, this.#chainId, this.#hasher);
+      const { bytes, header, roots } = opened;
+      const { form } = opened.stored;
       const block = { ...opened.block, bytes };
-      const [headerForm, payloadForm] = [headerFormOf(stored.form), payloadFormOf(stored.form)];
-      if (this.#hasher.headerId(headerForm, header) !== light.id)
+      if (this.#hasher.headerId(headerFormOf(form), header) !== light.id)
         return refused('id', 'it does not hash to its id with the proof that came with it');
-      const refusal = this.#refusal(headerForm, header, block) ?? differingGuarantee(payloadForm, block);
-      if (refusal !== undefined) return refusal;
-      return {
-        kind: 'proven',
-        form: stored.form,
-        block: withCopies(payloadForm, block, header, light),
-        proof: encodeProof(stored.form, header, bytes, roots),
-        sealedIds: undefined,
-      };
+      return (
+        this.#refusal(headerFormOf(form), header, block) ??
+        provenAs(form, block, header, light, roots, undefined)
+      );
     } catch (error) {
       if (error instanceof UnknownProofError) return { kind: 'unknown_form' };
       throw error;
@@ -151,8 +116,8 @@ export class BlockProver {
     if (header.id.length > 0 && !same(header.id, block.id)) {
       return refused('id', 'its id is not the one of its header');
     }
-    if (bytes.toString('latin1', ...range(header.chainId)) !== this.#options.chainId) {
-      return refused('chain', `it is not of the chain ${this.#options.chainId}`);
+    if (bytes.toString('latin1', ...range(header.chainId)) !== this.#chainId) {
+      return refused('chain', `it is not of the chain ${this.#chainId}`);
     }
     const { timestamp } = header;
     if (!same(block.parentId, header.parentId))
@@ -229,14 +194,26 @@ function* selections<T>(items: readonly T[], count: number, limit: number): Gene
   }
 }
 
-/** Where the id covers a guarantee's signature, its copy must be the same; before, where there are both. */
-function differingGuarantee(form: PayloadForm, { bytes, guarantees }: FullBlock): Refusal | undefined {
+/** What is made of a block that hashes to its id in this form, unless the copies in its guarantees differ. */
+function provenAs(
+  form: BlockForm,
+  block: FullBlock,
+  header: FullHeader,
+  light: FinalizedBlock,
+  roots: Buffer,
+  sealedIds: readonly Identifier[] | undefined,
+): Proving {
+  const { bytes, guarantees } = block;
+  const payloadForm = payloadFormOf(form);
+  // Where the id covers a guarantee's signature, its copy must be the same; before, where there are both.
   const isSame = guarantees.every(
     ({ signature, signatures }) =>
-      (form !== 'P8' && signature.length === 0) ||
+      (payloadForm !== 'P8' && signature.length === 0) ||
       signatures.every((copy) => sameBytes(bytes, copy, signature)),
   );
-  return isSame ? undefined : refused('copy', 'a guarantee has two signatures that differ');
+  if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');
+  const proof = encodeProof(form, header, bytes, roots);
+  return { kind: 'proven', form, block: withCopies(payloadForm, block, header, light), proof, sealedIds };
 }
 
 /**
@@ -274,10 +251,5 @@ function range({ start, length }: Span): [start: number, end: number] {
 }
 
 function sameBytes(bytes: Buffer, a: Span, b: Span): boolean {
-  if (a.length !== b.length) return false;
-  let difference = 0;
-  for (let index = 0; index < a.length; index++) {
-    difference |= (bytes[a.start + index] as number) ^ (bytes[b.start + index] as number);
-  }
-  return difference === 0;
+  return bytes.compare(bytes, ...range(a), ...range(b)) === 0;
 }

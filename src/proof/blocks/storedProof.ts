@@ -1,21 +1,9 @@
-import {
-  FieldScan,
-  IDENTIFIER_BYTES,
-  scanFullBlock,
-  scanTimeoutCertificate,
-  toIdentifier,
-  WireError,
-  WireWriter,
-  type FullBlock,
-  type FullHeader,
-  type Identifier,
-  type Span,
-  type TimeoutCertificate,
-  type Timestamp,
-} from '../../flow/index.js';
+import { FieldScan, IDENTIFIER_BYTES, scanFullBlock, scanTimeoutCertificate } from '../../flow/index.js';
+import { toIdentifier, WireError, WireWriter } from '../../flow/index.js';
+import type { FullBlock, FullHeader, Span, TimeoutCertificate } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
-import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
 import { UnknownProofError } from './UnknownProofError.js';
+import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
 
 const VERSION = 1;
 /** How forms are stored. Numbers are never used again. */
@@ -40,27 +28,7 @@ const FIELD = {
 const ABSENT: Span = { start: 0, length: 0 };
 
 /** The header of a stored block. Bytes are views of one buffer of its own. */
-export interface StoredHeader {
-  readonly form: BlockForm;
-  readonly chainId: string;
-  readonly id: Identifier;
-  readonly parentId: Identifier;
-  readonly height: number;
-  readonly timestamp: Timestamp;
-  readonly payloadHash: Uint8Array;
-  readonly view: number;
-  /** Zero in forms before H5, whose headers do not have it. */
-  readonly parentView: number;
-  /** In H1 alone, where no indices are. */
-  readonly parentVoterIds: readonly Uint8Array[];
-  readonly parentVoterIndices: Uint8Array;
-  readonly parentVoterSigData: Uint8Array;
-  readonly proposerId: Uint8Array;
-  /** `flow.entities.TimeoutCertificate`, where the view before this one timed out. */
-  readonly lastViewTC: Uint8Array | undefined;
-  /** Empty before P7. */
-  readonly protocolStateId: Uint8Array;
-}
+export type StoredHeader = Readonly<ReturnType<typeof openStored>['stored']>;
 
 /** `roots`: those of the guarantees, seals, receipts and results, and the protocol state's id, 32 bytes each. */
 export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, roots: Buffer): Buffer {
@@ -112,32 +80,30 @@ export function checkStoredProof(
   }
 }
 
-/** What the hashes of a block are made of, each in memory of its own. */
-export interface BlockPreimages {
-  /** RLP whose SHA3-256 is the block's id. */
-  readonly header: Buffer;
-  /** For each guarantee RLP whose SHA3-256 is its id; before P8 the id itself, which is that of the collection. */
-  readonly guarantees: readonly Buffer[];
-  /** SHA3-256 of these is the payload hash: the first 32 bytes are the guarantees' Merkle root. */
-  readonly roots: Buffer;
-}
+export type BlockPreimages = Readonly<ReturnType<typeof preimagesOf>>;
 
-/** The preimages of a stored block, for those who hash it themselves. Expected errors: `WireError`. */
+/**
+ * What the hashes of a stored block are made of, each in memory of its own, for those who hash it themselves. Expected
+ * errors: `WireError`.
+ */
 export function preimagesOf(
   encodedLightBlock: Uint8Array,
   proof: Uint8Array,
   chainId: string,
   hasher: BlockHasher,
-): BlockPreimages {
+) {
   const { header, stored, block, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
   hasher.headerId(headerFormOf(stored.form), header);
   const form = payloadFormOf(stored.form);
   return {
+    /** RLP whose SHA3-256 is the block's id. */
     header: hasher.preimage(),
+    /** For each guarantee RLP whose SHA3-256 is its id; before P8 the id itself, which is that of the collection. */
     guarantees: block.guarantees.map((guarantee) => {
       const [id = ''] = hasher.guaranteeIds(form, [guarantee]);
       return form === 'P8' ? hasher.preimage() : Buffer.from(id, 'latin1');
     }),
+    /** SHA3-256 of these is the payload hash: the first 32 bytes are the guarantees' Merkle root. */
     roots,
   };
 }
@@ -165,27 +131,15 @@ function encodeTimeout(timeout: TimeoutCertificate, view: (span: Span) => Buffer
     .finish();
 }
 
-/** The header as the hasher, which has it loaded, wants it, and as readers do. */
-export function openStored(
-  light: Uint8Array,
-  proof: Uint8Array,
-  chainId: string,
-  hasher: BlockHasher,
-): {
-  readonly header: FullHeader;
-  readonly stored: StoredHeader;
-  readonly block: FullBlock;
-  readonly roots: Buffer;
-  /** What the spans are in. */
-  readonly bytes: Buffer;
-} {
+/** The header as the hasher, which has it loaded, wants it, and as readers do. Spans are places in `bytes`. */
+export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string, hasher: BlockHasher) {
   if (proof[0] !== VERSION) throw new UnknownProofError('a proof has an unknown version');
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
   const chainStart = light.length + proof.length;
   const hashStart = chainStart + chain.length;
-  const view = ({ start, length }: Span): Buffer => bytes.subarray(start, start + length);
-  const block = scanFullBlock(bytes.subarray(0, light.length));
+  const view = ({ start, length }: Span): Uint8Array => bytes.subarray(start, start + length);
+  const block: FullBlock = scanFullBlock(bytes.subarray(0, light.length));
   const scan = new FieldScan(bytes);
   const fields = scan.fields({ start: light.length + 1, length: proof.length - 1 }, FIELD.roots);
 
@@ -196,7 +150,7 @@ export function openStored(
   const otherRoots = view(fields.span(FIELD.roots));
   const roots = Buffer.alloc(rootsBytes(form));
   if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');
-  otherRoots.copy(roots, IDENTIFIER_BYTES);
+  roots.set(otherRoots, IDENTIFIER_BYTES);
   hasher.load(bytes);
   const guarantees = hasher.guaranteeIds(payloadFormOf(form), block.guarantees);
   if (!hasher.root(guarantees, roots, 0)) throw new WireError('a stored block has a guarantee twice');
@@ -205,6 +159,7 @@ export function openStored(
   hasher.load(bytes);
 
   const voters = fields.span(FIELD.parentVoters);
+  const timeout = fields.has(FIELD.lastViewTC) ? fields.span(FIELD.lastViewTC) : undefined;
   const header: FullHeader = {
     id: block.id,
     parentId: block.parentId,
@@ -217,27 +172,29 @@ export function openStored(
     parentVoterSigData: block.signatures[0] ?? ABSENT,
     proposerId: fields.span(FIELD.proposerId),
     chainId: { start: chainStart, length: chain.length },
-    lastViewTC: fields.has(FIELD.lastViewTC)
-      ? scanTimeoutCertificate(bytes, fields.span(FIELD.lastViewTC))
-      : undefined,
+    lastViewTC: timeout && scanTimeoutCertificate(bytes, timeout),
     parentView: fields.number(FIELD.parentView),
   };
-  const stored: StoredHeader = {
+  const stored = {
     form,
     chainId,
     height: header.height,
     view: header.view,
+    /** Zero in forms before H5, whose headers do not have it. */
     parentView: header.parentView,
     id: toIdentifier(view(header.id)),
     parentId: toIdentifier(view(header.parentId)),
     timestamp: { seconds: BigInt(header.timestamp.seconds), nanos: header.timestamp.nanos },
     payloadHash: view(header.payloadHash),
+    /** In H1 alone, where no indices are. */
     parentVoterIds: header.parentVoterIds.map(view),
     parentVoterIndices: view(header.parentVoterIndices),
     parentVoterSigData: view(header.parentVoterSigData),
     proposerId: view(header.proposerId),
-    lastViewTC: header.lastViewTC && view(fields.span(FIELD.lastViewTC)),
-    protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES),
+    /** `flow.entities.TimeoutCertificate`, where the view before this one timed out. */
+    lastViewTC: timeout && view(timeout),
+    /** Empty before P7. */
+    protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES) as Uint8Array,
   };
   return { header, stored, block, roots, bytes };
 }

@@ -2,8 +2,7 @@ import type { Identifier } from '../../flow/index.js';
 import { messageOf } from '../../runtime/index.js';
 import type { Committee } from '../committee/committee.js';
 import type { readProtocolState } from '../committee/protocolState.js';
-import type { CertificateRules } from './rules.js';
-import type { Certificate, CertificateVerdict } from './verifyCertificate.js';
+import type { Certificate, CertificateRules, CertificateVerdict } from './provenFinal.js';
 
 /** Certificates that may wait for the thread. A caller at the tip has one at a time. */
 export const MAX_WAITING_CERTIFICATES = 64;
@@ -14,12 +13,8 @@ export type Question =
   | { readonly certificate: Certificate; readonly committee: Committee; readonly rules: CertificateRules }
   | { readonly snapshot: Uint8Array; readonly protocolStateId: Identifier };
 export type Request = readonly [number: number, question: Question];
-export type Response = readonly [number: number, answer: CertificateVerdict | StateReading];
-
-interface Waiting {
-  readonly resolve: (answer: CertificateVerdict | StateReading) => void;
-  readonly reject: (error: CertificateThreadError) => void;
-}
+type Answer = CertificateVerdict | StateReading;
+export type Response = readonly [number: number, answer: Answer];
 
 /** The thread has not answered: it ended, was closed, or has too much to do. Ask again later. */
 export class CertificateThreadError extends Error {
@@ -41,7 +36,10 @@ export interface CertificatePort {
  */
 export class CertificateThread {
   readonly #start: () => CertificatePort;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<
+    number,
+    { readonly resolve: (answer: Answer) => void; readonly reject: (error: CertificateThreadError) => void }
+  >();
   #port: CertificatePort | undefined;
   #lastNumber = 0;
 
@@ -68,7 +66,7 @@ export class CertificateThread {
     if (this.#port !== undefined) this.#end(this.#port, 'the verification of certificates was closed');
   }
 
-  async #ask(question: Question): Promise<CertificateVerdict | StateReading> {
+  async #ask(question: Question): Promise<Answer> {
     if (this.#waiting.size >= MAX_WAITING_CERTIFICATES)
       throw new CertificateThreadError('too many certificates wait to be verified');
     const number = ++this.#lastNumber;

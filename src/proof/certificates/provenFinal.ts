@@ -1,41 +1,43 @@
 import type { Identifier } from '../../flow/index.js';
-import type { Certificate, CertificateVerdict } from './verifyCertificate.js';
+import type { StoredHeader } from '../blocks/storedProof.js';
 
-/** What the rule reads of a header whose id is proven. */
-export interface FinalityHeader {
-  readonly id: Identifier;
-  readonly parentId: Identifier;
-  readonly height: number;
-  readonly view: number;
-  readonly parentView: number;
-  readonly parentVoterIndices: Uint8Array;
-  readonly parentVoterSigData: Uint8Array;
+/** How the votes of a spork are signed. */
+export interface CertificateRules {
+  /** `view-and-id`: flow-go 0.29 and later. `hash`: SHA3-256 of both, before. */
+  readonly message: 'view-and-id' | 'hash';
+  readonly voteTag: string;
+  readonly beaconTag: string;
 }
 
-export type FinalityVerdict =
-  /** The block at this height is final, and all below it. `certificate`: the one that shows it. */
-  | {
-      readonly kind: 'final';
-      readonly height: number;
-      readonly id: Identifier;
-      readonly certificate: { readonly height: number; readonly view: number } & Accepted;
-    }
-  /** No two consecutive views among these blocks: the next block that is decides for all. */
-  | { readonly kind: 'undecided' }
-  /** Two thirds of the committee did not sign what a header says: at `height` is the block with the certificate. */
-  | { readonly kind: 'refused'; readonly height: number; readonly reason: string };
+/** Since flow-go 0.29 (mainnet21). */
+export const CURRENT_RULES: CertificateRules = {
+  message: 'view-and-id',
+  voteTag: 'FLOW-Consensus_Vote-V00-CS00-with-',
+  beaconTag: 'FLOW-Random_Beacon-V00-CS00-with-',
+};
 
-type Accepted = Pick<Extract<CertificateVerdict, { valid: true }>, 'signers' | 'weight' | 'threshold'>;
+/** A quorum certificate: more than two thirds of a committee voted for a block. */
+export interface Certificate {
+  readonly view: number;
+  readonly blockId: Identifier;
+  readonly voterIndices: Uint8Array;
+  readonly voterSigData: Uint8Array;
+}
+
+export type CertificateVerdict =
+  | { readonly valid: true; readonly signers: number; readonly weight: number; readonly threshold: number }
+  | { readonly valid: false; readonly reason: string };
+
+/** What the rule reads of a header whose id is proven. */
+export type FinalityHeader = Pick<
+  StoredHeader,
+  'id' | 'parentId' | 'height' | 'view' | 'parentView' | 'parentVoterIndices' | 'parentVoterSigData'
+>;
 
 /** The certificate for its parent that a header holds. */
 export function certificateIn(header: FinalityHeader): Certificate {
-  const { parentView, parentId, parentVoterIndices, parentVoterSigData } = header;
-  return {
-    view: parentView,
-    blockId: parentId,
-    voterIndices: parentVoterIndices,
-    voterSigData: parentVoterSigData,
-  };
+  const { parentView: view, parentId: blockId, parentVoterIndices, parentVoterSigData } = header;
+  return { view, blockId, voterIndices: parentVoterIndices, voterSigData: parentVoterSigData };
 }
 
 /**
@@ -47,27 +49,24 @@ export function certificateIn(header: FinalityHeader): Certificate {
 export async function provenFinal(
   headers: readonly FinalityHeader[],
   verify: (certificate: Certificate) => Promise<CertificateVerdict> | CertificateVerdict,
-): Promise<FinalityVerdict> {
+) {
   for (let index = headers.length - 1; index >= 2; index--) {
     const [block, child, grandchild] = headers.slice(index - 2, index + 1);
     if (block === undefined || child === undefined || grandchild === undefined) continue;
-    const { height } = grandchild;
-    if (child.parentId !== block.id || grandchild.parentId !== child.id) {
-      return { kind: 'refused', height, reason: 'the headers are not a chain' };
-    }
-    if (grandchild.parentView !== child.view) {
-      return { kind: 'refused', height, reason: 'the certificate is for another view of the parent' };
-    }
+    // Two thirds of the committee did not sign what a header says: at `height` is the block with the certificate.
+    const refused = (reason: string) => ({ kind: 'refused', height: grandchild.height, reason }) as const;
+    if (child.parentId !== block.id || grandchild.parentId !== child.id)
+      return refused('the headers are not a chain');
+    if (grandchild.parentView !== child.view)
+      return refused('the certificate is for another view of the parent');
     if (child.view !== block.view + 1) continue;
     const verdict = await verify(certificateIn(grandchild));
-    if (!verdict.valid) return { kind: 'refused', height, reason: verdict.reason };
+    if (!verdict.valid) return refused(verdict.reason);
     const { signers, weight, threshold } = verdict;
-    return {
-      kind: 'final',
-      height: block.height,
-      id: block.id,
-      certificate: { height: child.height, view: child.view, signers, weight, threshold },
-    };
+    const certificate = { height: child.height, view: child.view, signers, weight, threshold };
+    // The block at this height is final, and all below it; the certificate shows it.
+    return { kind: 'final', height: block.height, id: block.id, certificate } as const;
   }
-  return { kind: 'undecided' };
+  // No two consecutive views among these blocks: the next block that is decides for all.
+  return { kind: 'undecided' } as const;
 }

@@ -1,5 +1,6 @@
+import type { Identifier } from '../../flow/index.js';
 import { readProtocolState } from '../committee/protocolState.js';
-import type { Question, Request, Response, StateReading } from './CertificateThread.js';
+import type { Request, Response, StateReading } from './CertificateThread.js';
 import { digestOf, prepareCommittee, verifyCertificate } from './verifyCertificate.js';
 import type { PreparedCommittee } from './verifyCertificate.js';
 
@@ -14,7 +15,7 @@ export function serveCertificates(port: {
   const recent = new Map<string, PreparedCommittee>();
   port.on('message', ([number, question]) => {
     if ('snapshot' in question) {
-      port.postMessage([number, readSnapshot(question)]);
+      port.postMessage([number, readSnapshot(question.snapshot, question.protocolStateId)]);
       return;
     }
     const { certificate, committee, rules } = question;
@@ -27,16 +28,12 @@ export function serveCertificates(port: {
   });
 }
 
-function readSnapshot({
-  snapshot,
-  protocolStateId,
-}: Extract<Question, { snapshot: Uint8Array }>): StateReading {
-  let parsed: unknown;
+/** Expected bad input is a reason, not an error. */
+function readSnapshot(snapshot: Uint8Array, protocolStateId: Identifier): StateReading {
   try {
-    parsed = JSON.parse(Buffer.from(snapshot).toString());
+    return readProtocolState(JSON.parse(Buffer.from(snapshot).toString()), protocolStateId);
   } catch (error) {
     if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
     throw error;
   }
-  return readProtocolState(parsed, protocolStateId);
 }

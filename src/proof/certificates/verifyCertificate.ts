@@ -1,39 +1,16 @@
 import { crc32 } from 'node:zlib';
 import { encodeRlp, identifierBytes, sha3 } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
 import { thresholdOf, weightOf } from '../committee/committee.js';
 import type { Committee } from '../committee/committee.js';
 import * as bls from './bls.js';
-import type { CertificateRules } from './rules.js';
-
-export { CURRENT_RULES, FIRST_RULES, V27_RULES } from './rules.js';
-export type { CertificateRules } from './rules.js';
-
-/** A quorum certificate: more than two thirds of a committee voted for a block. */
-export interface Certificate {
-  readonly view: number;
-  readonly blockId: Identifier;
-  readonly voterIndices: Uint8Array;
-  readonly voterSigData: Uint8Array;
-}
-
-export type CertificateVerdict =
-  | { readonly valid: true; readonly signers: number; readonly weight: number; readonly threshold: number }
-  | { readonly valid: false; readonly reason: string };
+import type { Certificate, CertificateRules, CertificateVerdict } from './provenFinal.js';
 
 const CHECKSUM_BYTES = 4;
 
-/** A committee with its keys decoded, 2 ms each: prepare it once. `undefined` for a key that is none. */
-export interface PreparedCommittee {
-  readonly committee: Committee;
-  /** Names the committee and all its keys. */
-  readonly digest: Buffer;
-  readonly checksum: Uint8Array;
-  readonly stakingKeys: readonly (bls.KeyPoint | undefined)[];
-  readonly beaconKey: bls.KeyPoint | undefined;
-}
+export type PreparedCommittee = Readonly<ReturnType<typeof prepareCommittee>>;
 
-export function prepareCommittee(committee: Committee): PreparedCommittee {
+/** A committee with its keys decoded, 2 ms each: prepare it once. `undefined` for a key that is none. */
+export function prepareCommittee(committee: Committee) {
   return {
     committee,
     digest: digestOf(committee),
@@ -110,13 +87,11 @@ function readIndices(bytes: Uint8Array, checksum: Uint8Array, members: number): 
  */
 function readSigData(bytes: Uint8Array, signers: number): Uint8Array[] | undefined {
   // In front of the beacon's signature: its header, and an empty item for signatures of shares.
-  const [votes, beacon] = [
-    bytes.length - 2 * bls.SIGNATURE_BYTES - 2,
-    bytes.length - bls.SIGNATURE_BYTES,
-  ].map((from) => bytes.subarray(Math.max(0, from), Math.max(0, from + bls.SIGNATURE_BYTES))) as [
-    Uint8Array,
-    Uint8Array,
-  ];
+  const beaconAt = bytes.length - bls.SIGNATURE_BYTES;
+  const votesAt = beaconAt - 2 - bls.SIGNATURE_BYTES;
+  if (votesAt < 0) return undefined;
+  const votes = bytes.subarray(votesAt, votesAt + bls.SIGNATURE_BYTES);
+  const beacon = bytes.subarray(beaconAt);
   const isKnown = Buffer.from(writeSigData(signers, votes, beacon)).equals(bytes);
   return isKnown ? [votes, beacon] : undefined;
 }

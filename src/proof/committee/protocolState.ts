@@ -94,9 +94,7 @@ function readEpoch(epoch: readonly RlpTree[], byId: ReadonlyMap<string, Uint8Arr
 /** Packs what JSON has unpacked. */
 function partsOf(entry: Readonly<Record<string, unknown>>): StateParts {
   const { Version, Data } = record(entry['KVStore']);
-  const values = record(decodeMessagePack(Buffer.from(text(Data), 'base64'))) as Readonly<
-    Record<string, Packed>
-  >;
+  const values = mapOf(decodeMessagePack(Buffer.from(text(Data), 'base64')));
   const version = safeInteger(Version);
   const fields = record(entry['EpochEntry']);
   const isFallback = fields['EpochFallbackTriggered'] === true;
@@ -140,11 +138,14 @@ function epochItem(container: unknown): RlpItem {
 /** What is hashed of the key-value store. */
 function model(version: number, values: Readonly<Record<string, Packed>>): RlpItem {
   if (version > NEWEST_VERSION) throw new ShapeError(`version ${version} of the protocol state is not known`);
+  const { EpochStateID: epochStateId } = values;
+  if (!Buffer.isBuffer(epochStateId)) throw new ShapeError('bytes of the protocol state are missing');
   let item: RlpItem = [
     [activator(values['VersionUpgrade'], integerOf)],
-    bytesOf(values['EpochStateID']),
+    epochStateId,
     integerOf(values['EpochExtensionViewCount']),
-    thresholdOf(values),
+    // Versions before 2 had another name for it.
+    integerOf(values['FinalizationSafetyThreshold'] ?? values['EpochCommitSafetyThreshold']),
   ];
   for (let nested = 1; nested <= Math.min(version, LAST_BARE_VERSION); nested++) item = [item];
   if (version <= LAST_BARE_VERSION) return item;
@@ -181,18 +182,8 @@ function pairs(value: Packed | undefined): RlpItem {
   return items.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Versions before 2 had another name for it. */
-function thresholdOf(values: Readonly<Record<string, Packed>>): bigint {
-  return integerOf(values['FinalizationSafetyThreshold'] ?? values['EpochCommitSafetyThreshold']);
-}
-
 function integerOf(value: Packed | undefined): bigint {
   if (typeof value !== 'bigint') throw new ShapeError('a number of the protocol state is missing');
-  return value;
-}
-
-function bytesOf(value: Packed | undefined): Buffer {
-  if (!Buffer.isBuffer(value)) throw new ShapeError('bytes of the protocol state are missing');
   return value;
 }
 

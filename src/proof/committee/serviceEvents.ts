@@ -1,32 +1,9 @@
 // The service events that a system transaction emits: nodes send them as JSON, ids are hashed over RLP of their fields.
-import {
-  decodeRlp,
-  encodeRlp,
-  identifierBytes,
-  parseIdentifier,
-  sha3Identifier,
-  WireError,
-} from '../../flow/index.js';
+import { decodeRlp, encodeRlp, identifierBytes, parseIdentifier } from '../../flow/index.js';
+import { sha3Identifier, WireError } from '../../flow/index.js';
 import type { Chunk, ExecutionResult, Identifier, RlpItem } from '../../flow/index.js';
 import type { Committee } from './committee.js';
 import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
-
-/** What this room needs of an EpochSetup event. Views are those in which the epoch's blocks are proposed. */
-export interface EpochSetup {
-  readonly id: Identifier;
-  readonly firstView: number;
-  readonly finalView: number;
-  /** Without a beacon key: the commit event has it. */
-  readonly committee: Committee;
-  /** Whether it keeps the protocol's rules, as far as this room depends on them; the network ignores others. */
-  readonly isSound: boolean;
-}
-
-/** What this room needs of an EpochCommit event. */
-export interface EpochCommit {
-  readonly id: Identifier;
-  readonly beaconKey: string;
-}
 
 const ROLES = ['collection', 'consensus', 'execution', 'verification', 'access'];
 const CONSENSUS = 2;
@@ -54,23 +31,15 @@ export function executionResultId(
     throw error;
   }
   const { previousResultId, blockId, executionDataId } = result;
-  return [chunk, chunkWithoutCount]
-    .map((item) => [previousResultId, blockId, result.chunks.map(item), events, executionDataId])
-    .map((fields) => sha3Identifier(encodeRlp(fields)))
+  return [true, false]
+    .map((isCounted) => result.chunks.map((chunk) => chunkItem(chunk, isCounted)))
+    .map((chunks) => sha3Identifier(encodeRlp([previousResultId, blockId, chunks, events, executionDataId])))
     .find((id) => ids.includes(id));
 }
 
-/** Protocol version 2 and later: with the count of service events, unless the chunk is marked to have none. */
-function chunk(of: Chunk): RlpItem {
-  const { serviceEventCount: count } = of;
-  return (count & NO_COUNT) === 0 ? chunkItem(of, [count]) : chunkItem(of, []);
-}
-
-function chunkWithoutCount(of: Chunk): RlpItem {
-  return chunkItem(of, []);
-}
-
-function chunkItem(of: Chunk, count: readonly number[]): RlpItem {
+/** With the count of service events, as in protocol version 2 and later, unless the chunk is marked to have none; or without. */
+function chunkItem(of: Chunk, isCounted: boolean): RlpItem {
+  const count = isCounted && (of.serviceEventCount & NO_COUNT) === 0 ? [of.serviceEventCount] : [];
   const body = [of.collectionIndex, of.startState, of.eventCollection, ...count];
   return [[...body, of.blockId, of.totalComputationUsed, of.numberOfTransactions], of.index, of.endState];
 }
@@ -108,31 +77,28 @@ function eventItem(type: string, event: unknown): RlpItem {
 }
 
 /** Expected errors: `ShapeError`. */
-export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly setup: EpochSetup } {
+export function readSetup(event: unknown) {
   const fields = record(event);
-  const participants = list(fields['Participants']).map((participant) => {
+  const participants = list(fields['Participants']).map((participant): RlpItem => {
     const { NodeID, Address, Role, InitialWeight, StakingPubKey, NetworkPubKey } = record(participant);
-    return {
-      nodeId: idBytes(NodeID),
-      address: text(Address),
-      role: ROLES.indexOf(text(Role)) + 1,
-      weight: safeInteger(InitialWeight),
-      stakingKey: base64(StakingPubKey),
-      networkKey: base64(NetworkPubKey),
-    };
+    const role = ROLES.indexOf(text(Role)) + 1;
+    if (role === 0) throw new ShapeError('a role is not known');
+    const keys = [bytesIn(StakingPubKey, 'base64'), bytesIn(NetworkPubKey, 'base64')];
+    return [idBytes(NodeID), text(Address), role, safeInteger(InitialWeight), ...keys];
   });
-  if (participants.some(({ role }) => role === 0)) throw new ShapeError('a role is not known');
-  const clusters = list(fields['Assignments']).map((cluster) => list(cluster).map(idBytes));
-  const rlp: RlpItem[] = [safeInteger(fields['Counter']), safeInteger(fields['FirstView'])];
-  for (const phase of [1, 2, 3]) rlp.push(safeInteger(fields[`DKGPhase${phase}FinalView`]));
-  rlp.push(
-    safeInteger(fields['FinalView']),
-    participants.map((each) => [
-      ...[each.nodeId, each.address, each.role, each.weight, each.stakingKey, each.networkKey],
-    ]),
-    clusters,
-    base64(fields['RandomSource']),
-  );
+  const rlp: RlpItem[] = [
+    ...[
+      'Counter',
+      'FirstView',
+      'DKGPhase1FinalView',
+      'DKGPhase2FinalView',
+      'DKGPhase3FinalView',
+      'FinalView',
+    ].map((name) => safeInteger(fields[name])),
+    participants,
+    list(fields['Assignments']).map((cluster) => list(cluster).map(idBytes)),
+    bytesIn(fields['RandomSource'], 'base64'),
+  ];
   // Since v0.35.
   if (fields['TargetEndTime'] !== undefined) {
     rlp.push(safeInteger(fields['TargetDuration']), safeInteger(fields['TargetEndTime']));
@@ -140,8 +106,11 @@ export function readSetup(event: unknown): { readonly rlp: RlpItem; readonly set
   return { rlp, setup: setupOf(encodeRlp(rlp)) };
 }
 
-/** What an EpochSetup event says, from its RLP. Expected errors: `ShapeError`; `WireError`. */
-export function setupOf(bytes: Uint8Array): EpochSetup {
+/**
+ * What this room needs of an EpochSetup event, from its RLP. Views are those in which the epoch's blocks are proposed.
+ * Expected errors: `ShapeError`; `WireError`.
+ */
+export function setupOf(bytes: Uint8Array) {
   const fields = items(decodeRlp(bytes));
   const [counter, firstView, finalView] = [fields[0], fields[1], fields[5]].map(number) as [
     number,
@@ -164,50 +133,42 @@ export function setupOf(bytes: Uint8Array): EpochSetup {
   const isAscending = participants.every(
     ({ nodeId }, index) => index === 0 || (participants[index - 1]?.nodeId ?? '') < nodeId,
   );
+  // Whether it keeps the protocol's rules, as far as this room depends on them; the network ignores others.
   const isSound =
     firstView < finalView &&
     isAscending &&
     members.length > 0 &&
     members.every(({ stakingKey }) => stakingKey.length === 2 * KEY_BYTES) &&
     Number.isSafeInteger(members.reduce((sum, { weight }) => sum + weight, 0));
-  return {
-    id: sha3Identifier(bytes),
-    firstView,
-    finalView,
-    isSound,
-    committee: { epoch: counter, members },
-  };
+  // Without a beacon key: the commit event has it.
+  const committee: Committee = { epoch: counter, members };
+  return { id: sha3Identifier(bytes), firstView, finalView, isSound, committee };
 }
 
 /** Expected errors: `ShapeError`. */
-export function readCommit(event: unknown): { readonly rlp: RlpItem; readonly commit: EpochCommit } {
+export function readCommit(event: unknown) {
   const fields = record(event);
   const clusters = list(fields['ClusterQCs']).map((cluster) => {
     const { SigData, VoterIDs } = record(cluster);
-    return [base64(SigData), list(VoterIDs).map(idBytes)];
+    return [bytesIn(SigData, 'base64'), list(VoterIDs).map(idBytes)];
   });
-  const beaconKey = hexBytes(fields['DKGGroupKey']);
   const rlp: RlpItem[] = [
     safeInteger(fields['Counter']),
     clusters,
-    beaconKey,
-    list(fields['DKGParticipantKeys']).map(hexBytes),
+    bytesIn(fields['DKGGroupKey'], 'hex'),
+    list(fields['DKGParticipantKeys']).map((key) => bytesIn(key, 'hex')),
   ];
   const indexMap = fields['DKGIndexMap'];
   if (indexMap !== undefined && indexMap !== null) {
-    const entries = Object.entries(record(indexMap)).map(([id, index]) => ({
-      id,
-      index: safeInteger(index),
-    }));
-    entries.sort((a, b) => a.index - b.index);
-    if (entries.some(({ index }, place) => index !== place)) throw new ShapeError('a DKG index is missing');
-    rlp.push(entries.map(({ id }) => idBytes(id)));
+    const entries = Object.entries(record(indexMap)).sort(([, a], [, b]) => safeInteger(a) - safeInteger(b));
+    if (entries.some(([, index], place) => index !== place)) throw new ShapeError('a DKG index is missing');
+    rlp.push(entries.map(([id]) => idBytes(id)));
   }
   return { rlp, commit: commitOf(encodeRlp(rlp)) };
 }
 
-/** What an EpochCommit event says, from its RLP. Expected errors: `ShapeError`; `WireError`. */
-export function commitOf(bytes: Uint8Array): EpochCommit {
+/** What this room needs of an EpochCommit event, from its RLP. Expected errors: `ShapeError`; `WireError`. */
+export function commitOf(bytes: Uint8Array) {
   const [, , beaconKey] = items(decodeRlp(bytes));
   return { id: sha3Identifier(bytes), beaconKey: string(beaconKey).toString('hex') };
 }
@@ -220,10 +181,6 @@ export function idBytes(value: unknown): Buffer {
 }
 
 /** Go writes an absent byte string as null. */
-function base64(value: unknown): Buffer {
-  return value === null || value === undefined ? Buffer.alloc(0) : Buffer.from(text(value), 'base64');
-}
-
-function hexBytes(value: unknown): Buffer {
-  return value === null || value === undefined ? Buffer.alloc(0) : Buffer.from(text(value), 'hex');
+function bytesIn(value: unknown, encoding: 'base64' | 'hex'): Buffer {
+  return value === null || value === undefined ? Buffer.alloc(0) : Buffer.from(text(value), encoding);
 }

@@ -1,10 +1,8 @@
 import { collectionIdOf, decodeRlp, IDENTIFIER_BYTES, sha3Identifier, WireError } from '../../flow/index.js';
 import type { Identifier, RlpTree } from '../../flow/index.js';
 import { certificateIn } from '../certificates/provenFinal.js';
-import type { FinalityHeader } from '../certificates/provenFinal.js';
-import type { Certificate, CertificateVerdict } from '../certificates/verifyCertificate.js';
-import type { Committee } from '../committee/committee.js';
-import { committeesIn } from '../committee/committee.js';
+import type { Certificate, CertificateVerdict, FinalityHeader } from '../certificates/provenFinal.js';
+import { committeesIn, type Committee } from '../committee/committee.js';
 import { epochsOf } from '../committee/protocolState.js';
 import { items, list, number, record, ShapeError, string, text } from '../committee/ShapeError.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
@@ -18,11 +16,6 @@ const ROOTS = 5;
 const FIELDS = ['version', 'headers', 'guarantees', 'otherRoots', 'collection', 'transaction', 'way'];
 const STEP_FIELDS = ['headers', 'roots', 'protocolState', 'epochState', 'events'];
 
-/** What follows from a document, a line each, and the trusted block that it follows from; or what does not fit. */
-type DocumentVerdict =
-  | { readonly ok: true; readonly from: string; readonly proven: readonly string[] }
-  | { readonly ok: false; readonly reason: string };
-
 /** Verifies a certificate by the rules of today. */
 export type VerifyCertificate = (certificate: Certificate, committee: Committee) => CertificateVerdict;
 
@@ -34,17 +27,14 @@ interface Header extends FinalityHeader {
 /**
  * Checks a proof document (docs/proofs.md), without a store or a network. `trusted`: HEIGHT:ID of the block that must be the
  * one that all follows from; without it the caller compares what is named. `verify` is called where it ends by a certificate.
+ * Returns what follows, a line each, and the trusted block that it follows from; or what does not fit.
  */
-export function checkDocument(
-  json: string,
-  trusted: string | undefined,
-  verify: VerifyCertificate,
-): DocumentVerdict {
+export function checkDocument(json: string, trusted: string | undefined, verify: VerifyCertificate) {
   try {
-    return { ok: true, ...follow(record(JSON.parse(json)), trusted, verify) };
+    return { ok: true, ...follow(record(JSON.parse(json)), trusted, verify) } as const;
   } catch (error) {
     if (![ShapeError, WireError, SyntaxError].some((type) => error instanceof type)) throw error;
-    return { ok: false, reason: (error as Error).message };
+    return { ok: false, reason: (error as Error).message } as const;
   }
 }
 

@@ -1,16 +1,7 @@
 import { hash } from 'node:crypto';
-import {
-  ID_ITEM_HEADER,
-  IDENTIFIER_BYTES,
-  RlpWriter,
-  type FullGuarantee,
-  type FullHeader,
-  type FullSeal,
-  type Identifier,
-  type ReceiptMeta,
-  type Span,
-  type TimeoutCertificate,
-} from '../../flow/index.js';
+import { ID_ITEM_HEADER, IDENTIFIER_BYTES, RlpWriter } from '../../flow/index.js';
+import type { FullGuarantee, FullHeader, FullSeal, Identifier } from '../../flow/index.js';
+import type { ReceiptMeta, Span, TimeoutCertificate } from '../../flow/index.js';
 import { hasParentView, type HeaderForm, type PayloadForm } from './forms.js';
 import { MerkleTrie } from './MerkleTrie.js';
 
@@ -44,9 +35,8 @@ export class BlockHasher {
   headerId(form: HeaderForm, header: FullHeader): Identifier {
     const hasView = hasParentView(form);
     const timeout = hasView ? this.#timeout(form, header.lastViewTC) : '';
+    const end = this.#begin();
     const rlp = this.#rlp;
-    rlp.clear();
-    const end = rlp.position;
     rlp.characters(timeout);
     this.#bytes(header.proposerId);
     this.#bytes(header.parentVoterSigData);
@@ -64,17 +54,47 @@ export class BlockHasher {
   }
 
   guaranteeIds(form: PayloadForm, guarantees: readonly FullGuarantee[]): string[] {
-    return form === 'P8'
-      ? guarantees.map((guarantee) => this.#guarantee(guarantee))
-      : guarantees.map(({ collectionId }) => this.sourceText(collectionId));
+    if (form !== 'P8') return guarantees.map(({ collectionId }) => this.sourceText(collectionId));
+    return guarantees.map((guarantee) => {
+      const end = this.#begin();
+      this.#bytes(guarantee.signature);
+      this.#bytes(guarantee.signerIndices);
+      this.#bytes(guarantee.clusterChainId);
+      this.#bytes(guarantee.referenceBlockId);
+      this.#bytes(guarantee.collectionId);
+      return this.#hashList(end);
+    });
   }
 
   sealIds(seals: readonly FullSeal[]): string[] {
-    return seals.map((seal) => this.#seal(seal));
+    return seals.map(({ blockId, resultId, finalState, approvals }) => {
+      const end = this.#begin();
+      for (const { signatures, signerIds } of approvals.toReversed()) {
+        const chunkEnd = this.#rlp.position;
+        this.#list(signerIds);
+        this.#list(signatures);
+        this.#rlp.list(chunkEnd);
+      }
+      this.#rlp.list(end);
+      this.#bytes(finalState);
+      this.#bytes(resultId);
+      this.#bytes(blockId);
+      return this.#hashList(end);
+    });
   }
 
+  /** Since P8 the executor's signature counts too: as the second item of a list around the others. */
   receiptIds(form: PayloadForm, receipts: readonly ReceiptMeta[]): string[] {
-    return receipts.map((receipt) => this.#receipt(form, receipt));
+    return receipts.map(({ executorId, executorSignature, resultId, spocks }) => {
+      const end = this.#begin();
+      if (form === 'P8') this.#bytes(executorSignature);
+      const bodyEnd = this.#rlp.position;
+      this.#list(spocks);
+      this.#bytes(resultId);
+      this.#bytes(executorId);
+      if (form === 'P8') this.#rlp.list(bodyEnd);
+      return this.#hashList(end);
+    });
   }
 
   /** What was hashed last, in memory of its own. */
@@ -99,52 +119,6 @@ export class BlockHasher {
     return this.#trie.root(this.#ids, ids.length, target, offset);
   }
 
-  #guarantee(guarantee: FullGuarantee): string {
-    const rlp = this.#rlp;
-    rlp.clear();
-    const end = rlp.position;
-    this.#bytes(guarantee.signature);
-    this.#bytes(guarantee.signerIndices);
-    this.#bytes(guarantee.clusterChainId);
-    this.#bytes(guarantee.referenceBlockId);
-    this.#bytes(guarantee.collectionId);
-    rlp.list(end);
-    return this.#hash('binary');
-  }
-
-  #seal({ blockId, resultId, finalState, approvals }: FullSeal): string {
-    const rlp = this.#rlp;
-    rlp.clear();
-    const end = rlp.position;
-    for (const { signatures, signerIds } of approvals.toReversed()) {
-      const chunkEnd = rlp.position;
-      this.#list(signerIds);
-      this.#list(signatures);
-      rlp.list(chunkEnd);
-    }
-    rlp.list(end);
-    this.#bytes(finalState);
-    this.#bytes(resultId);
-    this.#bytes(blockId);
-    rlp.list(end);
-    return this.#hash('binary');
-  }
-
-  /** Since P8 the executor's signature counts too: as the second item of a list around the others. */
-  #receipt(form: PayloadForm, receipt: ReceiptMeta): string {
-    const rlp = this.#rlp;
-    rlp.clear();
-    const end = rlp.position;
-    if (form === 'P8') this.#bytes(receipt.executorSignature);
-    const bodyEnd = rlp.position;
-    this.#list(receipt.spocks);
-    this.#bytes(receipt.resultId);
-    this.#bytes(receipt.executorId);
-    rlp.list(bodyEnd);
-    if (form === 'P8') rlp.list(end);
-    return this.#hash('binary');
-  }
-
   /** The item of a header that stands for its timeout certificate. */
   #timeout(form: HeaderForm, timeout: TimeoutCertificate | undefined): string {
     if (timeout === undefined) return NO_TIMEOUT;
@@ -160,12 +134,11 @@ export class BlockHasher {
     };
     let certificateItem = '';
     if (form === 'H5') {
-      rlp.clear();
+      this.#begin();
       writeCertificate();
       certificateItem = ID_ITEM_HEADER + this.#hash('binary');
     }
-    rlp.clear();
-    const end = rlp.position;
+    const end = this.#begin();
     this.#bytes(timeout.sigData);
     this.#bytes(timeout.signerIndices);
     if (form === 'H5') rlp.characters(certificateItem);
@@ -174,8 +147,7 @@ export class BlockHasher {
     for (const view of highQcViews.toReversed()) rlp.safeInteger(view);
     rlp.list(viewsEnd);
     rlp.safeInteger(timeout.view);
-    rlp.list(end);
-    return ID_ITEM_HEADER + this.#hash('binary');
+    return ID_ITEM_HEADER + this.#hashList(end);
   }
 
   #time(form: HeaderForm, { seconds, nanos }: FullHeader['timestamp']): void {
@@ -195,6 +167,17 @@ export class BlockHasher {
     const end = this.#rlp.position;
     for (let index = items.length - 1; index >= 0; index--) this.#bytes(items[index] as Span);
     this.#rlp.list(end);
+  }
+
+  /** Forgets what was written; returns where a list ends that is written next. */
+  #begin(): number {
+    this.#rlp.clear();
+    return this.#rlp.position;
+  }
+
+  #hashList(end: number): string {
+    this.#rlp.list(end);
+    return this.#hash('binary');
   }
 
   #hash(encoding: 'hex' | 'binary'): string {

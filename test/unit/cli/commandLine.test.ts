@@ -2,8 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { accountRoleNames } from '../../../src/api/index.js';
-import { DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
+import {
+  accountRoleNames,
+  DEFAULT_PAGE_ITEMS,
+  MAX_PAGE_ITEMS,
+} from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp } from '../../../src/config/index.js';
 import { scratchDirectory } from '../../support/program.js';

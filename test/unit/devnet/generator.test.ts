@@ -25,6 +25,7 @@ import {
 import {
   BlockProver,
   type Committee,
+  CURRENT_RULES,
   loadCertificates,
   provenFinal,
   readHeader,
@@ -34,7 +35,7 @@ import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
 
-const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
+const { prepareCommittee, verifyCertificate } = await loadCertificates();
 
 const HEIGHTS = 700;
 

@@ -9,7 +9,6 @@ import {
   WireError,
   ZERO_ID,
 } from '../../../src/flow/index.js';
-import { chainIds } from '../../../src/flow/networks.js';
 import { bytes, identifier } from '../../support/flowWire.js';
 
 describe('identifiers', () => {
@@ -52,16 +51,5 @@ describe('identifiers', () => {
     fc.assert(
       fc.property(bytes({ maxLength: 300 }), (input) => sha3(input).equals(Buffer.from(sha3_256(input)))),
     );
-  });
-});
-
-describe('networks', () => {
-  it('have the chain ids of the Flow network', () => {
-    expect(chainIds).toEqual({
-      mainnet: 'flow-mainnet',
-      testnet: 'flow-testnet',
-      emulator: 'flow-emulator',
-      devnet: 'flow-localnet',
-    });
   });
 });

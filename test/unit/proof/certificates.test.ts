@@ -8,13 +8,9 @@ import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proo
 import type { CertificatePort, Certificate, Committee } from '../../../src/proof/index.js';
 import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { serveCertificates } from '../../../src/proof/certificates/serveCertificates.js';
-import {
-  FIRST_RULES,
-  prepareCommittee,
-  V27_RULES,
-  verifyCertificate,
-} from '../../../src/proof/certificates/verifyCertificate.js';
+import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
+import { FIRST_RULES, V27_RULES } from '../../support/olderRules.js';
 import { knownAnswers, recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
 
 const known = knownAnswers('qc-v0.51.json') as {
@@ -37,6 +33,8 @@ const knownCertificate: Certificate = {
   voterSigData: Buffer.from(known.qc.SigData, 'base64'),
 };
 const prepared = prepareCommittee(knownCommittee);
+const verdictOf = (certificate: Certificate, committee = prepared, rules = CURRENT_RULES) =>
+  verifyCertificate(certificate, committee, rules);
 
 /** A committee of our own, so that anything can be signed. */
 const keys = Array.from({ length: 7 }, (_, index) => signingKeyOf(Buffer.alloc(48, index + 1)));
@@ -62,7 +60,7 @@ function flipped(bytes: Uint8Array, bit: number): Buffer {
 
 describe('a certificate', () => {
   it('of the reference implementation is valid', () => {
-    expect(verifyCertificate(knownCertificate, prepared, CURRENT_RULES)).toEqual({
+    expect(verdictOf(knownCertificate)).toEqual({
       ...{ valid: true, signers: 8, weight: 800, threshold: 734 },
     });
   });
@@ -76,11 +74,9 @@ describe('a certificate', () => {
     const headers = recordedBlocks()
       .filter(({ parentView }) => parentView < 400)
       .slice(0, 3);
-    const verdicts = headers.map((header) =>
-      verifyCertificate(certificateIn(header), committee, CURRENT_RULES),
-    );
     expect(headers).toHaveLength(3);
-    for (const verdict of verdicts) {
+    for (const header of headers) {
+      const verdict = verdictOf(certificateIn(header), committee);
       expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
     }
   });
@@ -107,12 +103,7 @@ describe('a certificate', () => {
     fc.assert(
       fc.property(change, ([bit, make]) => {
         const [certificate, committee] = make(bit);
-        const verdict = verifyCertificate(
-          certificate,
-          committee === undefined ? prepared : prepareCommittee(committee),
-          CURRENT_RULES,
-        );
-        expect(verdict.valid).toBe(false);
+        expect(verdictOf(certificate, committee && prepareCommittee(committee)).valid).toBe(false);
       }),
       { numRuns: 24 },
     );
@@ -135,17 +126,17 @@ describe('a certificate', () => {
 
   it('of a committee whose secrets are known is valid with more than two thirds of the weight only', () => {
     const committee = prepareCommittee(own);
-    expect(verifyCertificate(signed([0, 2, 3, 5, 6]), committee, CURRENT_RULES)).toEqual({
+    expect(verdictOf(signed([0, 2, 3, 5, 6]), committee)).toEqual({
       ...{ valid: true, signers: 5, weight: 500, threshold: 467 },
     });
-    const minority = verifyCertificate(signed([0, 2, 3, 5]), committee, CURRENT_RULES);
+    const minority = verdictOf(signed([0, 2, 3, 5]), committee);
     expect(minority).toEqual({ valid: false, reason: 'the signers weigh 400 of 700, less than 467' });
     // The bits of a majority over the signature of a minority.
     const { voterIndices } = signed([0, 1, 2, 3, 4]);
     const { voterSigData } = signed([0, 1, 2, 3]);
     for (const sigData of [voterSigData, signed([0, 1, 2, 3, 5]).voterSigData]) {
       const forged = { view: 77, blockId, voterIndices, voterSigData: sigData };
-      expect(verifyCertificate(forged, committee, CURRENT_RULES).valid).toBe(false);
+      expect(verdictOf(forged, committee).valid).toBe(false);
     }
   });
 
@@ -154,11 +145,11 @@ describe('a certificate', () => {
     const other = signingKeyOf(Buffer.alloc(48, 98));
     const signing = { committee: own, keys, signers: [0, 1, 2, 3, 4], beacon: other };
     const certificate = signCertificate({ view: 77, blockId }, signing, CURRENT_RULES);
-    expect(verifyCertificate(certificate, prepareCommittee(members), CURRENT_RULES).valid).toBe(true);
-    expect(verifyCertificate(certificate, prepareCommittee(own), CURRENT_RULES).valid).toBe(false);
+    expect(verdictOf(certificate, prepareCommittee(members)).valid).toBe(true);
+    expect(verdictOf(certificate, prepareCommittee(own)).valid).toBe(false);
     const { beacon: __, ...withoutBeacon } = signing;
     const blank = signCertificate({ view: 77, blockId }, withoutBeacon, CURRENT_RULES);
-    expect(verifyCertificate(blank, prepareCommittee(members), CURRENT_RULES).valid).toBe(true);
+    expect(verdictOf(blank, prepareCommittee(members)).valid).toBe(true);
   });
 
   it('is valid by the rules of its spork only', () => {
@@ -166,7 +157,7 @@ describe('a certificate', () => {
     const all = [CURRENT_RULES, V27_RULES, FIRST_RULES];
     for (const rules of all) {
       const certificate = signed([0, 1, 2, 3, 4, 5], rules);
-      const valid = all.filter((other) => verifyCertificate(certificate, committee, other).valid);
+      const valid = all.filter((other) => verdictOf(certificate, committee, other).valid);
       expect(valid).toEqual([rules]);
     }
   });
@@ -184,7 +175,7 @@ describe('a certificate', () => {
     wrong.set(moved(staking, 5n), staking);
     wrong.set(moved(ofBeacon, bls12_381.fields.Fr.ORDER - 5n), ofBeacon);
     const certificate = { view: 77, blockId, voterIndices, voterSigData: wrong };
-    expect(verifyCertificate(certificate, committee, CURRENT_RULES).valid).toBe(false);
+    expect(verdictOf(certificate, committee).valid).toBe(false);
   });
 
   it('that is no certificate at all is invalid', () => {
@@ -193,21 +184,19 @@ describe('a certificate', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 120 }), (junk) => {
         for (const part of [{ voterIndices: junk }, { voterSigData: junk }]) {
-          expect(verifyCertificate({ ...good, ...part }, committee, CURRENT_RULES).valid).toBe(false);
+          expect(verdictOf({ ...good, ...part }, committee).valid).toBe(false);
         }
       }),
       { numRuns: 40 },
     );
     const padded = Buffer.from(good.voterIndices);
     padded[padded.length - 1]! |= 1;
-    expect(verifyCertificate({ ...good, voterIndices: padded }, committee, CURRENT_RULES)).toEqual({
+    expect(verdictOf({ ...good, voterIndices: padded }, committee)).toEqual({
       ...{ valid: false, reason: 'the voter indices have bits beyond the committee' },
     });
     const infinity = Buffer.from(good.voterSigData);
     infinity.fill(0, infinity.length - 48).set([0xc0], infinity.length - 48);
-    expect(verifyCertificate({ ...good, voterSigData: infinity }, committee, CURRENT_RULES).valid).toBe(
-      false,
-    );
+    expect(verdictOf({ ...good, voterSigData: infinity }, committee).valid).toBe(false);
   });
 });
 

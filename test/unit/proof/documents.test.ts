@@ -6,6 +6,7 @@ import {
   BlockHasher,
   BlockProver,
   checkDocument,
+  CURRENT_RULES,
   loadCertificates,
   preimagesOf,
   readHeader,
@@ -14,7 +15,7 @@ import { readProtocolState } from '../../../src/proof/committee/protocolState.js
 import type { Committee, VerifyCertificate } from '../../../src/proof/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 
-const { CURRENT_RULES, prepareCommittee, verifyCertificate } = await loadCertificates();
+const { prepareCommittee, verifyCertificate } = await loadCertificates();
 const checker = new URL('../../../docs/examples/check-proof.mjs', import.meta.url).href;
 const { checkProof, Misfit } = (await import(checker)) as {
   readonly checkProof: (text: string, trusted: string) => string[];
