@@ -34,8 +34,6 @@ interface Times {
   inside(share: number): number;
   /** From the node's sending of the last collection to the first 200. */
   outside(share: number): number;
-  /** From the finalization of the block to the first 200. */
-  finalized(share: number): number;
 }
 
 /** Blocks whose collections come some time after them. */
@@ -86,15 +84,12 @@ await bench(
       tables: [
         {
           title: 'Milliseconds',
-          columns: [
-            ...['scene', 'heights', 'inside p50', 'inside p99', 'outside p50', 'outside p99', 'slowest'],
-            'finalized → readable p50',
-          ],
+          columns: ['scene', 'heights', 'inside p50', 'inside p99', 'outside p50', 'outside p99', 'slowest'],
           rows: measured.map(({ scene, times }) => [
             `${scene.mode}, ${scene.profile}, every ${scene.intervalMs} ms`,
             scene.heights,
             ...[times.inside(0.5), times.inside(0.99), times.outside(0.5), times.outside(0.99)].map(digits),
-            ...[times.outside(1), times.finalized(0.5)].map(digits),
+            digits(times.outside(1)),
           ]),
         },
       ],
@@ -144,19 +139,15 @@ async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Ti
     await node.finalized(height);
     if (last === undefined) continue;
     const path = `/v1/collections/${last.id}`;
-    while ((await connection.get(path)).status !== 200);
+    while ((await connection.get(path)) !== 200);
     readable.set(height, nowMs());
   }
   const during = (await buckets()).map(
     ([upToMs, count], index) => [upToMs, count - (before[index]?.[1] ?? 0)] as const,
   );
-  const outsideMs: number[] = [];
-  const finalizedMs: number[] = [];
-  for (const [height, atMs] of readable) {
-    if (height < first) continue;
-    outsideMs.push(atMs - node.sentAtMs(height));
-    finalizedMs.push(atMs - (await node.finalized(height)));
-  }
+  const outsideMs = [...readable]
+    .filter(([height]) => height >= first)
+    .map(([height, atMs]) => atMs - node.sentAtMs(height));
   connection.close();
   await daemon.stop();
   node.close();
@@ -164,7 +155,6 @@ async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Ti
   return {
     inside: (share) => quantile(during, share),
     outside: (share) => percentile(outsideMs, share),
-    finalized: (share) => percentile(finalizedMs, share),
   };
 }
 

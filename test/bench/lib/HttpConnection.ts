@@ -3,11 +3,6 @@ import type { Socket } from 'node:net';
 
 const HEADER_END = Buffer.from('\r\n\r\n');
 
-/** What a read was answered with. */
-export interface HttpReply {
-  readonly status: number;
-}
-
 /**
  * One kept-alive connection, one request at a time: the least that a client can do, so that the server is measured and
  * not the client. It understands answers with a Content-Length, which ours all have.
@@ -19,7 +14,7 @@ export class HttpConnection {
   /** Bytes of the answer in hand, headers included; `undefined` until the headers are there. */
   #expectedBytes: number | undefined;
   #status = 0;
-  #waiting: { resolve(reply: HttpReply): void; reject(error: Error): void } | undefined;
+  #waiting: { resolve(status: number): void; reject(error: Error): void } | undefined;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
@@ -37,7 +32,8 @@ export class HttpConnection {
     return new HttpConnection(socket);
   }
 
-  get(path: string): Promise<HttpReply> {
+  /** The status of the answer. */
+  get(path: string): Promise<number> {
     this.#socket.write(`GET ${path} HTTP/1.1\r\nHost: bench\r\n\r\n`, 'latin1');
     return new Promise((resolve, reject) => (this.#waiting = { resolve, reject }));
   }
@@ -65,6 +61,6 @@ export class HttpConnection {
     this.#receivedBytes = 0;
     this.#expectedBytes = undefined;
     this.#waiting = undefined;
-    waiting?.resolve({ status: this.#status });
+    waiting?.resolve(this.#status);
   }
 }

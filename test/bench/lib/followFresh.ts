@@ -74,7 +74,7 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
     hasAllAtMs = Math.max(hasAllAtMs, finalizedMs + lagMs);
     const [any] = own;
     if (any === undefined) continue;
-    while ((await connection.get(`/v1/collections/${any.id}`)).status !== 200) await sleep(POLL_MS);
+    while ((await connection.get(`/v1/collections/${any.id}`)) !== 200) await sleep(POLL_MS);
     if (height < first) continue;
     mostLagHeights = Math.max(mostLagHeights, node.head() - (height - 1));
     lateMs.push(nowMs() - hasAllAtMs);

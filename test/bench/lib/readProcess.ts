@@ -100,7 +100,7 @@ function httpReaders(kind: ReadKind, port: number, count: number): Promise<Reade
       const connection = await HttpConnection.open(port);
       return {
         read: async (id: string) => {
-          const { status } = await connection.get(pathOf(kind, id));
+          const status = await connection.get(pathOf(kind, id));
           if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
         },
         close: () => connection.close(),
@@ -163,7 +163,7 @@ async function offer({
     const id = idAmong(kind, countsUpTo[kind][Math.min(watermark, heights)] ?? 1);
     underWay.add(dueAtMs);
     connection.get(pathOf(kind, id)).then(
-      ({ status }) => {
+      (status) => {
         underWay.delete(dueAtMs);
         if (status === BUSY) turnedAway.push(dueAtMs);
         else if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
