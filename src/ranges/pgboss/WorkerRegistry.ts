@@ -31,6 +31,12 @@ interface WorkerDependencies {
   readonly onKill: (mode: KillMode) => void;
 }
 
+/** A worker as it was last seen. */
+interface Seen {
+  readonly beat: string;
+  readonly sinceMs: number;
+}
+
 /** Roles that use the rates of the nodes: a process that only serves readers asks for little more than the head. */
 const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 
@@ -46,12 +52,13 @@ export class WorkerRegistry implements Leadership {
   readonly #deps: WorkerDependencies;
   /** By the id of the job; at most as many as this process runs at once. */
   readonly #held = new Map<string, Held>();
+  /** At most as many as there are rows. */
+  readonly #seen = new Map<string, Seen>();
   readonly #closing = new AbortController();
   #state: WorkerState['state'] = 'ready';
   #workers: readonly WorkerState[] = [];
+  #busy: ReadonlyMap<string, readonly Held[]> = new Map();
   #readAtMs = -Infinity;
-  /** The rows were read without a longer pause since then. */
-  #seesSinceMs = 0;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
 
@@ -261,33 +268,39 @@ export class WorkerRegistry implements Leadership {
   async #look(): Promise<void> {
     const rows = await readRows(this.#database);
     const nowMs = this.#deps.clock.monotonic();
-    if (this.isBlind()) this.#seesSinceMs = nowMs;
+    const wasBlind = this.isBlind();
     this.#readAtMs = nowMs;
+    for (const { id, beat } of rows) {
+      const before = wasBlind ? undefined : this.#seen.get(id);
+      if (before?.beat !== beat) this.#seen.set(id, { beat, sinceMs: nowMs });
+    }
+    const there = new Set(rows.map(({ id }) => id));
+    for (const id of this.#seen.keys()) if (!there.has(id)) this.#seen.delete(id);
     this.#workers = rows.map(stateOf);
+    this.#busy = new Map(rows.map((row) => [row.id, heldOf(row)]));
   }
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
   async #releaseSilent(): Promise<void> {
     const { boss, clock, logger } = this.#deps;
-    // While the database was away, nobody could show that it lives.
-    if (this.isBlind() || clock.monotonic() - this.#seesSinceMs < SILENT_AFTER_MS) return;
-    const silent = await boss.database.transaction(async (session) => {
-      const { rows } = await session.query<Pick<WorkerState, 'id'> & { readonly busy: string }>({
-        text: `WITH silent AS (SELECT id, busy FROM flow_store.worker
-            WHERE id <> $1 AND busy <> '[]' AND beat_at < now() - $2 * interval '1 millisecond' FOR UPDATE SKIP LOCKED)
-          UPDATE flow_store.worker SET busy = '[]' FROM silent WHERE worker.id = silent.id
-          RETURNING silent.id, silent.busy`,
-        values: [this.id, SILENT_AFTER_MS],
+    const nowMs = clock.monotonic();
+    for (const [id, { beat, sinceMs }] of this.#seen) {
+      const held = this.#busy.get(id) ?? [];
+      if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;
+      const given = await boss.database.transaction(async (session) => {
+        const { rowCount } = await session.query({
+          text: `UPDATE flow_store.worker SET busy = '[]' WHERE id = $1 AND beat = $2`,
+          values: [id, beat],
+        });
+        // It is alive after all, or another worker was faster.
+        if (rowCount === 0) return 0;
+        let count = 0;
+        for (const key of held) if (await giveBack(boss, session, key)) count += 1;
+        return count;
       });
-      const given: { readonly worker: string; readonly jobs: number }[] = [];
-      for (const row of rows) {
-        let jobs = 0;
-        for (const key of heldOf(row)) if (await giveBack(boss, session, key)) jobs += 1;
-        if (jobs > 0) given.push({ worker: row.id, jobs });
-      }
-      return given;
-    });
-    for (const given of silent) logger.warn(given, 'a worker is silent: what it held is given back');
+      if (given > 0)
+        logger.warn({ worker: id, jobs: given }, 'a worker is silent: what it held is given back');
+    }
     await this.#database.query({
       text: `DELETE FROM flow_store.worker WHERE beat_at < now() - $1 * interval '1 millisecond'`,
       values: [KEPT_MS],
