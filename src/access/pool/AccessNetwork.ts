@@ -108,7 +108,9 @@ export class AccessNetwork implements AccessNodes {
       mode === 'off'
         ? undefined
         : new BlockProofs({
-            ...{ mode, chainId, logger: dependencies.logger },
+            mode,
+            chainId,
+            logger: dependencies.logger,
             servers: (height) => [
               ...this.forHeight(height, 'GetBlockByHeight')
                 .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')

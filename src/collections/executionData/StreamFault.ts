@@ -41,7 +41,7 @@ export class StreamFault extends Error {
 }
 
 /** How a stream ended. */
-export interface StreamEnd extends Omit<Fault, 'reason' | 'kind'> {
+export interface StreamEnd extends Pick<Fault, 'text' | 'refused' | 'fault' | 'method'> {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: Fault['reason'] | StreamFaultReason;
   /** The stream contradicts the block's guarantees, or has another block: either side may be false. See `BlockWindow`. */

@@ -121,7 +121,9 @@ export class WantedCollection {
     const before = failures.get(node);
     const lackedMs = isDenial ? this.sentAtMs - (this.newSinceMs ?? this.sentAtMs) : 0;
     failures.set(node, {
-      ...{ kind, method, isDenial },
+      kind,
+      method,
+      isDenial,
       lastError: text,
       isPromised: reason === 'not_yet',
       count: (before?.count ?? 0) + 1,
@@ -144,7 +146,13 @@ export class WantedCollection {
     const isUnderWay = this.call !== undefined;
     const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = this;
     return {
-      ...{ attempts, lastNode, lastError, lastAskedAt, notFound, isUnderWay, failures },
+      attempts,
+      lastNode,
+      lastError,
+      lastAskedAt,
+      notFound,
+      isUnderWay,
+      failures,
       askedAtMs: isUnderWay ? this.sentAtMs : undefined,
       lastMethod: this.lastWay,
     };

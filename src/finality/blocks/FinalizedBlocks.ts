@@ -127,7 +127,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       stream: BLOCK_STREAM,
       call: BLOCK_CALL,
       pauses: { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 },
-      ...{ clock, nodes, random },
+      clock,
+      nodes,
+      random,
       onLeft: (node, reason) => edge.lost({ node, reason }, 'block streams fail, using single calls instead'),
       onBack: (node) => edge.back({ node }, 'block stream is back'),
     });
@@ -137,7 +139,13 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#resolver = new ForkResolver({
       firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
       hasSporks: sporkRoots.length > 0,
-      ...{ nodes, watermark, clock, logger, chooser, poll, linked: this.#linked },
+      nodes,
+      watermark,
+      clock,
+      logger,
+      chooser,
+      poll,
+      linked: this.#linked,
     });
     this.#poll = new BlockPoll({ nodes });
     if (asksFor?.below === true) {
@@ -146,7 +154,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     }
     this.#reader = new BlockReader({
       parallelReads: options.parallelReads ?? 8,
-      ...{ nodes, clock, logger, chooser, linked: this.#linked, resolver: this.#resolver },
+      nodes,
+      clock,
+      logger,
+      chooser,
+      linked: this.#linked,
+      resolver: this.#resolver,
       metrics: dependencies.metrics,
       upperBound: () => this.#toRead(),
       onBlock: (answer) => this.#append(answer),

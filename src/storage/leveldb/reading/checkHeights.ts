@@ -146,7 +146,7 @@ async function* cursor(
   database: Database,
   range: KeyRange,
   damages: DamageList,
-  parse: (key: Buffer) => Omit<Positioned, 'value'> | undefined,
+  parse: (key: Buffer) => Pick<Positioned, 'height' | 'chunk'> | undefined,
 ): AsyncGenerator<Positioned, void, undefined> {
   for await (const page of database.pages(range)) {
     for (const [key, value] of page) {
