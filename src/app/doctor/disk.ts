@@ -2,6 +2,7 @@ import { stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, formatSize } from '../../observability/index.js';
+import { countHeights } from '../../ranges/index.js';
 import type { StoredHeights } from './store.js';
 import { ok, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
@@ -39,7 +40,7 @@ export async function checkDisk(
   const { bavail, bsize, type } = await statfs(await nearest(resolve(dataDir)));
   const freeBytes = bavail * bsize;
   const unfit = UNFIT[type >>> 0];
-  const heights = stored.coverage.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  const heights = countHeights(stored.coverage);
   const isMeasured = heights >= HEIGHTS_TO_MEASURE && stored.bytes !== undefined && stored.bytes > 0;
   const perBlock = isMeasured ? stored.bytes / heights : USUAL_BLOCK_BYTES;
   const measured = isMeasured

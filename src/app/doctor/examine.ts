@@ -2,6 +2,7 @@ import { surveyNode } from '../../access/index.js';
 import type { NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
+import { countHeights } from '../../ranges/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
@@ -127,6 +128,5 @@ function heightsToCome(
   const history =
     planned === undefined ? [] : [{ from: lowestOf(planned.from), to: planned.to ?? first - 1 }];
   const live = Math.max(0, Math.min(head, stopHeight ?? head) - last);
-  const missing = without(joined([...plans, ...history]), coverage);
-  return missing.reduce((count, { from, to }) => count + to - from + 1, live);
+  return live + countHeights(without(joined([...plans, ...history]), coverage));
 }
