@@ -148,22 +148,22 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 6_219,
-  'src/api': 11_705,
-  'src/app': 9_398,
-  'src/cli': 5_388,
-  'src/collections': 4_652,
+  'src/api': 11_286,
+  'src/app': 8_896,
+  'src/cli': 5_057,
+  'src/collections': 4_546,
   'src/config': 1_114,
   'src/devnet': 4_906,
   'src/finality': 3_165,
-  'src/flow': 3_161,
+  'src/flow': 3_021,
   'src/jobqueue': 809,
-  'src/observability': 1_871,
-  'src/proof': 2_452,
-  'src/ranges': 2_796,
+  'src/observability': 1_684,
+  'src/proof': 2_250,
+  'src/ranges': 2_733,
   'src/runtime': 1_185,
-  'src/storage': 12_892,
+  'src/storage': 12_461,
   'src/main.ts': 258,
-  test: 89_590,
+  test: 86_736,
 };
 
 const packageHomes = {
