@@ -19,6 +19,8 @@ const MISSING = 'backfill_missing_heights';
 
 export interface FreshOptions {
   readonly profile: NonNullable<DevnetOptions['profile']>;
+  /** What its blocks hash to, and who signs them. Default: ids are made up. */
+  readonly chain?: Pick<DevnetOptions, 'seed' | 'hashedIds' | 'certificatesEvery'>;
   /** The head when the daemon starts. */
   readonly history: number;
   /** Default: all that there is. */
@@ -42,13 +44,15 @@ export interface FreshTimes {
   /** Heights of history that are still missing in the end, and how fast it was filled in. */
   readonly missingHeights: number;
   readonly filledPerSecond: number;
+  /** Processor time of the daemon's main thread. */
+  readonly mainThreadMsPerHeight: number;
 }
 
 /** Follows a chain of fresh blocks by single calls alone. */
 export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   const { profile, history, warmUpHeights, heights, startHeight = 1 } = options;
   const node = await startTipNode(
-    { ...FRESH, profile, startHead: history, sealedLag: SEALED_LAG },
+    { ...FRESH, ...options.chain, profile, startHead: history, sealedLag: SEALED_LAG },
     options.isHistoryMade,
   );
   const dataDir = freshDirectory();
@@ -57,16 +61,20 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   });
   await daemon.reaches(history);
   const connection = await HttpConnection.open(daemon.apiPort);
-  const chain = new ChainGenerator({ profile });
+  const chain = new ChainGenerator({ profile, seed: options.chain?.seed ?? 1 });
   node.pace();
   const lateMs: number[] = [];
   const first = history + warmUpHeights + 1;
   let before = { requested: 0, missing: 0, atMs: 0 };
   let collections = 0;
   let hasAllAtMs = 0;
+  let mainThreadMs = 0;
   let mostLagHeights = 0;
   for (let height = history + 1; height < first + heights; height += 1) {
-    if (height === first) before = countsIn(await daemon.metrics());
+    if (height === first) {
+      before = countsIn(await daemon.metrics());
+      mainThreadMs = daemon.mainThreadMs();
+    }
     const own = chain.block(height).collections;
     const finalizedMs = await node.finalized(height);
     const lagMs = Math.max(0, ...own.map(({ id }) => collectionLagMs(FRESH, id)));
@@ -80,6 +88,7 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
     lateMs.push(nowMs() - hasAllAtMs);
     collections += own.length;
   }
+  const mainThreadMsPerHeight = (daemon.mainThreadMs() - mainThreadMs) / heights;
   const after = countsIn(await daemon.metrics());
   const requested = after.requested - before.requested;
   connection.close();
@@ -87,7 +96,7 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   node.close();
   rmSync(dataDir, { recursive: true });
   return {
-    ...{ lateMs, mostLagHeights, callsPerCollection: requested / collections },
+    ...{ lateMs, mostLagHeights, callsPerCollection: requested / collections, mainThreadMsPerHeight },
     missingHeights: after.missing,
     filledPerSecond: (1_000 * (before.missing - after.missing)) / (after.atMs - before.atMs),
   };
