@@ -149,6 +149,8 @@ export function wrongFinality(
   const isBelieved = its.signing === 'forgers' && (anchor?.height ?? 0) > its.provable;
   if (isBelieved) return undefined;
   if (provenHeight > its.provable) return `height ${provenHeight} is called final, above ${its.provable}`;
+  if (shownTo >= firstHeight && provenHeight >= firstHeight && shownTo !== provenHeight)
+    return `height ${provenHeight} is called final, and readers see ${shownTo}`;
   if (shownTo > Math.max(its.provable, firstHeight - 1))
     return `readers see height ${shownTo}, above ${its.provable}, of which nothing is proven`;
   if (failed !== undefined && its.isSound)

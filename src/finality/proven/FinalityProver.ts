@@ -250,13 +250,15 @@ export class FinalityProver {
         this.#warn({ height: verdict.height, reason }, 'a certificate of the chain is invalid');
         return `the certificate in block ${verdict.height} is invalid: ${reason}`;
       }
+      const sealedHeight = await this.#sealedBy(verdict);
       if (this.#proven === undefined) logger.info({ height: verdict.height }, 'the chain is proven final');
+      // All at once: what is said of it and what readers see must agree.
       this.#proven = verdict;
+      this.#sealedHeight = sealedHeight;
       this.#failed = undefined;
       const parentId = headers.find(({ id }) => id === verdict.id)?.parentId;
       this.#signers = signers;
       this.#hasWarned = false;
-      await this.#seal(verdict);
       if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
       await this.#deps.keep?.(verdict.height);
       return undefined;
@@ -264,16 +266,20 @@ export class FinalityProver {
     return undefined;
   }
 
-  /** Seals come in the order of the blocks that they are for, so the newest block with any has the highest. */
-  async #seal({ height, id }: Pick<BlockHead, 'height' | 'id'>): Promise<void> {
+  /**
+   * The highest block that a block, or one below it, seals. Seals come in the order of the blocks that they are for, so the
+   * newest block with any has the highest.
+   */
+  async #sealedBy({ height, id }: Pick<BlockHead, 'height' | 'id'>): Promise<number | undefined> {
     let newest: Identifier | undefined = id;
     for (let step = 1; newest !== undefined && step <= MAX_HEADERS; step++) {
       const sealed = await Promise.all(this.#deps.sealedBy(newest).map(this.#deps.heightOf));
       const known = sealed.filter((each) => each !== undefined);
-      if (known.length > 0) this.#sealedHeight = Math.max(this.#sealedHeight ?? 0, ...known);
-      if (sealed.length > 0) return;
+      if (known.length > 0) return Math.max(this.#sealedHeight ?? 0, ...known);
+      if (sealed.length > 0) break;
       newest = (await this.#deps.blockAt(height - step))?.id;
     }
+    return this.#sealedHeight;
   }
 
   /** After a start above blocks that too few signed: what was proven before stays readable. */
