@@ -61,7 +61,7 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   });
   await daemon.reaches(history);
   const connection = await HttpConnection.open(daemon.apiPort);
-  const chain = new ChainGenerator({ profile, seed: options.chain?.seed ?? 1 });
+  const chain = new ChainGenerator({ profile, ...options.chain });
   node.pace();
   const lateMs: number[] = [];
   const first = history + warmUpHeights + 1;
