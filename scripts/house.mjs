@@ -65,7 +65,7 @@ const subFloors = {
     ['arguments', 'client'],
     ['command.ts'],
   ],
-  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['sources'], ['ports.ts']],
+  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['FaultReporter.ts'], ['ports.ts']],
   devnet: [['server'], ['node'], ['faults'], ['chain']],
   finality: [['blocks', 'proven'], ['forks', 'head'], ['ports.ts']],
   flow: [['responses', 'verification'], ['entities'], ['ids'], ['wire'], ['WireError.ts', 'types.ts']],

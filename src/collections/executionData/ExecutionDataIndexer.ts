@@ -7,7 +7,7 @@ import { childOf, doublingMs, isAbort, RunningAverage, sleep, wasAborted } from 
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
-import { FaultReporter } from '../sources/FaultReporter.js';
+import { FaultReporter } from '../FaultReporter.js';
 import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';

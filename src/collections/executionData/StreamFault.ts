@@ -1,8 +1,8 @@
 import { UpstreamError } from '../../access/index.js';
 import type { NodeFault, TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
-import { faultIn } from '../sources/FaultReporter.js';
-import type { Fault } from '../sources/FaultReporter.js';
+import { faultIn } from '../FaultReporter.js';
+import type { Fault } from '../FaultReporter.js';
 
 /**
  * Why we give up a stream: what counts against the node, and how the next height is missing (`undefined`: we left the

@@ -21,7 +21,7 @@ import type {
   RequestTrail,
 } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
-import { faultIn, FaultReporter } from '../sources/FaultReporter.js';
+import { faultIn, FaultReporter } from '../FaultReporter.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { BlockWindow } from '../heights/Window.js';
 

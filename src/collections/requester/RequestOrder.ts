@@ -4,7 +4,7 @@ import { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightRequests } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
-import type { Fault } from '../sources/FaultReporter.js';
+import type { Fault } from '../FaultReporter.js';
 import { TimerQueue } from './TimerQueue.js';
 
 /**

@@ -1,4 +1,4 @@
-import { faultOf, troubleOf, UpstreamError } from '../../access/index.js';
+import { faultOf, troubleOf, UpstreamError } from '../access/index.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -6,10 +6,10 @@ import type {
   NodeFault,
   TroubleKind,
   UpstreamErrorKind,
-} from '../../access/index.js';
-import { InvalidCollectionError } from '../../flow/index.js';
-import type { Logger, Metrics } from '../../observability/index.js';
-import type { Source } from '../ports.js';
+} from '../access/index.js';
+import { InvalidCollectionError } from '../flow/index.js';
+import type { Logger, Metrics } from '../observability/index.js';
+import type { Source } from './ports.js';
 
 /** What went wrong with one answer of a node. */
 export interface Fault {
