@@ -44,7 +44,7 @@ export const commands: readonly Command[] = [
     positionals: ['<height|id>'],
     settings: flags.daemonAddressSettings,
     ownFlags: flags.proveFlags,
-    load: async () => (await import('./commands/proofs.js')).prove,
+    load: async () => (await import('./commands/prove.js')).prove,
   },
   {
     ...none,
@@ -55,7 +55,7 @@ export const commands: readonly Command[] = [
       'Exit code 0: it holds. Exit code 65: it does not; what does not fit is named.',
     positionals: ['<file>'],
     ownFlags: flags.checkProofFlags,
-    load: async () => (await import('./commands/proofs.js')).checkProof,
+    load: async () => (await import('./commands/checkProof.js')).checkProof,
   },
   {
     ...none,

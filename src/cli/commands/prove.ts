@@ -2,15 +2,15 @@ import { writeFileSync } from 'node:fs';
 import { checkLookupKey, proofDocument } from '../../api/index.js';
 import type { LookupKind, ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { checkDocument, CURRENT_RULES, loadCertificates } from '../../proof/index.js';
-import type { VerifyCertificate } from '../../proof/index.js';
-import { messageOf, OperatorError, readNamedFile } from '../../runtime/index.js';
+import { checkDocument } from '../../proof/index.js';
+import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import { checkProofFlags, ownValuesOf, proveFlags } from '../arguments/flags.js';
+import { ownValuesOf, proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
 import { wrongUse } from '../command.js';
 import type { Invocation, Terminal } from '../command.js';
+import { verifierFor } from './checkProof.js';
 
 /** What an id may name, the most likely first. */
 const KINDS_OF_IDS: readonly LookupKind[] = ['transaction', 'collection', 'block'];
@@ -58,37 +58,4 @@ async function documentOf(loaded: LoadedConfig, key: string, to: string): Promis
     }
   }
   throw unknown;
-}
-
-/** `check-proof`: checks a proof document, without a store, a daemon or a network. */
-export async function checkProof(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const [file] = invocation.positionals;
-  if (file === undefined) throw wrongUse('Say what to check: flow-collection-indexer check-proof FILE.');
-  const { checkpoint } = ownValuesOf(checkProofFlags, invocation);
-  const json = textOf(file);
-  const verdict = checkDocument(json, checkpoint ?? undefined, await verifierFor(json));
-  if (!verdict.ok) {
-    terminal.err(`Not proven: ${verdict.reason}.\n`);
-    return 'damage';
-  }
-  terminal.out(`From block ${verdict.from} follow:\n${verdict.proven.join('\n')}\n`);
-  if (checkpoint === null)
-    terminal.err('Compare the ID of that block, 32 bytes, with a source that you trust.\n');
-  return 'done';
-}
-
-function textOf(file: string): string {
-  try {
-    return readNamedFile(file, { mayBePipe: true }).toString();
-  } catch (error) {
-    throw wrongUse(`Cannot read ${file}: ${messageOf(error)}`);
-  }
-}
-
-/** The package of the curve takes longer to load than most documents to check, so only those with a certificate wait for it. */
-async function verifierFor(json: string): Promise<VerifyCertificate> {
-  if (!json.includes('"way"')) return () => ({ valid: false, reason: 'the document hides its way' });
-  const { prepareCommittee, verifyCertificate } = await loadCertificates();
-  return (certificate, committee) =>
-    verifyCertificate(certificate, prepareCommittee(committee), CURRENT_RULES);
 }
