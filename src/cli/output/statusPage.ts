@@ -113,10 +113,11 @@ function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
 
 /** Empty while nothing can be said. */
 function proven({ proof }: StatusDocument): string[] {
-  const { committee, latestCertificate, mode, provenHeight, reason } = proof;
+  const { committee, latestCertificate, mode, provenHeight, reason, sealedHeight } = proof;
   if (mode === 'off') return [];
   const parts: string[] = [];
   if (provenHeight !== null) parts.push(`final through ${formatCount(provenHeight)}`);
+  if (sealedHeight !== null) parts.push(`sealed through ${formatCount(sealedHeight)}`);
   if (committee !== null && latestCertificate !== null)
     parts.push(
       `signed by ${latestCertificate.signers} of ${committee.members} consensus nodes (epoch ${committee.epoch})`,
