@@ -22,19 +22,22 @@ await bench(
     about:
       'Blocks of 5 × 10 transactions. One daemon has indexed them; another one, from an empty store to its stop height, everything ' +
       'verified and durable. By peer stream: blocks from the simulated node, collections from the first daemon (--peer). By ' +
-      'collection: the first daemon is its only access node. Ideal pipeline: as in "Catching up", from the node. ' +
+      'collection: the first daemon is its only access node. Neither proves anything. Ideal pipeline: as in "Catching up", from the node. ' +
       'Mirror: a daemon with no access node, beside the one that feeds it, both proving every block.',
   },
   async ({ quick, rounds }) => {
     const heights = quick ? HEIGHTS.quick : HEIGHTS.full;
-    const bySource = await speedsOf({ heights }, 'requester-only', rounds, ({ node, source }) => ({
-      'by peer stream': speed({ node, mode: 'requester-only', heights, flags: ['--peer', source] }),
-      'by collection, from the same daemon': speed({ node: source, mode: 'requester-only', heights }),
+    const required = ['--proof-mode', 'required'];
+    const proven = { heights, hashedIds: true };
+    // An index gives only light blocks, which nothing can be proven by: it is an access node for those who believe it.
+    const believing = { mode: 'requester-only', heights } as const;
+    const off = ['--proof-mode', 'off'];
+    const bySource = await speedsOf(proven, 'requester-only', rounds, ({ node, source }) => ({
+      'by peer stream': speed({ ...believing, node, flags: [...off, '--peer', source] }),
+      'by collection, from the same daemon': speed({ ...believing, node: source, flags: off }),
       'limit: ideal pipeline': () => runLimit('idealPipeline', { node, heights }),
     }));
     const { 'by peer stream': peer, 'limit: ideal pipeline': ideal } = bySource;
-    const required = ['--proof-mode', 'required'];
-    const proven = { heights, hashedIds: true };
     const mirrors = await speedsOf(proven, 'edi-only', rounds, ({ node, source }) => ({
       'the node, with execution data': speed({ node, mode: 'edi-only', heights, flags: required }),
       'the indexer that did so': speed({

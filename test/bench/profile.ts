@@ -1,6 +1,6 @@
 /**
  * Where the daemon spends its time while it catches up: runs it under V8's profiler against a simulated node in a process
- * of its own, and leaves the profile and a flame graph. Build first (`npm run profile` does).
+ * of its own, says where the time went, and leaves the profile. Build first (`npm run profile` does).
  *
  *     --mode NAME       edi-only, requester-only, hybrid  [edi-only]
  *     --heights N       [5000]
@@ -9,15 +9,14 @@
  *     --profile NAME    blocks: dense, mainnet, empty …   [dense]
  *     --out DIR         [profiles]
  */
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { profiles } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
-import { callTree, selfTimes } from './lib/cpuProfile.js';
+import { selfTimes } from './lib/cpuProfile.js';
 import type { CpuProfile } from './lib/cpuProfile.js';
 import { drain, modeFlags, startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
-import { flameGraphPage } from './lib/flameGraph.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory, ROOT } from './lib/processes.js';
 import { startReadClient } from './lib/readers.js';
@@ -75,16 +74,14 @@ const name = join(
 );
 copyFileSync(join(directory, found), `${name}.cpuprofile`);
 
-const root = callTree(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
+const functions = selfTimes(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
 const title = `${work.title}, ${work.perSecond.toFixed(0)} ${work.unit}s/s while profiled`;
-writeFileSync(`${name}.html`, flameGraphPage(root, title));
-
-const functions = selfTimes(root);
-const share = (us: number): string => ((us * 100) / root.totalUs).toFixed(1);
+const totalUs = functions.reduce((sum, { selfUs }) => sum + selfUs, 0);
+const share = (us: number): string => ((us * 100) / totalUs).toFixed(1);
 const perUnit = (us: number): string => (us / work.count).toFixed(1);
 const perUnitColumn = `µs per ${work.unit}`;
 const rooms = new Map<string, number>();
-for (const { frame, selfUs } of functions) rooms.set(frame.room, (rooms.get(frame.room) ?? 0) + selfUs);
+for (const { room, selfUs } of functions) rooms.set(room, (rooms.get(room) ?? 0) + selfUs);
 process.stdout.write(
   [
     formatTable({
@@ -100,10 +97,9 @@ process.stdout.write(
       columns: ['function', 'room', 'place', '%', perUnitColumn],
       rows: functions
         .slice(0, FUNCTIONS)
-        .map(({ frame, selfUs }) => [frame.name, frame.room, frame.place, share(selfUs), perUnit(selfUs)]),
+        .map(({ name, room, place, selfUs }) => [name, room, place, share(selfUs), perUnit(selfUs)]),
     }),
-    `flame graph: ${relative(process.cwd(), name)}.html (any browser)`,
-    `profile:     ${relative(process.cwd(), name)}.cpuprofile (Chrome DevTools, VS Code, speedscope)\n`,
+    `profile: ${relative(process.cwd(), name)}.cpuprofile (Chrome DevTools, VS Code, speedscope)\n`,
   ].join('\n'),
 );
 process.exit(0);

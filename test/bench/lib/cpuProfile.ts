@@ -13,60 +13,41 @@ export interface CpuProfile {
       readonly lineNumber: number;
       readonly columnNumber: number;
     };
-    readonly children?: readonly number[];
   }[];
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
 
-/** A call and all that was called below it. */
-export interface Frame {
+/** The time in one function itself, not in what it calls. */
+export interface SelfTime {
   readonly name: string;
   /** Where it stands: a folder of `src`, a package, `node`, or `v8` for what is no JavaScript. */
   readonly room: string;
   /** File and line of the source; empty for what has none. */
   readonly place: string;
   selfUs: number;
-  totalUs: number;
-  readonly children: Frame[];
 }
 
-/** The tree of calls from the samples. The program's waiting is left out: it is no work. */
-export function callTree({ nodes, samples, timeDeltas }: CpuProfile): Frame {
+/** Self time by function, the longest first. The program's waiting is left out: it is no work. */
+export function selfTimes({ nodes, samples, timeDeltas }: CpuProfile): SelfTime[] {
   const sources = new Sources();
-  const frames = new Map<number, Frame>();
+  const byFunction = new Map<string, SelfTime>();
+  const byNode = new Map<number, SelfTime>();
   for (const { id, callFrame } of nodes) {
     const { functionName } = callFrame;
     const { path, line } = sources.origin(callFrame);
-    frames.set(id, {
-      name: functionName === '' ? '(anonymous)' : functionName,
-      room: roomOf(path, functionName),
-      place: path === '' ? '' : `${path}:${line + 1}`,
-      selfUs: 0,
-      totalUs: 0,
-      children: [],
-    });
+    const name = functionName === '' ? '(anonymous)' : functionName;
+    const place = path === '' ? '' : `${path}:${line + 1}`;
+    const key = `${name} ${place}`;
+    const time = byFunction.get(key) ?? { name, room: roomOf(path, functionName), place, selfUs: 0 };
+    byFunction.set(key, time);
+    byNode.set(id, time);
   }
   for (const [index, id] of samples.entries()) {
-    const frame = frames.get(id);
-    if (frame !== undefined && frame.name !== '(idle)') frame.selfUs += Math.max(0, timeDeltas[index] ?? 0);
+    const time = byNode.get(id);
+    if (time !== undefined && time.name !== '(idle)') time.selfUs += Math.max(0, timeDeltas[index] ?? 0);
   }
-  for (const { id, children = [] } of nodes) {
-    for (const child of children) {
-      const frame = frames.get(child);
-      if (frame !== undefined) frames.get(id)?.children.push(frame);
-    }
-  }
-  const root = frames.get(nodes[0]?.id ?? 0);
-  if (root === undefined) throw new Error('the profile is empty');
-  addUp(root);
-  return root;
-}
-
-function addUp(frame: Frame): number {
-  frame.totalUs = frame.selfUs;
-  for (const child of frame.children) frame.totalUs += addUp(child);
-  return frame.totalUs;
+  return [...byFunction.values()].sort((left, right) => right.selfUs - left.selfUs);
 }
 
 /** Where the code of built files stands in `src` and in packages, by the maps beside them. */
@@ -101,18 +82,4 @@ function roomOf(path: string, functionName: string): string {
   if (ours !== null) return ours[1] ?? 'main';
   if (path.startsWith('node:')) return 'node';
   return functionName.startsWith('(') ? 'v8' : 'native';
-}
-
-/** Self time by function, the longest first. */
-export function selfTimes(root: Frame): { readonly frame: Frame; readonly selfUs: number }[] {
-  const sums = new Map<string, { frame: Frame; selfUs: number }>();
-  const visit = (frame: Frame): void => {
-    const key = `${frame.name} ${frame.place}`;
-    const sum = sums.get(key);
-    if (sum === undefined) sums.set(key, { frame, selfUs: frame.selfUs });
-    else sum.selfUs += frame.selfUs;
-    for (const child of frame.children) visit(child);
-  };
-  visit(root);
-  return [...sums.values()].sort((left, right) => right.selfUs - left.selfUs);
 }
