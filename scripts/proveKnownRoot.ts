@@ -80,7 +80,7 @@ process.exit(found === undefined ? 1 : 0);
 function committeeOf({ SealingSegment, Epochs }: Snapshot): Committee {
   if (SealingSegment.ProtocolStateEntries !== undefined) {
     const [id = ''] = Object.keys(SealingSegment.ProtocolStateEntries);
-    const read = readProtocolState(snapshot, idOf(id));
+    const read = readProtocolState(JSON.stringify(snapshot), idOf(id));
     if (!read.ok) throw new Error(read.reason);
     return read.state.current.committee;
   }

@@ -87,7 +87,7 @@ export const protocolStateTarget: FuzzTarget = {
     });
     const samples = entries.slice(0, SAMPLES).map(([id, entry]) => {
       const text = JSON.stringify(wrap(id, entry));
-      const reading = readProtocolState(JSON.parse(text), id as Parameters<typeof readProtocolState>[1]);
+      const reading = readProtocolState(text, id as Parameters<typeof readProtocolState>[1]);
       if (!reading.ok) throw new Error(`a valid snapshot is refused: ${reading.reason}`);
       return { id: id as Parameters<typeof readProtocolState>[1], text, state: reading.state };
     });
@@ -95,7 +95,7 @@ export const protocolStateTarget: FuzzTarget = {
       const { id, state, text } = choices.of(samples);
       const snapshot = changedJson(choices, text, choices.of(samples).text);
       if (snapshot === undefined) return 'not JSON';
-      const reading = readProtocolState(snapshot.value, id);
+      const reading = readProtocolState(JSON.stringify(snapshot.value), id);
       if (reading.ok) {
         insist(
           isDeepStrictEqual(reading.state, state),

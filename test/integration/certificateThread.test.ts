@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CertificateThread, CURRENT_RULES } from '../../src/proof/index.js';
+import { CertificateThread } from '../../src/proof/index.js';
 import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
 import type { CertificatePort } from '../../src/proof/index.js';
 import { certificatesHere, certificatesOfSources } from '../support/certificates.js';
@@ -20,10 +20,10 @@ describe.each<[string, () => CertificatePort]>([
     const reading = await thread.readState(snapshot, first.protocolStateId);
     if (!reading.ok) throw new Error(reading.reason);
     const { committee } = reading.state.current;
-    const verdict = await thread.verify(certificateIn(last), committee, CURRENT_RULES);
+    const verdict = await thread.verify(certificateIn(last), committee);
     expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
     const moved = { ...certificateIn(last), view: last.view };
-    expect(await thread.verify(moved, committee, CURRENT_RULES)).toMatchObject({ valid: false });
+    expect(await thread.verify(moved, committee)).toMatchObject({ valid: false });
     for (const junk of ['', '{"SealingSegment":', '[]']) {
       expect(await thread.readState(Buffer.from(junk), first.protocolStateId)).toMatchObject({ ok: false });
     }

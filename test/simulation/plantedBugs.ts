@@ -424,9 +424,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'finality: an invalid certificate proves as much as a valid one',
     file: 'finality/proven/FinalityProver.ts',
-    of: "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return thread.verify(certificate, signers, CURRENT_RULES);",
+    of: "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return thread.verify(certificate, signers);",
     instead:
-      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return { valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers, CURRENT_RULES)), ...{ valid: true as const } };",
+      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return { valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers)), ...{ valid: true as const } };",
     heldBy: {
       file: 'unit/finality/finalityProver.test.ts',
       test: 'proves nothing by the certificates of another committee',

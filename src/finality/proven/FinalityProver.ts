@@ -6,7 +6,6 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import {
   CertificateThreadError,
   committeesIn,
-  CURRENT_RULES,
   lastViewOf,
   provenFinal,
   weightOf,
@@ -234,7 +233,7 @@ export class FinalityProver {
     const verify = async (certificate: Certificate): Promise<CertificateVerdict> => {
       signers = committeeAt(certificate.view);
       if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };
-      return thread.verify(certificate, signers, CURRENT_RULES);
+      return thread.verify(certificate, signers);
     };
     const lowest = Math.max(height, (this.#proven?.height ?? -1) + 1, top - MAX_HEADERS + 1);
     const headers: StoredHeader[] = [];

@@ -6,7 +6,6 @@ import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import { headerFormOf, headerForms, payloadFormOf, payloadFormsOf } from '../ids/forms.js';
 import type { BlockForm, HeaderForm, PayloadForm } from '../ids/forms.js';
 import { encodeProof, openStored } from './storedProof.js';
-import { UnknownProofError } from './UnknownProofError.js';
 
 /**
  * Which results a payload holds is tried from its receipts until this many ids were hashed, of some 3 µs each: all
@@ -82,21 +81,15 @@ export class BlockProver {
   proveStored(message: Uint8Array, proof: Uint8Array): Proving {
     if (proof.length === 0) return { kind: 'without_header' };
     const light = decodeBlockMessage(message);
-    try {
-      const opened = openStored(light.encoded, proof, this.#chainId, this.#hasher);
-      const { bytes, header, roots } = opened;
-      const { form } = opened.stored;
-      const block = { ...opened.block, bytes };
-      if (this.#hasher.headerId(headerFormOf(form), header) !== light.id)
-        return refused('id', 'it does not hash to its id with the proof that came with it');
-      return (
-        this.#refusal(headerFormOf(form), header, block) ??
-        provenAs(form, block, header, light, roots, undefined)
-      );
-    } catch (error) {
-      if (error instanceof UnknownProofError) return { kind: 'unknown_form' };
-      throw error;
-    }
+    const opened = openStored(light.encoded, proof, this.#chainId, this.#hasher);
+    if (opened === undefined) return { kind: 'unknown_form' };
+    const { bytes, header, roots } = opened;
+    const { form } = opened.stored;
+    const block = { ...opened.block, bytes };
+    if (this.#hasher.headerId(headerFormOf(form), header) !== light.id)
+      return refused('id', 'it does not hash to its id with the proof that came with it');
+    const refusal = this.#refusal(headerFormOf(form), header, block);
+    return refusal ?? provenAs(form, block, header, light, roots, undefined);
   }
 
   /** The form in which the header hashes to the block's id, or to its own. */

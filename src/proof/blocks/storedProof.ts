@@ -2,19 +2,11 @@ import { FieldScan, IDENTIFIER_BYTES, scanFullBlock, scanTimeoutCertificate } fr
 import { toIdentifier, WireError, WireWriter } from '../../flow/index.js';
 import type { FullBlock, FullHeader, Span, TimeoutCertificate } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
-import { UnknownProofError } from './UnknownProofError.js';
 import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
 
 const VERSION = 1;
-/** How forms are stored. Numbers are never used again. */
-const FORM_NUMBERS: Readonly<Record<BlockForm, number>> = {
-  H1P1: 1,
-  H3P1: 2,
-  H5P1: 3,
-  H5P7: 4,
-  H5P8: 5,
-  H8P8: 6,
-};
+/** A form is stored as its place here, from 1 on: append only. */
+const STORED_FORMS: readonly BlockForm[] = ['H1P1', 'H3P1', 'H5P1', 'H5P7', 'H5P8', 'H8P8'];
 const FIELD = {
   form: 1,
   view: 2,
@@ -28,7 +20,7 @@ const FIELD = {
 const ABSENT: Span = { start: 0, length: 0 };
 
 /** The header of a stored block. Bytes are views of one buffer of its own. */
-export type StoredHeader = Readonly<ReturnType<typeof openStored>['stored']>;
+export type StoredHeader = Readonly<ReturnType<typeof opened>['stored']>;
 
 /** `roots`: those of the guarantees, seals, receipts and results, and the protocol state's id, 32 bytes each. */
 export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, roots: Buffer): Buffer {
@@ -38,7 +30,7 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
   const hasView = hasParentView(headerFormOf(form));
   const writer = new WireWriter()
     .packed(VERSION)
-    .number(FIELD.form, FORM_NUMBERS[form])
+    .number(FIELD.form, STORED_FORMS.indexOf(form) + 1)
     .number(FIELD.view, header.view)
     .number(FIELD.parentView, hasView ? header.parentView : 0)
     .bytes(FIELD.proposerId, view(header.proposerId))
@@ -61,7 +53,7 @@ export function readHeader(
   chainId: string,
   hasher = new BlockHasher(),
 ): StoredHeader {
-  return openStored(encodedLightBlock, proof, chainId, hasher).stored;
+  return opened(encodedLightBlock, proof, chainId, hasher).stored;
 }
 
 /** The header, or `undefined` where the block and its proof do not hash to the block's id. */
@@ -72,7 +64,7 @@ export function checkStoredProof(
   hasher = new BlockHasher(),
 ): StoredHeader | undefined {
   try {
-    const { header, stored } = openStored(encodedLightBlock, proof, chainId, hasher);
+    const { header, stored } = opened(encodedLightBlock, proof, chainId, hasher);
     return hasher.headerId(headerFormOf(stored.form), header) === stored.id ? stored : undefined;
   } catch (error) {
     if (error instanceof WireError) return undefined;
@@ -92,7 +84,7 @@ export function preimagesOf(
   chainId: string,
   hasher: BlockHasher,
 ) {
-  const { header, stored, block, roots } = openStored(encodedLightBlock, proof, chainId, hasher);
+  const { header, stored, block, roots } = opened(encodedLightBlock, proof, chainId, hasher);
   hasher.headerId(headerFormOf(stored.form), header);
   const form = payloadFormOf(stored.form);
   return {
@@ -131,9 +123,18 @@ function encodeTimeout(timeout: TimeoutCertificate, view: (span: Span) => Buffer
     .finish();
 }
 
-/** The header as the hasher, which has it loaded, wants it, and as readers do. Spans are places in `bytes`. */
+function opened(...of: Parameters<typeof openStored>) {
+  const found = openStored(...of);
+  if (found === undefined) throw new WireError('a proof has an unknown version or form');
+  return found;
+}
+
+/**
+ * The header as the hasher, which has it loaded, wants it, and as readers do. Spans are places in `bytes`. `undefined`: a later
+ * version of the program made the proof.
+ */
 export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string, hasher: BlockHasher) {
-  if (proof[0] !== VERSION) throw new UnknownProofError('a proof has an unknown version');
+  if (proof[0] !== VERSION) return undefined;
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
   const chainStart = light.length + proof.length;
@@ -143,10 +144,8 @@ export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string
   const scan = new FieldScan(bytes);
   const fields = scan.fields({ start: light.length + 1, length: proof.length - 1 }, FIELD.roots);
 
-  const form = (Object.keys(FORM_NUMBERS) as BlockForm[]).find(
-    (each) => FORM_NUMBERS[each] === fields.number(FIELD.form),
-  );
-  if (form === undefined) throw new UnknownProofError('a proof has an unknown form');
+  const form = STORED_FORMS[fields.number(FIELD.form) - 1];
+  if (form === undefined) return undefined;
   const otherRoots = view(fields.span(FIELD.roots));
   const roots = Buffer.alloc(rootsBytes(form));
   if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');

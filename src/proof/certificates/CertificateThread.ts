@@ -2,15 +2,15 @@ import type { Identifier } from '../../flow/index.js';
 import { messageOf } from '../../runtime/index.js';
 import type { Committee } from '../committee/committee.js';
 import type { readProtocolState } from '../committee/protocolState.js';
-import type { Certificate, CertificateRules, CertificateVerdict } from './provenFinal.js';
+import type { Certificate, CertificateVerdict } from './provenFinal.js';
 
 /** Certificates that may wait for the thread. A caller at the tip has one at a time. */
 export const MAX_WAITING_CERTIFICATES = 64;
 
-export type StateReading = ReturnType<typeof readProtocolState>;
+type StateReading = ReturnType<typeof readProtocolState>;
 
 export type Question =
-  | { readonly certificate: Certificate; readonly committee: Committee; readonly rules: CertificateRules }
+  | { readonly certificate: Certificate; readonly committee: Committee }
   | { readonly snapshot: Uint8Array; readonly protocolStateId: Identifier };
 export type Request = readonly [number: number, question: Question];
 type Answer = CertificateVerdict | StateReading;
@@ -47,13 +47,9 @@ export class CertificateThread {
     this.#start = start;
   }
 
-  /** Like `verifyCertificate`. Expected errors: `CertificateThreadError`. */
-  async verify(
-    certificate: Certificate,
-    committee: Committee,
-    rules: CertificateRules,
-  ): Promise<CertificateVerdict> {
-    return (await this.#ask({ certificate, committee, rules })) as CertificateVerdict;
+  /** Like `verifyCertificate`, by the rules of today. Expected errors: `CertificateThreadError`. */
+  async verify(certificate: Certificate, committee: Committee): Promise<CertificateVerdict> {
+    return (await this.#ask({ certificate, committee })) as CertificateVerdict;
   }
 
   /** Like `readProtocolState`, of the JSON that a node sent. Expected errors: `CertificateThreadError`. */

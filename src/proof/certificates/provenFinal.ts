@@ -16,10 +16,14 @@ export const CURRENT_RULES: CertificateRules = {
   beaconTag: 'FLOW-Random_Beacon-V00-CS00-with-',
 };
 
-/** A quorum certificate: more than two thirds of a committee voted for a block. */
-export interface Certificate {
+/** What the members of a committee vote for. */
+export interface Vote {
   readonly view: number;
   readonly blockId: Identifier;
+}
+
+/** A quorum certificate: more than two thirds of a committee voted for a block. */
+export interface Certificate extends Vote {
   readonly voterIndices: Uint8Array;
   readonly voterSigData: Uint8Array;
 }

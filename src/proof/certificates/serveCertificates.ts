@@ -1,6 +1,5 @@
-import type { Identifier } from '../../flow/index.js';
 import { readProtocolState } from '../committee/protocolState.js';
-import type { Request, Response, StateReading } from './CertificateThread.js';
+import type { Request, Response } from './CertificateThread.js';
 import { digestOf, prepareCommittee, verifyCertificate } from './verifyCertificate.js';
 import type { PreparedCommittee } from './verifyCertificate.js';
 
@@ -15,25 +14,16 @@ export function serveCertificates(port: {
   const recent = new Map<string, PreparedCommittee>();
   port.on('message', ([number, question]) => {
     if ('snapshot' in question) {
-      port.postMessage([number, readSnapshot(question.snapshot, question.protocolStateId)]);
+      const snapshot = Buffer.from(question.snapshot).toString();
+      port.postMessage([number, readProtocolState(snapshot, question.protocolStateId)]);
       return;
     }
-    const { certificate, committee, rules } = question;
+    const { certificate, committee } = question;
     const digest = digestOf(committee).toString('hex');
     const prepared = recent.get(digest) ?? prepareCommittee(committee);
     recent.delete(digest);
     recent.set(digest, prepared);
     for (const oldest of recent.keys()) if (recent.size > MAX_PREPARED_COMMITTEES) recent.delete(oldest);
-    port.postMessage([number, verifyCertificate(certificate, prepared, rules)]);
+    port.postMessage([number, verifyCertificate(certificate, prepared)]);
   });
-}
-
-/** Expected bad input is a reason, not an error. */
-function readSnapshot(snapshot: Uint8Array, protocolStateId: Identifier): StateReading {
-  try {
-    return readProtocolState(JSON.parse(Buffer.from(snapshot).toString()), protocolStateId);
-  } catch (error) {
-    if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
-    throw error;
-  }
 }

@@ -3,7 +3,8 @@ import { encodeRlp, identifierBytes, sha3 } from '../../flow/index.js';
 import { thresholdOf, weightOf } from '../committee/committee.js';
 import type { Committee } from '../committee/committee.js';
 import * as bls from './bls.js';
-import type { Certificate, CertificateRules, CertificateVerdict } from './provenFinal.js';
+import { CURRENT_RULES } from './provenFinal.js';
+import type { Certificate, CertificateRules, CertificateVerdict, Vote } from './provenFinal.js';
 
 const CHECKSUM_BYTES = 4;
 
@@ -29,18 +30,19 @@ export function prepareCommittee(committee: Committee) {
 export function verifyCertificate(
   certificate: Certificate,
   prepared: PreparedCommittee,
-  rules: CertificateRules,
+  rules = CURRENT_RULES,
 ): CertificateVerdict {
   const { committee, digest, stakingKeys, beaconKey } = prepared;
-  const { members } = committee;
-  const signers = readIndices(certificate.voterIndices, prepared.checksum, members.length);
-  if (typeof signers === 'string') return invalid(signers);
-  const weight = signers.reduce((sum, index) => sum + (members[index]?.weight ?? 0), 0);
-  const threshold = thresholdOf(weightOf(committee));
+  const signers = readIndices(certificate.voterIndices, prepared.checksum, stakingKeys.length);
+  if (typeof signers === 'string') return { valid: false, reason: signers };
+  const weight = signers.reduce((sum, index) => sum + (committee.members[index]?.weight ?? 0), 0);
+  const total = weightOf(committee);
+  const threshold = thresholdOf(total);
   if (weight < threshold)
-    return invalid(`the signers weigh ${weight} of ${weightOf(committee)}, less than ${threshold}`);
+    return { valid: false, reason: `the signers weigh ${weight} of ${total}, less than ${threshold}` };
   const signatures = readSigData(certificate.voterSigData, signers.length);
-  if (signatures === undefined) return invalid('the signatures have a form that is not known');
+  if (signatures === undefined)
+    return { valid: false, reason: 'the signatures have a form that is not known' };
 
   const message = messageOf(certificate, rules);
   const votes = { tag: rules.voteTag, key: bls.sumOf(signers.map((index) => stakingKeys[index])) };
@@ -48,15 +50,12 @@ export function verifyCertificate(
   const expected = committee.beaconKey === undefined ? [votes] : [votes, beacon];
   const context = Buffer.concat([digest, certificate.voterIndices]);
   if (!bls.verifySignatures(message, expected, signatures, context))
-    return invalid('the signatures do not hold');
+    return { valid: false, reason: 'the signatures do not hold' };
   return { valid: true, signers: signers.length, weight, threshold };
 }
 
 /** What the members sign. */
-export function messageOf(
-  { view, blockId }: Pick<Certificate, 'view' | 'blockId'>,
-  rules: CertificateRules,
-): Uint8Array {
+export function messageOf({ view, blockId }: Vote, rules: CertificateRules): Uint8Array {
   if (rules.message === 'hash') return sha3(encodeRlp([identifierBytes(blockId), view]));
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64BE(BigInt(view));
@@ -110,8 +109,4 @@ export function checksumOf({ members }: Committee): Uint8Array {
 
 function bytesForBits(bits: number): number {
   return Math.ceil(bits / 8);
-}
-
-function invalid(reason: string): CertificateVerdict {
-  return { valid: false, reason };
 }

@@ -27,22 +27,23 @@ export interface StateParts {
 }
 
 /**
- * The epochs at a block, from a snapshot as nodes serve it (JSON, parsed) and the block's proven `protocol_state_id`.
+ * The epochs at a block, from a snapshot as nodes serve it (JSON) and the block's proven `protocol_state_id`.
  * Nothing of the snapshot is used that does not hash to that id. Expected bad input is a reason, not an error.
  */
 export function readProtocolState(
-  snapshot: unknown,
+  snapshot: string,
   protocolStateId: Identifier,
 ):
   | { readonly ok: true; readonly state: EpochState; readonly parts: StateParts }
   | { readonly ok: false; readonly reason: string } {
   try {
-    const entries = record(record(record(snapshot)['SealingSegment'])['ProtocolStateEntries']);
+    const entries = record(record(record(JSON.parse(snapshot))['SealingSegment'])['ProtocolStateEntries']);
     const entry = entries[protocolStateId];
     if (entry === undefined) return { ok: false, reason: 'the snapshot does not have this protocol state' };
     const parts = partsOf(record(entry));
     return { ok: true, state: epochsOf(parts, protocolStateId), parts };
   } catch (error) {
+    if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
     if (error instanceof ShapeError) return { ok: false, reason: error.message };
     throw error;
   }

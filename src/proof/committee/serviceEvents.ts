@@ -5,6 +5,8 @@ import type { Chunk, ExecutionResult, Identifier, RlpItem } from '../../flow/ind
 import type { Committee } from './committee.js';
 import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
 
+const DKG_VIEWS = ['DKGPhase1FinalView', 'DKGPhase2FinalView', 'DKGPhase3FinalView'];
+const SETUP_NUMBERS = ['Counter', 'FirstView', ...DKG_VIEWS, 'FinalView'];
 const ROLES = ['collection', 'consensus', 'execution', 'verification', 'access'];
 const CONSENSUS = 2;
 /** Set in a chunk's count of service events where it has none. */
@@ -87,14 +89,7 @@ export function readSetup(event: unknown) {
     return [idBytes(NodeID), text(Address), role, safeInteger(InitialWeight), ...keys];
   });
   const rlp: RlpItem[] = [
-    ...[
-      'Counter',
-      'FirstView',
-      'DKGPhase1FinalView',
-      'DKGPhase2FinalView',
-      'DKGPhase3FinalView',
-      'FinalView',
-    ].map((name) => safeInteger(fields[name])),
+    ...SETUP_NUMBERS.map((name) => safeInteger(fields[name])),
     participants,
     list(fields['Assignments']).map((cluster) => list(cluster).map(idBytes)),
     bytesIn(fields['RandomSource'], 'base64'),
@@ -112,11 +107,7 @@ export function readSetup(event: unknown) {
  */
 export function setupOf(bytes: Uint8Array) {
   const fields = items(decodeRlp(bytes));
-  const [counter, firstView, finalView] = [fields[0], fields[1], fields[5]].map(number) as [
-    number,
-    number,
-    number,
-  ];
+  const [firstView, finalView] = [number(fields[1]), number(fields[5])];
   const participants = items(fields[6]).map((each) => {
     const [nodeId, , role, weight, stakingKey] = items(each);
     return {
@@ -141,7 +132,7 @@ export function setupOf(bytes: Uint8Array) {
     members.every(({ stakingKey }) => stakingKey.length === 2 * KEY_BYTES) &&
     Number.isSafeInteger(members.reduce((sum, { weight }) => sum + weight, 0));
   // Without a beacon key: the commit event has it.
-  const committee: Committee = { epoch: counter, members };
+  const committee: Committee = { epoch: number(fields[0]), members };
   return { id: sha3Identifier(bytes), firstView, finalView, isSound, committee };
 }
 

@@ -19,6 +19,9 @@ const STEP_FIELDS = ['headers', 'roots', 'protocolState', 'epochState', 'events'
 /** Verifies a certificate by the rules of today. */
 export type VerifyCertificate = (certificate: Certificate, committee: Committee) => CertificateVerdict;
 
+type Fields = ReturnType<typeof record>;
+type Committees = ReturnType<typeof committeesIn>;
+
 interface Header extends FinalityHeader {
   readonly chain: string;
   readonly payloadHash: string;
@@ -38,11 +41,7 @@ export function checkDocument(json: string, trusted: string | undefined, verify:
   }
 }
 
-function follow(
-  document: Readonly<Record<string, unknown>>,
-  trusted: string | undefined,
-  verify: VerifyCertificate,
-) {
+function follow(document: Fields, trusted: string | undefined, verify: VerifyCertificate) {
   knowOnly(document, FIELDS);
   ensure(document['version'] === 1, 'the version is not known');
   const headers = readChain(document['headers'], 'header');
@@ -61,27 +60,21 @@ function follow(
   const ids = guarantees.map(({ id }) => Buffer.from(id, 'hex').toString('latin1'));
   ensure(new BlockHasher().root(ids, roots, 0), 'a guarantee is there twice');
   ensure(payloadHash(roots) === block.payloadHash, 'the payload does not fit the header');
+  const collections = guarantees.map(({ collection }) => collection);
   const proven = [
     `block ${block.height}:${block.id} of ${block.chain}, with ${guarantees.length} collections${isCertified ? ', is final' : ''}`,
-    ...inBlock(
-      document,
-      guarantees.map(({ collection }) => collection),
-    ),
   ];
-  return { from, proven };
+  return { from, proven: [...proven, ...inBlock(document, collections)] };
 }
 
-function inBlock(document: Readonly<Record<string, unknown>>, collections: readonly string[]): string[] {
+function inBlock(document: Fields, collections: readonly string[]): string[] {
   const { collection, transaction } = document;
   if (collection === undefined) {
     ensure(transaction === undefined, 'the transaction has no collection');
     return [];
   }
   const ids = hexList(collection, 'transaction of the collection');
-  ensure(
-    ids.every(({ length }) => length === IDENTIFIER_BYTES),
-    'collection is not a list of ids',
-  );
+  ensure(ids.every(isId), 'collection is not a list of ids');
   const id = collectionIdOf(Buffer.concat(ids));
   const index = collections.indexOf(id);
   ensure(index >= 0, 'the collection is not in the block');
@@ -97,31 +90,25 @@ function readWay(way: unknown, headers: readonly Header[], verify: VerifyCertifi
   const steps = list(way);
   ensure(steps.length > 0 && steps.length <= MAX_STEPS, 'way has no steps, or too many');
   let anchor: Header | undefined;
-  let committees: ReturnType<typeof committeesOf> = () => undefined;
+  let committees: Committees = () => undefined;
   for (const [index, each] of steps.entries()) {
     const step = record(each);
+    const name = `step ${index}`;
     knowOnly(step, STEP_FIELDS);
-    const chain = readChain(step['headers'], `header of step ${index},`);
+    const chain = readChain(step['headers'], `header of ${name},`);
     const [block] = chain;
-    ensure(
-      block !== undefined && (anchor !== undefined || chain.length === 1),
-      `step ${index} has no header`,
-    );
+    ensure(block !== undefined && (anchor !== undefined || chain.length === 1), `${name} has no header`);
     if (anchor === undefined) anchor = block;
     else checkFinal(chain, committees, verify);
-    ensure(block.chain === headers[0]?.chain, `step ${index} is of another chain`);
-    committees = committeesOf(step, block, `step ${index}`);
+    ensure(block.chain === headers[0]?.chain, `${name} is of another chain`);
+    committees = committeesOf(step, block, name);
   }
   checkFinal(headers, committees, verify);
   return anchor as Header;
 }
 
 /** The first of the headers is final: the last has the certificate for the one before, whose view is the next after its parent's. */
-function checkFinal(
-  headers: readonly Header[],
-  committees: (view: number) => Committee | undefined,
-  verify: VerifyCertificate,
-): void {
+function checkFinal(headers: readonly Header[], committees: Committees, verify: VerifyCertificate): void {
   const [block, child, certifying] = headers.slice(-3);
   if (headers.length < 3 || block === undefined || child === undefined || certifying === undefined)
     throw new ShapeError('a block needs two headers after it to be final');
@@ -138,7 +125,7 @@ function checkFinal(
 }
 
 /** Who signs, by view, as the protocol state of a block says. */
-function committeesOf(step: Readonly<Record<string, unknown>>, block: Header, what: string) {
+function committeesOf(step: Fields, block: Header, what: string) {
   const roots = hex(step['roots'], `roots of ${what}`);
   ensure(
     roots.length === ROOTS * IDENTIFIER_BYTES && payloadHash(roots) === block.payloadHash,
@@ -171,7 +158,7 @@ function readHeader(bytes: Buffer, what: string): Header {
   const [chain, parentId, height, hash, , view, ...rest] = fields;
   const voted = fields.length === CERTIFYING_ITEMS ? rest : [];
   const field = (tree: RlpTree | undefined): Buffer => (tree === undefined ? Buffer.alloc(0) : string(tree));
-  ensure(string(hash).length === IDENTIFIER_BYTES, `${what} is not that of a block`);
+  ensure(isId(string(hash)), `${what} is not that of a block`);
   return {
     id: sha3Identifier(bytes),
     chain: string(chain).toString(),
@@ -187,16 +174,14 @@ function readHeader(bytes: Buffer, what: string): Header {
 
 /** Its id, over which the Merkle root goes, and the collection that it is for: before P8 the same. */
 function readGuarantee(bytes: Buffer, index: number): { readonly id: string; readonly collection: string } {
-  if (bytes.length === IDENTIFIER_BYTES)
-    return { id: bytes.toString('hex'), collection: bytes.toString('hex') };
+  if (isId(bytes)) return { id: bytes.toString('hex'), collection: bytes.toString('hex') };
   const fields = items(decodeRlp(bytes));
   const collection = string(fields[0]);
-  ensure(
-    fields.length === 5 && collection.length === IDENTIFIER_BYTES,
-    `guarantee ${index} is of no collection`,
-  );
+  ensure(fields.length === 5 && isId(collection), `guarantee ${index} is of no collection`);
   return { id: sha3Identifier(bytes), collection: collection.toString('hex') };
 }
+
+const isId = (bytes: Buffer): boolean => bytes.length === IDENTIFIER_BYTES;
 
 function hexList(value: unknown, what: string): Buffer[] {
   if (!Array.isArray(value)) throw new ShapeError(`there is no list of each ${what}`);
@@ -208,7 +193,7 @@ function hex(value: unknown, what: string): Buffer {
   return Buffer.from(value, 'hex');
 }
 
-function knowOnly(object: Readonly<Record<string, unknown>>, known: readonly string[]): void {
+function knowOnly(object: Fields, known: readonly string[]): void {
   for (const key of Object.keys(object)) ensure(known.includes(key), 'there is a field that is not known');
 }
 

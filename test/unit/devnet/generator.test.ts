@@ -25,7 +25,6 @@ import {
 import {
   BlockProver,
   type Committee,
-  CURRENT_RULES,
   loadCertificates,
   provenFinal,
   readHeader,
@@ -445,13 +444,13 @@ describe('a chain with a committee', () => {
   const headersTo = (height: number): StoredHeader[] => [height - 2, height - 1, height].map(headerAt);
   const stateAt = (height: number) => {
     const stateId = toIdentifier(headerAt(height).protocolStateId);
-    const read = readProtocolState(JSON.parse(chain.snapshot(height) ?? ''), stateId);
+    const read = readProtocolState(chain.snapshot(height) ?? '', stateId);
     if (!read.ok) throw new Error(read.reason);
     return read.state;
   };
   const prepared = prepareCommittee(stateAt(ROOT).current.committee);
   const proven = (headers: readonly StoredHeader[]) =>
-    provenFinal(headers, (certificate) => verifyCertificate(certificate, prepared, CURRENT_RULES));
+    provenFinal(headers, (certificate) => verifyCertificate(certificate, prepared));
 
   it('names it in the protocol state of each block: five members, for one long epoch', () => {
     const { current, next } = stateAt(130);
@@ -510,7 +509,7 @@ describe('a chain of epochs', () => {
   };
   const stateOf = (chain: ChainGenerator, height: number) => {
     const stateId = toIdentifier(headerOf(chain, height).protocolStateId);
-    const read = readProtocolState(JSON.parse(chain.snapshot(height) ?? ''), stateId);
+    const read = readProtocolState(chain.snapshot(height) ?? '', stateId);
     if (!read.ok) throw new Error(read.reason);
     return read.state;
   };
@@ -524,8 +523,7 @@ describe('a chain of epochs', () => {
       return [current.committee.epoch, current.finalView - 1_000, next && next.firstView - 1_000];
     });
   const isSignedBy = (chain: ChainGenerator, height: number, committee: Committee): boolean =>
-    verifyCertificate(certificateIn(headerOf(chain, height)), prepareCommittee(committee), CURRENT_RULES)
-      .valid;
+    verifyCertificate(certificateIn(headerOf(chain, height)), prepareCommittee(committee)).valid;
 
   it('names the next committee from the middle of each, which signs from its first view on', () => {
     const chain = new ChainGenerator(options);

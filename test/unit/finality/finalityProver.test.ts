@@ -722,7 +722,7 @@ class MadeEpochs {
     if (committee === undefined) {
       const snapshot = this.snapshot(height);
       const [stateId] = Object.keys(snapshot.SealingSegment.ProtocolStateEntries);
-      const read = readProtocolState(snapshot, stateId as Identifier);
+      const read = readProtocolState(JSON.stringify(snapshot), stateId as Identifier);
       if (!read.ok) throw new Error(read.reason);
       committee = read.state.current.committee;
       this.#committees.set(state, committee);

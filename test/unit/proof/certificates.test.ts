@@ -67,7 +67,7 @@ describe('a certificate', () => {
 
   it('of a recorded network is valid by the committee of a served snapshot', () => {
     const id = recordedBlocks().find(({ height }) => height === 282)!.protocolStateId;
-    const read = readProtocolState(recordedSnapshot(), id);
+    const read = readProtocolState(JSON.stringify(recordedSnapshot()), id);
     if (!read.ok) throw new Error(read.reason);
     const committee = prepareCommittee(read.state.current.committee);
     // One certificate costs what a hundred assertions do: the first of the record, which has the rest in its shape.
@@ -260,9 +260,9 @@ describe('the thread of certificates', () => {
     const thread = new CertificateThread(() => start().port);
     const bad = { ...knownCertificate, view: 1 };
     const verdicts = await Promise.all([
-      thread.verify(knownCertificate, knownCommittee, CURRENT_RULES),
-      thread.verify(signed([0, 1, 2, 3, 4]), own, CURRENT_RULES),
-      thread.verify(bad, knownCommittee, CURRENT_RULES),
+      thread.verify(knownCertificate, knownCommittee),
+      thread.verify(signed([0, 1, 2, 3, 4]), own),
+      thread.verify(bad, knownCommittee),
     ]);
     expect(verdicts.map(({ valid }) => valid)).toEqual([true, true, false]);
     thread.close();
@@ -274,12 +274,12 @@ describe('the thread of certificates', () => {
       started.push(start());
       return started.at(-1)!.port;
     });
-    const waiting = thread.verify(knownCertificate, knownCommittee, CURRENT_RULES);
+    const waiting = thread.verify(knownCertificate, knownCommittee);
     started[0]!.end();
     await expect(waiting).rejects.toThrow('ended');
-    expect((await thread.verify(knownCertificate, knownCommittee, CURRENT_RULES)).valid).toBe(true);
+    expect((await thread.verify(knownCertificate, knownCommittee)).valid).toBe(true);
     expect(started).toHaveLength(2);
-    const cut = thread.verify(knownCertificate, knownCommittee, CURRENT_RULES);
+    const cut = thread.verify(knownCertificate, knownCommittee);
     thread.close();
     await expect(cut).rejects.toThrow('closed');
   });

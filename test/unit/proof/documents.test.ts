@@ -6,7 +6,6 @@ import {
   BlockHasher,
   BlockProver,
   checkDocument,
-  CURRENT_RULES,
   loadCertificates,
   preimagesOf,
   readHeader,
@@ -48,10 +47,7 @@ const headersTo = (last: number): string[] =>
   Array.from({ length: last - BLOCK + 1 }, (_, index) => hex(storedAt(BLOCK + index).header));
 
 const anchor = storedAt(ROOT);
-const read = readProtocolState(
-  JSON.parse(chain.snapshot(ROOT) ?? ''),
-  toIdentifier(anchor.fields.protocolStateId),
-);
+const read = readProtocolState(chain.snapshot(ROOT) ?? '', toIdentifier(anchor.fields.protocolStateId));
 if (!read.ok) throw new Error(read.reason);
 const { parts } = read;
 const step = {
@@ -76,7 +72,7 @@ const verify: VerifyCertificate = (certificate, committee: Committee) => {
   const key = JSON.stringify(committee);
   const known = prepared.get(key) ?? prepareCommittee(committee);
   prepared.set(key, known);
-  return verifyCertificate(certificate, known, CURRENT_RULES);
+  return verifyCertificate(certificate, known);
 };
 
 /** What both checkers say: they must agree. */
@@ -106,7 +102,7 @@ describe('a document that ends by a certificate', () => {
   it('reaches later committees by blocks that are proven final on the way', () => {
     const further = storedAt(LAST - 2);
     const state = readProtocolState(
-      JSON.parse(chain.snapshot(LAST - 2) ?? ''),
+      chain.snapshot(LAST - 2) ?? '',
       toIdentifier(further.fields.protocolStateId),
     );
     if (!state.ok) throw new Error(state.reason);
