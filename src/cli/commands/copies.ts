@@ -12,8 +12,6 @@ import type { Invocation, Terminal } from '../command.js';
 import { atMostEvery, counted } from '../output/words.js';
 
 const MIB = 1024 * 1024;
-/** Pause between progress lines on standard error. */
-const PROGRESS_INTERVAL_MS = 2_000;
 
 /** `backup`: copies the store, which a daemon may be using. */
 export async function backup(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
@@ -39,7 +37,7 @@ export async function restore(invocation: Invocation, terminal: Terminal): Promi
   const { from, quiet } = ownValuesOf(restoreFlags, invocation);
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
-  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
+  const isDue = atMostEvery();
   const onProgress = (progress: RestoreProgress): void => {
     if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);
   };
@@ -83,7 +81,7 @@ function progressPrinter(
   isQuiet: boolean,
 ): Parameters<typeof migrateStores>[2]['onProgress'] {
   const startedAtMs = systemClock.monotonic();
-  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
+  const isDue = atMostEvery();
   return ({ copied, missing, height }) => {
     if (isQuiet || !isDue()) return;
     const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);

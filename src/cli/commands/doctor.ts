@@ -24,8 +24,7 @@ function verdictLines({ check, message, verdict }: Verdict, width: number): stri
 
 /** Counts of problems and warnings. */
 function summaryOf(verdicts: readonly Verdict[]): string {
-  const count = (kind: Verdict['verdict']): number =>
-    verdicts.filter(({ verdict }) => verdict === kind).length;
+  const count = (kind: Verdict['verdict']) => verdicts.filter(({ verdict }) => verdict === kind).length;
   const [problems, warnings] = [count('problem'), count('warning')];
   if (problems + warnings === 0) return 'Nothing is wrong.';
   return `${counted(problems, 'problem')}, ${counted(warnings, 'warning')}.`;

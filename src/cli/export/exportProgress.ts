@@ -1,10 +1,5 @@
-import {
-  formatCount,
-  formatDuration,
-  formatRate,
-  LiveTerminal,
-  ProgressMeter,
-} from '../../observability/index.js';
+import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
+import { LiveTerminal, ProgressMeter } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { Terminal } from '../command.js';
 import { atMostEvery } from '../output/words.js';

@@ -7,7 +7,7 @@ export function counted(count: number, noun: string): string {
 }
 
 /** Returns a function that is true at most once per interval, for the first time after one interval. */
-export function atMostEvery(intervalMs: number): () => boolean {
+export function atMostEvery(intervalMs = 2_000): () => boolean {
   let lastAtMs = systemClock.monotonic();
   return () => {
     const nowMs = systemClock.monotonic();
