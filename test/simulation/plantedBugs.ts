@@ -812,13 +812,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
-    name: 'the account index is let go by a range while a rewind holds it',
-    file: 'storage/accounts/LevelAccountIndex.ts',
-    of: '    this.#holds -= 1;',
-    instead: '    this.#holds = 0;',
+    name: 'a step of the account index is written though a rewind has removed its blocks',
+    file: 'storage/leveldb/LevelAccountIndex.ts',
+    of: 'if (book.accounts !== accounts) return undefined;',
+    instead: '',
     heldBy: {
       file: 'unit/storage/accounts.test.ts',
-      test: 'stays held by a rewind when a range has entered meanwhile',
+      test: 'leaves nothing of a step whose blocks a rewind removes, nor takes them for damage',
     },
   },
   {

@@ -28,24 +28,24 @@ export class LevelRangeBook implements RangeBook {
   }
 
   async change(change: RangeChange): Promise<void> {
-    const { accounts, queue } = this.#parts;
+    const { queue } = this.#parts;
     const { dropped = [] } = change;
     for (const { from } of dropped) this.#endRun(from);
     await queue.record('range', (book) => {
-      const after = withRangeChange(book, change, accounts.isLive());
+      const after = withRangeChange(book, change);
       return after === book ? undefined : { after };
     });
     for (const range of dropped) await removeRange(range, queue);
   }
 
   async run(range: HeightRange): Promise<RangeStore> {
-    const { accounts, queue } = this.#parts;
+    const { queue } = this.#parts;
     this.#endRun(range.from);
     await queue.record('range', (book) => {
       const open = openAt(book, range);
       assert(open?.record.keep === undefined, 'blocks of this range are being removed');
       if (open !== undefined) return undefined;
-      return { after: settled(withOpen(book, newRange(book, range, accounts.isLive()))) };
+      return { after: settled(withOpen(book, newRange(book, range))) };
     });
     const run = await LevelRangeStore.of(range, this.#parts);
     this.#runs.set(range.from, run);

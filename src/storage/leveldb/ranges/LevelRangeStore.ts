@@ -1,5 +1,4 @@
 import { ok as assert } from 'node:assert/strict';
-import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
 import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
@@ -15,7 +14,6 @@ import {
   withPublished,
 } from '../../records/book/changeBook.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
-import { coverageOf } from '../../records/book/bookRecords.js';
 import { blocksAbove, isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
@@ -27,7 +25,6 @@ import type { CommitQueue } from '../writing/CommitQueue.js';
 export interface RangeParts {
   readonly queue: CommitQueue;
   readonly reader: RecordReader;
-  readonly accounts: LevelAccountIndex;
 }
 
 /** One run of an open range. */
@@ -86,7 +83,7 @@ export class LevelRangeStore implements RangeStore {
 
   commit(batch: CommitBatch): Promise<void> {
     return this.#alone(async () => {
-      const { accounts, queue } = this.#parts;
+      const { queue } = this.#parts;
       queue.assertSound();
       const change: Change = async (book, headAt) => {
         const open = this.#openIn(book);
@@ -97,12 +94,9 @@ export class LevelRangeStore implements RangeStore {
         const isWhole = state.latestIndexedHeight === to;
         await this.#checkBorders(book, state, batch.blocks, headAt);
         const next = openAfter(book, open, state);
-        const noted = (after: StoreBook): StoreBook => withProofs(book, after, batch.blocks);
-        if (!isWhole) return { after: noted(withOpen(book, next)) };
-        const entering = next.record.hasAccounts ? await accounts.enter(this.#range) : undefined;
-        this.#last = state;
-        const after = noted(withPublished(book, next));
-        return { after, putAlso: entering?.put, onDurable: entering?.release };
+        if (isWhole) this.#last = state;
+        const after = isWhole ? withPublished(book, next) : withOpen(book, next);
+        return { after: withProofs(book, after, batch.blocks) };
       };
       await queue.record('range', change, batch.blocks);
     });
@@ -195,10 +189,9 @@ export async function removeRange(range: HeightRange, queue: CommitQueue): Promi
   const book = queue.initialised();
   const open = openAt(book, range);
   if (open?.record.keep === undefined) return;
-  const coverage = await coverageOf(database, book.live.meta);
   const bounds = { from: open.record.keep + 1, to: range.to };
   await removeBlocks(database, bounds, {
-    coverage,
+    coverage: book.accounts,
     write: (batch) => queue.inTurn('range', () => queue.write(() => batch.write())),
   });
   await queue.record('range', (now) => {

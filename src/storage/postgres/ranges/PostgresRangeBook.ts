@@ -85,7 +85,7 @@ export class PostgresRangeBook implements RangeBook {
           coverage: rangesOf(book),
           open: book.open.map(({ record }) => record),
           plans: book.plans,
-          write: (change) => writeBook(session, book, withRangeChange(book, change, false)),
+          write: (change) => writeBook(session, book, withRangeChange(book, change)),
         });
       }),
     );
@@ -103,7 +103,7 @@ export class PostgresRangeBook implements RangeBook {
         await lockStore(session);
         const book = await readBook(session);
         if (openAt(book, range) === undefined)
-          await writeBook(session, book, withOpen(book, newRange(book, range, false)));
+          await writeBook(session, book, withOpen(book, newRange(book, range)));
         const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
         return { fence: taken, state: await stateOf(session, range, coverageOfBook(book)) };
       }),

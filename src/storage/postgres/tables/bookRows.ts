@@ -21,7 +21,7 @@ export async function readBook(session: Session): Promise<StoreBook> {
       record: { ...row, reason: row.reason, hasAccounts: false, keep: undefined, isDropped: false },
       line: emptyLine(row.next),
     })),
-    hasAccounts: false,
+    accounts: undefined,
     unproven: [],
   };
 }

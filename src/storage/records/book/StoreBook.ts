@@ -1,5 +1,6 @@
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
+import type { Coverage } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { contains, joined, within } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
@@ -32,7 +33,7 @@ export interface OpenState {
   readonly line: LineState;
 }
 
-/** What an open store keeps in memory: the content of its records, except that of the account index. */
+/** What an open store keeps in memory: the content of its records. */
 export interface StoreBook {
   /** The live range, which is the highest. */
   readonly live: StoreState;
@@ -41,8 +42,8 @@ export interface StoreBook {
   readonly plans: readonly BackfillPlan[];
   /** Ascending. */
   readonly open: readonly OpenState[];
-  /** There is a record of the account index. */
-  readonly hasAccounts: boolean;
+  /** What the account index covers; `undefined`: there is no record of one. */
+  readonly accounts: Coverage | undefined;
   /**
    * Heights whose blocks may have no proof; others that are durable have one. Counts in a store with proofs only
    * (`PROOFS_SCHEMA_VERSION`): in another no block has one.

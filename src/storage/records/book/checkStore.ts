@@ -1,34 +1,8 @@
 import { OperatorError } from '../../../runtime/index.js';
 import type { StoreMeta } from '../../port/stored.js';
 import { StorageError } from '../../StorageError.js';
-import type { OpenRecord } from '../coding/jsonRecords.js';
 import type { Database } from '../Database.js';
-import { overlap } from '../heightRanges.js';
-import type { HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION } from '../schema.js';
-
-/** Why the ranges of a store contradict each other; `undefined`: they do not. */
-export function disorderOf({
-  firstHeight,
-  published,
-  open,
-}: {
-  readonly firstHeight: number;
-  readonly published: HeightRanges;
-  readonly open: readonly OpenRecord[];
-}): string | undefined {
-  const last = published.at(-1);
-  if (last !== undefined && last.to >= firstHeight - 1)
-    return `heights ${last.from} to ${last.to} reach the live range`;
-  let below = -1;
-  for (const range of open) {
-    const { from, to } = range;
-    const isFree = from > below && to < firstHeight && !published.some((other) => overlap(other, range));
-    if (!isFree) return `the open range ${from} to ${to} lies in another range`;
-    below = to;
-  }
-  return undefined;
-}
 
 /** Where a store is, and which stores this program may use. */
 export interface Usable {

@@ -13,6 +13,7 @@ import {
   without,
 } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
+import { rewound } from '../accountCoverage.js';
 import { coverageOfBook } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 import { emptyLine, settled } from './changeBook.js';
@@ -42,6 +43,7 @@ export function repairedBook(
     .filter(({ record }) => record.to < live.from)
     .map((each) => repairedOpen(each, damaged));
   const isSameTop = live.to === before.live.latestIndexedHeight;
+  const accounts = before.accounts && (isSameTop ? before.accounts : rewound(before.accounts, live.to));
   return {
     book: settled({
       live: isSameTop
@@ -50,7 +52,7 @@ export function repairedBook(
       published: left,
       plans: withHoles(before.plans, holes, lastPlan),
       open,
-      hasAccounts: before.hasAccounts,
+      accounts: accounts && without(accounts, upTo(damaged, live.to)),
       unproven: before.unproven,
     }),
     holes,
