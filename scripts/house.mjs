@@ -117,7 +117,8 @@ const subFloors = {
   'storage/integrity': [['verify']],
   'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [
-    ['reading', 'book'],
+    ['reading'],
+    ['book'],
     ['blocks'],
     ['schema.ts', 'Database.ts'],
     ['coding'],

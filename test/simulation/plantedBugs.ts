@@ -613,13 +613,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'storage/leveldb/ranges/LevelRangeStore.ts',
     of: "await queue.record('range', change, batch.blocks);",
     instead:
-      "await queue.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
+      "await queue.record('range', change, batch.latestIndexedHeight === this.range.to ? [] : batch.blocks);",
   },
   {
     name: 'what a range of history has above a gap is fetched again',
-    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'return this.#isPassed(height) || this.#state().above.has(height);',
-    instead: 'return this.#isPassed(height);',
+    file: 'storage/records/reading/RangeReader.ts',
+    of: 'return hasHeight(this.state(), height);',
+    instead: 'return height >= this.range.from && height <= this.latestIndexedHeight();',
   },
   {
     name: 'a restart forgets how far a range of history is',

@@ -6,7 +6,7 @@ import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END, rewound } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
@@ -14,18 +14,12 @@ import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { loadBook, putChanges } from '../records/book/bookRecords.js';
 import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
-import { healedBook, healingIn, rewoundBook } from '../records/book/repairedBook.js';
-import {
-  blocksAbove,
-  coverageOfBook,
-  durableHeights,
-  isCovered,
-  unprovenOf,
-} from '../records/book/StoreBook.js';
-import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
+import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
+import { coverageOfBook, durableHeights, isCovered, unprovenOf } from '../records/book/StoreBook.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { rangesInWords, without } from '../records/heightRanges.js';
-import { RecordReader } from '../records/reading/RecordReader.js';
+import { BookReader } from '../records/reading/BookReader.js';
 import { blockKey, Prefix, prefixRange, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
 import { openLevelDatabase } from './directory/LevelDatabase.js';
@@ -66,7 +60,7 @@ export interface LevelIndexStoreDependencies {
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore extends RecordReader implements IndexStore {
+export class LevelIndexStore extends BookReader implements IndexStore {
   readonly #database: Database;
   readonly #queue: CommitQueue;
   readonly #accounts: LevelAccountIndex;
@@ -167,41 +161,12 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     return this.#ranges;
   }
 
-  coverage(): readonly HeightRange[] {
-    const book = this.#queue.book();
-    return book === undefined ? [] : coverageOfBook(book);
-  }
-
-  meta(): StoreMeta | undefined {
-    return this.#live()?.meta;
-  }
-
-  /** 0 for a store that was never initialised. */
-  latestIndexedHeight(): number {
-    return this.#live()?.latestIndexedHeight ?? 0;
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#live()?.latestBlock;
-  }
-
   rewinds(): number {
     return this.#rewinds;
   }
 
-  blocksAboveWatermark(): readonly BlockHead[] {
-    const live = this.#live();
-    return live === undefined ? [] : blocksAbove(live);
-  }
-
-  hasHeight(height: number): boolean {
-    const live = this.#live();
-    if (live === undefined) return false;
-    return (height >= live.meta.firstHeight && height <= live.latestIndexedHeight) || live.above.has(height);
-  }
-
   async initialise(meta: StoreMeta): Promise<void> {
-    assert(this.#live() === undefined, 'the store is initialised already');
+    assert(this.book() === undefined, 'the store is initialised already');
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
     const hasAccounts = this.#accounts.coverage() !== undefined;
     const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
@@ -237,10 +202,6 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       };
       return { after: withProofs(book, book, entries), putAlso };
     });
-  }
-
-  healing(): readonly HeightRange[] {
-    return healingIn(this.ranges.plans(), this.coverage());
   }
 
   async heal(damaged: readonly HeightRange[]): Promise<readonly HeightRange[]> {
@@ -338,8 +299,8 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     for await (const page of this.#database.pages({})) yield* page;
   }
 
-  #live(): StoreState | undefined {
-    return this.#queue.book()?.live;
+  book(): StoreBook | undefined {
+    return this.#queue.book();
   }
 
   #withdrawn<T>(action: () => Promise<T>): Promise<T> {

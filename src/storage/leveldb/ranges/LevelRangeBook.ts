@@ -3,6 +3,7 @@ import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port
 import type { RangeStore } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { newRange, openAt, settled, withOpen, withRangeChange } from '../../records/book/changeBook.js';
+import { openRangesOf } from '../../records/book/StoreBook.js';
 import { LevelRangeStore, removeRange } from './LevelRangeStore.js';
 import type { RangeParts } from './LevelRangeStore.js';
 
@@ -21,10 +22,7 @@ export class LevelRangeBook implements RangeBook {
   }
 
   open(): readonly OpenRange[] {
-    const open = this.#parts.queue.book()?.open ?? [];
-    return open.map(({ record: { from, to, next, ...failed } }) => {
-      return { from, to, next, failures: failed.failures, reason: failed.reason };
-    });
+    return openRangesOf(this.#parts.queue.book());
   }
 
   async change(change: RangeChange): Promise<void> {

@@ -1,7 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
+import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { applyCommit, links } from '../../records/book/applyCommit.js';
 import {
   openAfter,
@@ -14,8 +14,9 @@ import {
   withPublished,
 } from '../../records/book/changeBook.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
-import { blocksAbove, isCovered } from '../../records/book/StoreBook.js';
+import { isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
+import { RangeReader } from '../../records/reading/RangeReader.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeBlocks } from '../removal/rewind.js';
 import type { Change, HeadAt } from '../writing/CommitQueue.js';
@@ -28,20 +29,16 @@ export interface RangeParts {
 }
 
 /** One run of an open range. */
-export class LevelRangeStore implements RangeStore {
-  readonly #range: HeightRange;
-  /** The covered block below the range when the run began. */
-  readonly #below: BlockHead | undefined;
-  readonly #parts: RangeParts;
+export class LevelRangeStore extends RangeReader implements RangeStore {
+  readonly #queue: CommitQueue;
   /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
   #isBusy = false;
 
-  private constructor(range: HeightRange, below: BlockHead | undefined, parts: RangeParts) {
-    this.#range = range;
-    this.#below = below;
-    this.#parts = parts;
+  private constructor(range: HeightRange, below: BlockHead | undefined, { queue, reader }: RangeParts) {
+    super(range, below, reader);
+    this.#queue = queue;
   }
 
   /** For an open range. Expected errors: `StorageError`. */
@@ -52,43 +49,18 @@ export class LevelRangeStore implements RangeStore {
     return new LevelRangeStore(range, below, parts);
   }
 
-  meta(): StoreMeta {
-    return this.#state().meta;
-  }
-
-  latestIndexedHeight(): number {
-    return this.#state().latestIndexedHeight;
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#state().latestBlock ?? this.#below;
-  }
-
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return blocksAbove(this.#state());
-  }
-
-  hasHeight(height: number): boolean {
-    return this.#isPassed(height) || this.#state().above.has(height);
-  }
-
-  blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const { reader } = this.#parts;
-    return this.#isPassed(height) ? reader.durableBlock(height) : reader.blockByHeight(height);
-  }
-
   stage(): void {
     // Nothing is prepared in advance: history can wait.
   }
 
   commit(batch: CommitBatch): Promise<void> {
     return this.#alone(async () => {
-      const { queue } = this.#parts;
+      const queue = this.#queue;
       queue.assertSound();
       const change: Change = async (book, headAt) => {
         const open = this.#openIn(book);
         const state = applyCommit(stateOfOpen(book, open), batch);
-        const { to } = this.#range;
+        const { to } = this.range;
         const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
         assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
         const isWhole = state.latestIndexedHeight === to;
@@ -104,10 +76,10 @@ export class LevelRangeStore implements RangeStore {
 
   rewind(height: number): Promise<void> {
     return this.#alone(async () => {
-      const { queue } = this.#parts;
-      const { from } = this.#range;
+      const queue = this.#queue;
+      const { from } = this.range;
       assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
-      const { above, latestIndexedHeight } = this.#state();
+      const { above, latestIndexedHeight } = this.state();
       const highest = Math.max(latestIndexedHeight, ...above.keys());
       if (highest <= height) return;
       const watermark = Math.min(latestIndexedHeight, height);
@@ -119,33 +91,29 @@ export class LevelRangeStore implements RangeStore {
         const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
         return { after: withOpen(book, { record, line }) };
       });
-      await removeRange(this.#range, queue);
+      await removeRange(this.range, queue);
     });
   }
 
   /** The run is over: its range is dropped, or another run takes over. */
   end(): void {
     assert(!this.#isBusy, 'a write of this range is under way');
-    this.#last = this.#state();
+    this.#last = this.state();
     this.#isOver = true;
   }
 
-  #state(): StoreState {
-    const book = this.#parts.queue.initialised();
-    const open = this.#isOver ? undefined : openAt(book, this.#range);
+  state(): StoreState {
+    const book = this.#queue.initialised();
+    const open = this.#isOver ? undefined : openAt(book, this.range);
     const state = open === undefined ? this.#last : stateOfOpen(book, open);
     assert(state !== undefined, 'the range is not open');
     return state;
   }
 
   #openIn(book: StoreBook): OpenState {
-    const open = openAt(book, this.#range);
+    const open = openAt(book, this.range);
     assert(open !== undefined && !this.#isOver, 'the run of this range is over');
     return open;
-  }
-
-  #isPassed(height: number): boolean {
-    return height >= this.#range.from && height <= this.#state().latestIndexedHeight;
   }
 
   /**
@@ -158,7 +126,7 @@ export class LevelRangeStore implements RangeStore {
     blocks: readonly BlockEntry[],
     headAt: HeadAt,
   ): Promise<void> {
-    const { from, to } = this.#range;
+    const { from, to } = this.range;
     for (const [inner, outer] of [
       [from, from - 1],
       [to, to + 1],

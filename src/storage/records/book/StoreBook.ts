@@ -1,4 +1,4 @@
-import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Coverage } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
@@ -31,6 +31,8 @@ export interface StoreState extends LineState {
 export interface OpenState {
   readonly record: OpenRecord;
   readonly line: LineState;
+  /** On PostgreSQL: the counts of its fence, which order the states of its row. */
+  readonly counts?: { readonly epoch: number; readonly commits: number };
 }
 
 /** What an open store keeps in memory: the content of its records. */
@@ -54,6 +56,18 @@ export interface StoreBook {
 /** Like `RangeStore.blocksAboveWatermark`. */
 export function blocksAbove({ above }: Pick<LineState, 'above'>): readonly BlockHead[] {
   return [...above.values()].sort((left, right) => left.height - right.height);
+}
+
+/** Like `RangeBook.open`. */
+export function openRangesOf(book: StoreBook | undefined): readonly OpenRange[] {
+  return (book?.open ?? []).map(({ record: { from, to, next, failures, reason } }) => {
+    return { from, to, next, failures, reason };
+  });
+}
+
+/** Like `RangeStore.hasHeight`. */
+export function hasHeight({ above, latestIndexedHeight, meta }: StoreState, height: number): boolean {
+  return above.has(height) || (height >= meta.firstHeight && height <= latestIndexedHeight);
 }
 
 /** The heights that can be read. */
