@@ -111,7 +111,7 @@ const subFloors = {
   'ranges/pgboss': [
     ['TakenJobs.ts'],
     ['SharedPlans.ts', 'WorkerRegistry.ts'],
-    ['Claim.ts', 'workerRows.ts'],
+    ['Claim.ts'],
     ['Boss.ts'],
   ],
   'storage/integrity': [['verify']],

@@ -629,8 +629,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a border of a range of history is not checked',
-    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'if (!links(lower, upper, meta)) throw new BorderError(upper, lower);',
+    file: 'storage/records/book/applyCommit.ts',
+    of: 'if (!links(lower, upper, known)) throw new BorderError(upper, lower);',
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     heldBy: {

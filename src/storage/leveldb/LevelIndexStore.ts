@@ -7,20 +7,20 @@ import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
-import { OPEN_END, rewound } from '../records/accountCoverage.js';
+import { OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { loadBook, putChanges } from '../records/book/bookRecords.js';
+import { putChanges } from '../records/book/bookRecords.js';
 import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
 import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
-import { coverageOfBook, durableHeights, isCovered, unprovenOf } from '../records/book/StoreBook.js';
+import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { rangesInWords, without } from '../records/heightRanges.js';
 import { BookReader } from '../records/reading/BookReader.js';
-import { blockKey, Prefix, prefixRange, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
+import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
 import { openLevelDatabase } from './directory/LevelDatabase.js';
 import type { OpenDatabase } from './directory/LevelDatabase.js';
@@ -33,7 +33,7 @@ import type { LoadOptions } from './loadStore.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
-import { beginRewind, finishRewind } from './removal/rewind.js';
+import { rewindStore } from './removal/rewind.js';
 import { CommitQueue } from './writing/CommitQueue.js';
 import type { Change, Changed } from './writing/CommitQueue.js';
 
@@ -222,20 +222,9 @@ export class LevelIndexStore extends BookReader implements IndexStore {
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    const { accounts, live, unproven } = this.#queue.initialised();
-    const { chainId, firstHeight, schemaVersion, sporks } = live.meta;
-    const parts = {
-      database: this.#database,
-      coverage: () => this.coverage(),
-      extent: {
-        live: { from: firstHeight, to: live.latestIndexedHeight },
-        sporks,
-        unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
-      },
-      accounts,
-      holds: (this.#holds ??= proofChecker(chainId)),
-    };
-    return checkStored(range, parts, signal);
+    const holds = (this.#holds ??= proofChecker(this.#queue.initialised().live.meta.chainId));
+    const records = { bookOf: () => this.#queue.initialised(), database: this.#database };
+    return checkStored(records, range, { holds, signal });
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
@@ -317,29 +306,17 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     if (after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
     const startedAtMs = clock.monotonic();
     queue.discardStaged();
-    await queue.alone(() => this.#forgetAbove(height));
+    await queue.alone(async () => {
+      // A range that touches the live one may have been published meanwhile.
+      const before = queue.initialised();
+      const after = await rewindStore(this.#database, before, height, {
+        logger,
+        onBegun: (book) => queue.replace(book),
+      });
+      queue.replace(after);
+      if (before.live.latestIndexedHeight > after.live.latestIndexedHeight) this.#rewinds += 1;
+    });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
-  }
-
-  async #forgetAbove(height: number): Promise<void> {
-    const database = this.#database;
-    const { logger } = this.#dependencies;
-    const before = this.#queue.initialised();
-    const { live } = before;
-    const { after, target } = rewoundBook(before, height);
-    const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
-    const remaining = Math.max(watermarkBefore, ...live.above.keys());
-    const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
-    const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
-    const intent = { target, remaining, watermarkBefore, sweep, covered };
-    await beginRewind(database, { before, after }, intent);
-    const { accounts } = before;
-    // From here on, a step of the account index that is under way is void.
-    this.#queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
-    logger.info({ height, from: remaining }, 'rewind begins');
-    await finishRewind(database, intent, { logger, coverage: accounts });
-    this.#queue.replace(await loadBook(database, after.live.meta, false));
-    if (watermarkBefore > target) this.#rewinds += 1;
   }
 
   async #keepNote(path: string): Promise<void> {

@@ -2,10 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../../observability/index.js';
 import { closed, opened } from '../records/accountCoverage.js';
 import { settled, withoutEntries } from '../records/book/changeBook.js';
-import { checkEmpty, checkMeta } from '../records/book/checkStore.js';
+import { checkMeta } from '../records/book/checkMeta.js';
 import { loadBook, putChanges, readMeta } from '../records/book/bookRecords.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
+import { StorageError } from '../StorageError.js';
 import { finishInterrupted } from './removal/rewind.js';
 
 export interface LoadOptions {
@@ -58,4 +59,15 @@ async function switchAccounts(database: Database, book: StoreBook, isOn: boolean
   putChanges(book, after, batch);
   await batch.write();
   return after;
+}
+
+/** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */
+async function checkEmpty(database: Database, path: string): Promise<void> {
+  const [entry] = await database.first({}, 1);
+  if (entry === undefined) return;
+  throw new StorageError(
+    'not_a_store',
+    `${path} holds a LevelDB database without our meta record: it belongs to another program, or its meta record is ` +
+      'lost. Choose another directory, or restore this one from a copy.',
+  );
 }

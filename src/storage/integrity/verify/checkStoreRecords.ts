@@ -4,7 +4,7 @@ import type { StoreMeta } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { openEvidence, readEvidence } from '../../records/blocks/committeeEvidence.js';
-import { checkMeta } from '../../records/book/checkStore.js';
+import { checkMeta } from '../../records/book/checkMeta.js';
 import {
   readCoverage,
   readMeta,

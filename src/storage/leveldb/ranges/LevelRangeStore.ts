@@ -1,8 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
-import { BorderError } from '../../port/BorderError.js';
-import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
+import type { CommitBatch, RangeStore } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange } from '../../port/stored.js';
-import { applyCommit, links } from '../../records/book/applyCommit.js';
+import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
 import {
   openAfter,
   openAt,
@@ -14,7 +13,7 @@ import {
   withPublished,
 } from '../../records/book/changeBook.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
-import { isCovered } from '../../records/book/StoreBook.js';
+import { coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
@@ -60,11 +59,13 @@ export class LevelRangeStore extends RangeReader implements RangeStore {
       const change: Change = async (book, headAt) => {
         const open = this.#openIn(book);
         const state = applyCommit(stateOfOpen(book, open), batch);
-        const { to } = this.range;
+        const { from, to } = this.range;
         const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
         assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
         const isWhole = state.latestIndexedHeight === to;
-        await this.#checkBorders(book, state, batch.blocks, headAt);
+        const isAtBorder = batch.blocks.some(({ block: { height } }) => height === from || height === to);
+        // Again when the range is complete: a neighbour may have been published meanwhile.
+        if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
         const next = openAfter(book, open, state);
         if (isWhole) this.#last = state;
         const after = isWhole ? withPublished(book, next) : withOpen(book, next);
@@ -116,28 +117,19 @@ export class LevelRangeStore extends RangeReader implements RangeStore {
     return open;
   }
 
-  /**
-   * Checks the links to both neighbours: at once for a block that is next to one, and again when the range is complete,
-   * because a neighbour may have been published meanwhile.
-   */
-  async #checkBorders(
-    book: StoreBook,
-    { meta, latestIndexedHeight }: StoreState,
-    blocks: readonly BlockEntry[],
-    headAt: HeadAt,
-  ): Promise<void> {
+  /** `state`: with the blocks of the batch. */
+  #checkBorders(book: StoreBook, state: StoreState, { blocks }: CommitBatch, headAt: HeadAt): Promise<void> {
     const { from, to } = this.range;
-    for (const [inner, outer] of [
-      [from, from - 1],
-      [to, to + 1],
-    ] as const) {
-      const added = blocks.find(({ block }) => block.height === inner)?.block;
-      const isChecked = added !== undefined || latestIndexedHeight === to;
-      if (!isChecked || !isCovered(book, outer)) continue;
-      const [own, other] = [added ?? (await headAt(inner)), await headAt(outer)];
-      const [lower, upper] = outer < inner ? [other, own] : [own, other];
-      if (!links(lower, upper, meta)) throw new BorderError(upper, lower);
-    }
+    const known = async (height: number): Promise<BlockHead | undefined> => {
+      const added = blocks.find(({ block }) => block.height === height)?.block;
+      const isOwn = height >= from && height <= to;
+      return added ?? (isOwn && !hasHeight(state, height) ? undefined : headAt(height));
+    };
+    const borders = { sporks: state.meta.sporks, coverage: coverageOfBook(book) };
+    return checkBorders(this.range, borders, async (height) => [
+      await known(height),
+      await known(height + 1),
+    ]);
   }
 
   async #alone(action: () => Promise<void>): Promise<void> {

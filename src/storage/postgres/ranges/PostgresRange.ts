@@ -12,7 +12,7 @@ import { deleteBlocks } from '../tables/bookRows.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine } from '../writing/BlockLine.js';
 import type { LineParts } from '../writing/BlockLine.js';
-import { checkBorders, publish } from '../writing/changeRows.js';
+import { checkBordersOf, publish } from '../writing/changeRows.js';
 import type { Fence } from '../writing/Fence.js';
 
 export interface RunHooks {
@@ -130,7 +130,7 @@ export class PostgresRange extends RangeReader implements RangeStore {
     const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
     await this.#line.commit(batch, {
       write: async (session, next) => {
-        if (isAtBorder) await checkBorders(session, this.range, next.meta);
+        if (isAtBorder) await checkBordersOf(session, this.range, next.meta);
         this.#writeProgress(session, next.latestIndexedHeight, this.#sporksIn(next));
       },
     });

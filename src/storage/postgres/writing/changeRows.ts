@@ -1,15 +1,14 @@
-import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { links } from '../../records/book/applyCommit.js';
+import { checkBorders } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
 import { healedBook, repairedBook, rewoundBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { contains, joined } from '../../records/heightRanges.js';
+import { joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
@@ -41,28 +40,19 @@ export async function publish(
     record: { ...newRecord(range, false), sporks },
     line: emptyLine(range.from),
   });
-  await checkBorders(session, range, after.live.meta);
+  await checkBordersOf(session, range, after.live.meta);
   await writeBook(session, before, after);
   return after;
 }
 
-/**
- * Checks that a range's first and last block, if stored, link to the covered blocks next to them. Expected errors: those
- * of the session; `BorderError`.
- */
-export async function checkBorders(
+/** Like `checkBorders`. Expected errors: those of the session; `BorderError`. */
+export async function checkBordersOf(
   session: Session,
-  { from, to }: HeightRange,
+  range: HeightRange,
   known: Pick<StoreMeta, 'sporks'>,
 ): Promise<void> {
-  const covered = await readCoverage(session);
-  for (const lowerHeight of [from - 1, to]) {
-    const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
-    if (!contains(covered, neighbour)) continue;
-    const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
-    if (lower === undefined || upper === undefined) continue;
-    if (!links(lower, upper, known)) throw new BorderError(upper, lower);
-  }
+  const coverage = await readCoverage(session);
+  await checkBorders(range, { ...known, coverage }, (height) => readHeads(session, height, height + 1));
 }
 
 /** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */

@@ -1,7 +1,5 @@
 import { OperatorError } from '../../../runtime/index.js';
 import type { StoreMeta } from '../../port/stored.js';
-import { StorageError } from '../../StorageError.js';
-import type { Database } from '../Database.js';
 import { PROOFS_SCHEMA_VERSION } from '../schema.js';
 
 /** Where a store is, and which stores this program may use. */
@@ -36,15 +34,4 @@ export function checkMeta(
         `Choose the matching network, or another ${holder}.`,
     );
   }
-}
-
-/** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */
-export async function checkEmpty(database: Database, path: string): Promise<void> {
-  const [entry] = await database.first({}, 1);
-  if (entry === undefined) return;
-  throw new StorageError(
-    'not_a_store',
-    `${path} holds a LevelDB database without our meta record: it belongs to another program, or its meta record is ` +
-      'lost. Choose another directory, or restore this one from a copy.',
-  );
 }
