@@ -111,13 +111,14 @@ const subFloors = {
   'ranges/pgboss': [
     ['TakenJobs.ts'],
     ['SharedPlans.ts', 'WorkerRegistry.ts'],
-    ['Claim.ts', 'workerRows.ts'],
+    ['Claim.ts'],
     ['Boss.ts'],
   ],
   'storage/integrity': [['verify']],
   'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [
-    ['reading', 'book'],
+    ['reading'],
+    ['book'],
     ['blocks'],
     ['schema.ts', 'Database.ts'],
     ['coding'],

@@ -613,13 +613,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'storage/leveldb/ranges/LevelRangeStore.ts',
     of: "await queue.record('range', change, batch.blocks);",
     instead:
-      "await queue.record('range', change, batch.latestIndexedHeight === this.#range.to ? [] : batch.blocks);",
+      "await queue.record('range', change, batch.latestIndexedHeight === this.range.to ? [] : batch.blocks);",
   },
   {
     name: 'what a range of history has above a gap is fetched again',
-    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'return this.#isPassed(height) || this.#state().above.has(height);',
-    instead: 'return this.#isPassed(height);',
+    file: 'storage/records/reading/RangeReader.ts',
+    of: 'return hasHeight(this.state(), height);',
+    instead: 'return height >= this.range.from && height <= this.latestIndexedHeight();',
   },
   {
     name: 'a restart forgets how far a range of history is',
@@ -629,8 +629,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a border of a range of history is not checked',
-    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
-    of: 'if (!links(lower, upper, meta)) throw new BorderError(upper, lower);',
+    file: 'storage/records/book/applyCommit.ts',
+    of: 'if (!links(lower, upper, known)) throw new BorderError(upper, lower);',
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     heldBy: {
@@ -812,13 +812,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
-    name: 'the account index is let go by a range while a rewind holds it',
-    file: 'storage/accounts/LevelAccountIndex.ts',
-    of: '    this.#holds -= 1;',
-    instead: '    this.#holds = 0;',
+    name: 'a step of the account index is written though a rewind has removed its blocks',
+    file: 'storage/leveldb/LevelAccountIndex.ts',
+    of: 'if (book.accounts !== accounts) return undefined;',
+    instead: '',
     heldBy: {
       file: 'unit/storage/accounts.test.ts',
-      test: 'stays held by a rewind when a range has entered meanwhile',
+      test: 'leaves nothing of a step whose blocks a rewind removes, nor takes them for damage',
     },
   },
   {

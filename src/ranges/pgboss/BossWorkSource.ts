@@ -7,8 +7,8 @@ import type { BackfillState, RangeJob, WantedPlan, WorkerState, WorkSource } fro
 import { liveOf, planVersions, SharedPlans } from './SharedPlans.js';
 import type { SharedPlansOptions, SharedWork } from './SharedPlans.js';
 import { TakenJobs } from './TakenJobs.js';
+import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
-import { readWorkers } from './workerRows.js';
 
 /** How often the database is polled, also for work while there is none. */
 const POLL_EVERY_MS = 1_000;

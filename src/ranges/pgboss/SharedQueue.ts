@@ -7,8 +7,7 @@ import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
 import { planVersions } from './SharedPlans.js';
 import type { SharedPlansOptions } from './SharedPlans.js';
-import { WorkerRegistry } from './WorkerRegistry.js';
-import { killWorkers, LIVE_QUEUE, readWorkers } from './workerRows.js';
+import { killWorkers, LIVE_QUEUE, readWorkers, WorkerRegistry } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
 const WORK_VERSION = 1;

@@ -1,32 +1,27 @@
 import { putAccounts } from '../accounts/accountEntries.js';
-import { withSoundAccounts } from '../accounts/LevelAccountIndex.js';
 import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
-import { rewound } from '../records/accountCoverage.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
 import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
-import { disorderOf } from '../records/book/checkStore.js';
 import { keeps, repairedBook } from '../records/book/repairedBook.js';
 import {
   coverageOf,
   putChanges,
   readMeta,
-  readOpenRecords,
-  readPlans,
   readProgress,
-  readPublished,
+  readRanges,
   readUnproven,
-  sealCoverage,
 } from '../records/book/bookRecords.js';
 import { coverageOfBook } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
-import { contains, joined, upTo, without } from '../records/heightRanges.js';
+import { contains, joined, without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import {
   heightRange,
@@ -51,10 +46,9 @@ export function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const stored = await unlessDamaged(() => readMeta(database));
     if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
     const meta = await withSoundAccounts(database, stored);
-    const accounts = await coverageOf(database, meta);
     const before = await bookOf(database, meta, found.latestIndexedHeight);
     const lost = await lostHeights(database, found);
-    const { book, holes } = repairedBook({ ...before, hasAccounts: accounts !== undefined }, lost);
+    const { book, holes } = repairedBook(before, lost);
     const { latestIndexedHeight } = book.live;
     using batch = database.batch();
     for (const key of [REWIND_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY]) batch.del(key);
@@ -63,9 +57,6 @@ export function forgetDamage(copy: string, path: string, found: VerifyReport) {
     // Nodes are asked again.
     for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
-    const coverage =
-      accounts && without(rewound(accounts, latestIndexedHeight), upTo(lost, latestIndexedHeight));
-    if (coverage !== undefined) batch.put(...sealCoverage(coverage));
     await batch.write();
     const damaged = joined([...found.damagedHeights, ...lost]);
     await sweepOutside(
@@ -75,7 +66,7 @@ export function forgetDamage(copy: string, path: string, found: VerifyReport) {
         !contains(prefix === Prefix.block || prefix === Prefix.body ? lost : damaged, height),
     );
     const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
-    const withAccounts = coverage === undefined ? [] : joined([...coverage, ...entered]);
+    const withAccounts = book.accounts === undefined ? [] : joined([...book.accounts, ...entered]);
     await restorePointers(database, without(damaged, lost), withAccounts);
     const { firstHeight } = before.live.meta;
     return { firstHeight, keptThrough: latestIndexedHeight, kept: coverageOfBook(book), holes };
@@ -113,15 +104,13 @@ async function lostHeights(database: Database, found: VerifyReport): Promise<Hei
 async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
   const { firstHeight } = meta;
   const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
-  const published = (await unlessDamaged(() => readPublished(database))) ?? [];
-  const records = (await unlessDamaged(() => readOpenRecords(database))) ?? [];
-  const isInOrder = disorderOf({ firstHeight, published, open: records }) === undefined;
+  const { published, plans, open } = await readRanges(database, firstHeight, unlessDamaged);
   return {
     live: { ...emptyLine(0), latestIndexedHeight, meta },
-    published: isInOrder ? published : [],
-    plans: (await unlessDamaged(() => readPlans(database))) ?? [],
-    open: isInOrder ? records.map((record) => ({ record, line: emptyLine(record.from) })) : [],
-    hasAccounts: false,
+    accounts: await coverageOf(database, meta),
+    published,
+    plans,
+    open: open.map((record) => ({ record, line: emptyLine(record.from) })),
     unproven: (await unlessDamaged(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
   };
 }

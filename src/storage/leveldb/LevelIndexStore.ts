@@ -2,44 +2,38 @@ import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { forgetAccounts, LevelAccountIndex } from '../accounts/LevelAccountIndex.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
-import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { coverageOf, loadBook, putChanges, sealCoverage } from '../records/book/bookRecords.js';
+import { putChanges } from '../records/book/bookRecords.js';
 import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
-import { healedBook, healingIn, rewoundBook } from '../records/book/repairedBook.js';
-import {
-  blocksAbove,
-  coverageOfBook,
-  durableHeights,
-  isCovered,
-  unprovenOf,
-} from '../records/book/StoreBook.js';
-import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
+import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
+import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { rangesInWords, without } from '../records/heightRanges.js';
-import { RecordReader } from '../records/reading/RecordReader.js';
-import { blockKey, Prefix, prefixRange, PROOFS_SCHEMA_VERSION, SCHEMA_VERSION } from '../records/schema.js';
+import { BookReader } from '../records/reading/BookReader.js';
+import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
 import { openLevelDatabase } from './directory/LevelDatabase.js';
 import type { OpenDatabase } from './directory/LevelDatabase.js';
 import { defaultTuning } from './directory/openLevel.js';
 import type { DescriptorWait, LevelTuning } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
+import { forgetAccounts, LevelAccountIndex } from './LevelAccountIndex.js';
 import { loadStore } from './loadStore.js';
-import type { LoadedStore, LoadOptions } from './loadStore.js';
+import type { LoadOptions } from './loadStore.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
-import { beginRewind, finishRewind } from './removal/rewind.js';
+import { rewindStore } from './removal/rewind.js';
 import { CommitQueue } from './writing/CommitQueue.js';
 import type { Change, Changed } from './writing/CommitQueue.js';
 
@@ -66,7 +60,7 @@ export interface LevelIndexStoreDependencies {
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore extends RecordReader implements IndexStore {
+export class LevelIndexStore extends BookReader implements IndexStore {
   readonly #database: Database;
   readonly #queue: CommitQueue;
   readonly #accounts: LevelAccountIndex;
@@ -79,7 +73,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
 
   private constructor(
     database: Database,
-    { book, coverage }: LoadedStore,
+    book: StoreBook | undefined,
     isWanted: boolean,
     dependencies: LevelIndexStoreDependencies,
   ) {
@@ -89,11 +83,10 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     this.#queue = new CommitQueue(book, {
       clock: dependencies.clock,
       database,
-      hasAccounts: () => this.#accounts.isLive(),
       onChanged: () => this.#note?.changed(),
     });
-    this.#accounts = new LevelAccountIndex(coverage, isWanted, this.#queue, (read) => this.tell(read));
-    this.#ranges = new LevelRangeBook({ queue: this.#queue, accounts: this.#accounts, reader: this });
+    this.#accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
+    this.#ranges = new LevelRangeBook({ queue: this.#queue, reader: this });
   }
 
   /**
@@ -144,8 +137,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     const { accounts = false, path } = options;
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
-    const loaded = await loadStore(database, options, logger);
-    const { book } = loaded;
+    const book = await loadStore(database, options, logger);
     logger.info(
       {
         path,
@@ -158,7 +150,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       },
       'store opened',
     );
-    return new LevelIndexStore(database, loaded, accounts, dependencies);
+    return new LevelIndexStore(database, book, accounts, dependencies);
   }
 
   get accounts(): AccountIndex {
@@ -169,53 +161,22 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     return this.#ranges;
   }
 
-  coverage(): readonly HeightRange[] {
-    const book = this.#queue.book();
-    return book === undefined ? [] : coverageOfBook(book);
-  }
-
-  meta(): StoreMeta | undefined {
-    return this.#live()?.meta;
-  }
-
-  /** 0 for a store that was never initialised. */
-  latestIndexedHeight(): number {
-    return this.#live()?.latestIndexedHeight ?? 0;
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#live()?.latestBlock;
-  }
-
   rewinds(): number {
     return this.#rewinds;
   }
 
-  blocksAboveWatermark(): readonly BlockHead[] {
-    const live = this.#live();
-    return live === undefined ? [] : blocksAbove(live);
-  }
-
-  hasHeight(height: number): boolean {
-    const live = this.#live();
-    if (live === undefined) return false;
-    return (height >= live.meta.firstHeight && height <= live.latestIndexedHeight) || live.above.has(height);
-  }
-
   async initialise(meta: StoreMeta): Promise<void> {
-    assert(this.#live() === undefined, 'the store is initialised already');
+    assert(this.book() === undefined, 'the store is initialised already');
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
     const hasAccounts = this.#accounts.coverage() !== undefined;
-    const coverage = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
+    const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
-    const book = settled({ live, hasAccounts, published: [], plans: [], open: [], unproven: [] });
+    const book = settled({ live, accounts, published: [], plans: [], open: [], unproven: [] });
     await this.#queue.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
-      if (coverage !== undefined) batch.put(...sealCoverage(coverage));
       await batch.write();
     });
-    this.#accounts.begin(coverage);
     this.#queue.replace(book);
   }
 
@@ -243,44 +204,27 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     });
   }
 
-  healing(): readonly HeightRange[] {
-    return healingIn(this.ranges.plans(), this.coverage());
-  }
-
   async heal(damaged: readonly HeightRange[]): Promise<readonly HeightRange[]> {
     let holes: readonly HeightRange[] = [];
-    const change: Change = async (book) => {
+    const change: Change = (book) => {
       const healed = healedBook(book, damaged);
       if (healed === undefined) return undefined;
       holes = healed.holes;
-      const leaving = await this.#accounts.leave(holes);
       const putAlso: Changed['putAlso'] = (batch) => {
-        leaving?.put(batch);
         // The run that fills the hole would take a record for a durable block.
         for (const { from, to } of holes)
           for (let height = from; height <= to; height += 1) batch.del(blockKey(height));
       };
-      return { after: healed.book, putAlso, onDurable: leaving?.release };
+      return { after: healed.book, putAlso };
     };
     await this.#withdrawn(() => this.#queue.record('range', change));
     return holes;
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    const { live, unproven } = this.#queue.initialised();
-    const { chainId, firstHeight, schemaVersion, sporks } = live.meta;
-    const parts = {
-      database: this.#database,
-      coverage: () => this.coverage(),
-      extent: {
-        live: { from: firstHeight, to: live.latestIndexedHeight },
-        sporks,
-        unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
-      },
-      accounts: this.#accounts.stored(),
-      holds: (this.#holds ??= proofChecker(chainId)),
-    };
-    return checkStored(range, parts, signal);
+    const holds = (this.#holds ??= proofChecker(this.#queue.initialised().live.meta.chainId));
+    const records = { bookOf: () => this.#queue.initialised(), database: this.#database };
+    return checkStored(records, range, { holds, signal });
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
@@ -320,8 +264,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
   async forgetAccounts(): Promise<number | undefined> {
     const queue = this.#queue;
     queue.assertIdle();
-    if (!queue.initialised().hasAccounts) return undefined;
-    await this.#accounts.hold();
+    if (queue.initialised().accounts === undefined) return undefined;
     queue.discardStaged();
     await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
     let forgotten = 0;
@@ -329,10 +272,9 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
       const { live, ...book } = queue.initialised();
       const { entries, meta } = await forgetAccounts(this.#database, live.meta);
       await this.#database.compact(prefixRange(Prefix.account));
-      queue.replace({ ...book, hasAccounts: false, live: { ...live, meta } });
+      queue.replace({ ...book, accounts: undefined, live: { ...live, meta } });
       forgotten = entries;
     });
-    this.#accounts.release(undefined);
     return forgotten;
   }
 
@@ -346,8 +288,8 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     for await (const page of this.#database.pages({})) yield* page;
   }
 
-  #live(): StoreState | undefined {
-    return this.#queue.book()?.live;
+  book(): StoreBook | undefined {
+    return this.#queue.book();
   }
 
   #withdrawn<T>(action: () => Promise<T>): Promise<T> {
@@ -363,32 +305,18 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
     if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && !live.damaged) return;
     if (after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
     const startedAtMs = clock.monotonic();
-    const lastStep = this.#accounts.hold();
-    if (lastStep !== undefined) await lastStep;
     queue.discardStaged();
-    await queue.alone(() => this.#forgetAbove(height));
+    await queue.alone(async () => {
+      // A range that touches the live one may have been published meanwhile.
+      const before = queue.initialised();
+      const after = await rewindStore(this.#database, before, height, {
+        logger,
+        onBegun: (book) => queue.replace(book),
+      });
+      queue.replace(after);
+      if (before.live.latestIndexedHeight > after.live.latestIndexedHeight) this.#rewinds += 1;
+    });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
-  }
-
-  async #forgetAbove(height: number): Promise<void> {
-    const database = this.#database;
-    const { logger } = this.#dependencies;
-    const before = this.#queue.initialised();
-    const { live } = before;
-    const { after, target } = rewoundBook(before, height);
-    const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
-    const remaining = Math.max(watermarkBefore, ...live.above.keys());
-    const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
-    const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
-    const intent = { target, remaining, watermarkBefore, sweep, covered };
-    await beginRewind(database, { before, after }, intent);
-    logger.info({ height, from: remaining }, 'rewind begins');
-    const coverage = await coverageOf(database, live.meta);
-    await finishRewind(database, intent, { logger, coverage });
-    const book = await loadBook(database, after.live.meta, false);
-    this.#queue.replace(book);
-    if (watermarkBefore > target) this.#rewinds += 1;
-    this.#accounts.release(await coverageOf(database, book.live.meta));
   }
 
   async #keepNote(path: string): Promise<void> {
@@ -405,7 +333,7 @@ export class LevelIndexStore extends RecordReader implements IndexStore {
   }
 
   async #close(): Promise<void> {
-    await this.#accounts.hold();
+    await this.#accounts.end();
     await this.#queue.end();
     await this.#note?.end();
     await this.#database.close();

@@ -1,12 +1,12 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../../observability/index.js';
 import { closed, opened } from '../records/accountCoverage.js';
-import type { Coverage } from '../records/accountCoverage.js';
 import { settled, withoutEntries } from '../records/book/changeBook.js';
-import { checkEmpty, checkMeta } from '../records/book/checkStore.js';
-import { coverageOf, loadBook, putChanges, readMeta, sealCoverage } from '../records/book/bookRecords.js';
+import { checkMeta } from '../records/book/checkMeta.js';
+import { loadBook, putChanges, readMeta } from '../records/book/bookRecords.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
-import { encodeCoverage } from '../records/coding/heightRecords.js';
 import type { Database } from '../records/Database.js';
+import { StorageError } from '../StorageError.js';
 import { finishInterrupted } from './removal/rewind.js';
 
 export interface LoadOptions {
@@ -22,13 +22,6 @@ export interface LoadOptions {
   readonly accounts?: boolean;
 }
 
-/** The content of a store's records. */
-export interface LoadedStore {
-  readonly book: StoreBook | undefined;
-  /** Of the account index. */
-  readonly coverage: Coverage | undefined;
-}
-
 /**
  * Checks that this program may use the store, and reads its records. Finishes an interrupted rewind and the removal of a
  * dropped range, and switches the account index on or off if requested. Expected errors: `StorageError`; `OperatorError`
@@ -36,48 +29,45 @@ export interface LoadedStore {
  */
 export async function loadStore(
   database: Database,
-  options: LoadOptions,
+  { accounts, forRewind = false, ...where }: LoadOptions,
   logger: Logger,
-): Promise<LoadedStore> {
-  const { path, forRewind = false, accounts } = options;
+): Promise<StoreBook | undefined> {
   const meta = await readMeta(database);
   if (meta === undefined) {
-    await checkEmpty(database, path);
-    return { book: undefined, coverage: undefined };
+    await checkEmpty(database, where.path);
+    return undefined;
   }
-  checkMeta(meta, options);
+  checkMeta(meta, where);
   await finishInterrupted(database, meta, logger);
-  const loaded = {
-    book: await loadBook(database, meta, forRewind),
-    coverage: await coverageOf(database, meta),
-  };
-  return accounts === undefined ? loaded : switchAccounts(database, loaded, accounts);
+  const book = await loadBook(database, meta, forRewind);
+  return accounts === undefined ? book : switchAccounts(database, book, accounts);
 }
 
 /**
  * Switches the account index on or off, durably, before any block is committed: blocks committed without their entries
  * must never count as covered.
  */
-async function switchAccounts(
-  database: Database,
-  { book, coverage }: LoadedStore,
-  isOn: boolean,
-): Promise<LoadedStore> {
-  if (book === undefined) return { book, coverage };
+async function switchAccounts(database: Database, book: StoreBook, isOn: boolean): Promise<StoreBook> {
   const { above, latestIndexedHeight } = book.live;
   const highest = Math.max(latestIndexedHeight, ...above.keys());
-  const next = isOn ? opened(coverage ?? [], highest + 1) : coverage && closed(coverage, latestIndexedHeight);
-  if (
-    next === undefined ||
-    (coverage !== undefined && encodeCoverage(next).equals(encodeCoverage(coverage)))
-  ) {
-    return { book, coverage };
-  }
+  const before = book.accounts;
+  const accounts = isOn ? opened(before ?? [], highest + 1) : before && closed(before, latestIndexedHeight);
+  if (accounts === undefined || (before !== undefined && isDeepStrictEqual(accounts, before))) return book;
   const open = isOn ? book.open : book.open.map(withoutEntries);
-  const after = settled({ ...book, open, hasAccounts: true });
+  const after = settled({ ...book, open, accounts });
   using batch = database.batch();
   putChanges(book, after, batch);
-  batch.put(...sealCoverage(next));
   await batch.write();
-  return { book: after, coverage: next };
+  return after;
+}
+
+/** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */
+async function checkEmpty(database: Database, path: string): Promise<void> {
+  const [entry] = await database.first({}, 1);
+  if (entry === undefined) return;
+  throw new StorageError(
+    'not_a_store',
+    `${path} holds a LevelDB database without our meta record: it belongs to another program, or its meta record is ` +
+      'lost. Choose another directory, or restore this one from a copy.',
+  );
 }

@@ -57,8 +57,8 @@ export interface AccountReader {
 /** The optional account index: on or off for as long as the store is open. */
 export interface AccountIndex extends AccountReader {
   /**
-   * Builds the next bounded step downwards, for heights from before the index was switched on: one atomic, durable
-   * write, which may run beside a commit. One at a time. Expected errors: `StorageError`; `corrupt` when a stored block
+   * Builds the next bounded step downwards, for heights from before the index was switched on: part of one atomic, durable
+   * write, which may carry commits as well. One at a time. Expected errors: `StorageError`; `corrupt` when a stored block
    * is damaged: nothing was written, and the next step would hit it again.
    */
   extend(): Promise<void>;

@@ -7,20 +7,22 @@ import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
-import { bothSporks } from '../records/book/changeBook.js';
-import { healingIn, rewoundRanges } from '../records/book/repairedBook.js';
+import { bothSporks, emptyLine } from '../records/book/changeBook.js';
+import { rewoundBook } from '../records/book/repairedBook.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
-import { RecordReader } from '../records/reading/RecordReader.js';
+import { BookReader } from '../records/reading/BookReader.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
+import type { RangeParts } from './ranges/PostgresRange.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage } from './reading/accountPage.js';
 import { loadStore, readMark, readSizeBytes, readStore } from './reading/loadStore.js';
-import type { Loaded, StoreMark } from './reading/loadStore.js';
+import type { Loaded, LoadOptions, StoreMark } from './reading/loadStore.js';
 import { postgresSource } from './reading/postgresReader.js';
 import { Partitions } from './tables/Partitions.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
@@ -60,7 +62,7 @@ export interface PostgresIndexStoreOptions {
  * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
  * store without asking the database, and the range that follows the head, which this process writes, or another one.
  */
-export class PostgresIndexStore extends RecordReader implements IndexStore, SharedStore {
+export class PostgresIndexStore extends BookReader implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
   readonly ranges: PostgresRangeBook;
   readonly shared: SharedStore = this;
@@ -72,11 +74,10 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
   readonly #deps: PostgresDatabaseDependencies;
   readonly #parts: { readonly partitions: Partitions; readonly scripts: Scripts };
   readonly #holds: ReturnType<typeof proofChecker>;
-  /** The end of the last range in its coverage, the live one, is older than that of the line. */
-  #known: Pick<Loaded, 'createdBy' | 'coverage' | 'sporks' | 'isDamaged'>;
+  /** What this process knows, and has written, of the store. */
+  #book: StoreBook | undefined;
   #rewinds = 0;
-  /** `undefined` for a store that was never initialised. */
-  #line: BlockLine | undefined;
+  #line: BlockLine;
   /** Set while this process leads. */
   #leading: { readonly fence: Fence; readonly replaced: AbortController } | undefined;
   /** Publications and reads of others' changes, one after the other. */
@@ -108,16 +109,16 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
     this.#deps = dependencies;
     this.#parts = { partitions: new Partitions({ database }), scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
-    this.#known = loaded;
     this.#unproven = parseHeights(loaded.unproven);
     this.ranges = new PostgresRangeBook({
       ...this.#parts,
       database,
       reader: this,
-      storeMeta: () => this.#initialised(),
+      book: () => this.#book,
+      adopt: (ranges) => this.#adopt(ranges),
       inTurn: (action) => this.#inTurn(action),
-      onPublished: (published) => this.#adopt(published),
     });
+    this.#line = this.#newLine();
     this.#load(loaded);
     this.accounts = {
       coverage: () => {
@@ -152,14 +153,16 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
       const loaded = await database.persist(async () => {
         await prepareDatabase(database, { chainId, create, isReadOnly });
         const unproven = isReadOnly ? null : (await readMark(database)).unproven;
-        const facts = await database.snapshot((session) => loadStore(session, { isTolerant: forRewind }));
+        const facts = await database.snapshot((session) =>
+          loadStore(session, { chainId, isTolerant: forRewind }),
+        );
         return { ...facts, unproven };
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
       const facts = {
         store: database.place,
-        latestIndexedHeight: loaded.latestBlock?.height,
-        blocksAboveWatermark: loaded.above.size,
+        latestIndexedHeight: loaded.book?.live.latestBlock?.height,
+        blocksAboveWatermark: loaded.book?.live.above.size ?? 0,
         durationMs: clock.monotonic() - startedAtMs,
       };
       logger.info(facts, 'store opened');
@@ -170,42 +173,12 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
     }
   }
 
-  coverage(): readonly HeightRange[] {
-    const published = this.#published();
-    const { from, to } = this.#live();
-    return to < from ? published : [...published, { from, to }];
-  }
-
-  meta(): StoreMeta | undefined {
-    const { createdBy, sporks } = this.#known;
-    if (this.#line === undefined) return undefined;
-    const { chainId } = this.#options;
-    return { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: this.#live().from, createdBy, sporks };
-  }
-
-  /** 0 for a store that was never initialised. */
-  latestIndexedHeight(): number {
-    return this.#line?.state.latestIndexedHeight ?? 0;
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#line?.state.latestBlock;
-  }
-
   rewinds(): number {
     return this.#rewinds;
   }
 
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return this.#line?.blocksAboveWatermark() ?? [];
-  }
-
-  hasHeight(height: number): boolean {
-    return this.#line?.hasHeight(height) === true;
-  }
-
   stage(entry: BlockEntry): void {
-    this.#line?.stage(entry);
+    this.#line.stage(entry);
   }
 
   isLeading(): boolean {
@@ -218,8 +191,7 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
   }
 
   async lead(): Promise<AbortSignal> {
-    const { isReadOnly = false, forRewind = false } = this.#options;
-    assert(!isReadOnly, 'the store was opened to be read');
+    assert(this.#options.isReadOnly !== true, 'the store was opened to be read');
     await this.follow();
     const database = this.#database;
     const fence = await database.persist(() =>
@@ -227,8 +199,8 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
     );
     const replaced = new AbortController();
     await this.#inTurn(async () => {
-      this.#load(await readStore(database, { isTolerant: forRewind, before: this.latestBlock() }));
-      this.#renew();
+      await this.#read(this.#options.forRewind);
+      this.#line = this.#newLine();
       this.#leading = { fence, replaced };
     });
     this.#changes.tell();
@@ -237,9 +209,9 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
 
   async follow(): Promise<void> {
     if (this.#leading === undefined) return;
-    await this.#line?.end();
+    await this.#line.end();
     this.#leading = undefined;
-    this.#renew();
+    this.#line = this.#newLine();
   }
 
   /** This and the methods below: see `IndexStore`. */
@@ -247,51 +219,46 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
     assert(this.meta() === undefined, 'the store is initialised already');
     assert(meta.chainId === this.#options.chainId, 'the meta record is of another chain');
     const { createdBy, firstHeight, sporks } = meta;
-    const live = { from: firstHeight, to: firstHeight - 1 };
     await this.#write((fence) =>
       fence.write(async (session) => {
         await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [createdBy] });
         await session.query({
           text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)',
-          values: [live.from, live.to],
+          values: [firstHeight, firstHeight - 1],
         });
         await writeSporks(session, sporks);
       }),
     );
-    const nothing = { open: [], plans: [], latestBlock: undefined, above: new Map(), isDamaged: false };
-    this.#load({ ...nothing, isRewound: false, createdBy, coverage: [live], sporks });
+    const live = { ...emptyLine(firstHeight), meta: { ...meta, schemaVersion: SCHEMA_VERSION } };
+    this.#book = { live, accounts: undefined, published: [], plans: [], open: [], unproven: [] };
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    const line = this.#initialisedLine();
-    const before = line.state.latestIndexedHeight;
-    const sporks = await this.#write(() =>
-      line.commit(batch, {
-        write: async (session, { latestIndexedHeight, meta }) => {
+    const before = this.#initialised().live.latestIndexedHeight;
+    await this.#write(() =>
+      this.#line.commit(batch, {
+        write: async (session, { latestIndexedHeight }) => {
           if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
           if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
-          return meta.sporks;
         },
       }),
     );
-    if (batch.spork !== undefined) this.#adopt({ coverage: this.#known.coverage, sporks });
   }
 
   /** Damaged records above the target are removed as well. */
   async rewind(height: number): Promise<void> {
     const { clock, logger } = this.#deps;
-    const database = this.#database;
-    const line = this.#initialisedLine();
-    const { above, latestIndexedHeight } = line.state;
-    const live = this.#live();
-    const after = rewoundRanges({ published: this.#published(), live }, height);
-    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !this.#known.isDamaged) return;
-    if (after.live.from !== live.from) await this.ranges.endRuns();
+    const book = this.#initialised();
+    const { above, damaged, latestIndexedHeight, meta } = book.live;
+    const { after } = rewoundBook(book, height);
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !damaged) return;
+    if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
     const startedAtMs = clock.monotonic();
+    const line = this.#line;
     line.discardStaged();
     await this.#inTurn(async () => {
       await this.#write((fence) => line.alone(() => fence.write((session) => forgetAbove(session, height))));
-      this.#load(await readStore(database, { isTolerant: false, before: this.latestBlock() }));
+      await this.#read();
     });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
   }
@@ -318,10 +285,6 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
     );
   }
 
-  healing(): readonly HeightRange[] {
-    return healingIn(this.ranges.plans(), this.coverage());
-  }
-
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
     const database = this.#database;
     return this.#inTurn(async () => {
@@ -329,7 +292,7 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
         database.transaction((session) => healRows(session, damaged, lastPlan)),
       );
       if (healed === undefined) return [];
-      this.#adopt(healed);
+      this.#adopt(healed.book);
       this.#changes.tell();
       return healed.holes;
     });
@@ -394,43 +357,42 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
   /** Takes over what other processes have written. */
   async #join(mark: StoreMark): Promise<void> {
     await this.#inTurn(async () => {
-      const options = { isTolerant: true, before: this.latestBlock() };
-      const loaded = await this.#database.snapshot((session) => loadStore(session, options));
+      const loaded = await this.#database.snapshot((session) => loadStore(session, this.#loading(true)));
       const isLeading = this.isLeading();
-      if (isLeading) {
-        const { coverage, sporks, open, plans } = loaded;
-        this.#adopt({ coverage, sporks, open, plans });
-      } else this.#load(loaded);
+      if (!isLeading) this.#load(loaded);
+      else if (loaded.book !== undefined) this.#adopt(loaded.book);
       // What another leader has written is not known before this process has stopped leading.
       this.#mark = isLeading ? { ...mark, live: '' } : mark;
     });
   }
 
+  /** Reads everything from the database. */
+  async #read(isTolerant = false): Promise<void> {
+    this.#load(await readStore(this.#database, this.#loading(isTolerant)));
+  }
+
+  #loading(isTolerant: boolean): LoadOptions {
+    return { chainId: this.#options.chainId, isTolerant, before: this.latestBlock() };
+  }
+
   /** Takes over everything that was read from the database. */
-  #load(loaded: Loaded): void {
-    this.#known = loaded;
-    if (loaded.isRewound) this.#rewinds += 1;
-    this.ranges.load(loaded);
-    const live = loaded.coverage.at(-1);
-    if (live === undefined) return;
-    const { latestBlock, above } = loaded;
-    const state = { latestIndexedHeight: live.to, latestBlock, above };
-    if (this.#line !== undefined) this.#line.change(state);
-    else this.#line = this.#lineAt(state);
+  #load({ book, isRewound }: Loaded): void {
+    if (isRewound) this.#rewinds += 1;
+    this.#book = book && { ...book, open: newest(book.open, this.#book) };
   }
 
   /**
-   * Takes over what has joined the coverage: a range of this process, or, in the leader, what others did. It knows the end of
-   * the live range, and its sporks, better. Plans and open ranges that are left out have not changed.
+   * Takes over what the database says of the ranges: after a change of this process, or, in the leader, of others. It knows the
+   * end of the live range, and its sporks, better. What is left out has not changed.
    */
-  #adopt({
-    coverage,
-    sporks,
-    ...facts
-  }: Pick<Loaded, 'coverage' | 'sporks'> & Partial<Pick<Loaded, 'open' | 'plans'>>): void {
-    if (coverage.length === 0) return;
-    this.#known = { ...this.#known, coverage, sporks: bothSporks(this.#known.sporks, sporks) };
-    this.ranges.load(facts);
+  #adopt({ live, open, ...ranges }: Parameters<RangeParts['adopt']>[0]): void {
+    const book = this.#book;
+    if (book === undefined) return;
+    const { firstHeight, sporks } = live?.meta ?? book.live.meta;
+    const meta = { ...book.live.meta, firstHeight, sporks: bothSporks(book.live.meta.sporks, sporks) };
+    const { published = book.published, plans = book.plans } = ranges;
+    const rows = open === undefined ? book.open : newest(open, book);
+    this.#book = { ...book, published, plans, open: rows, live: { ...book.live, meta } };
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
@@ -439,39 +401,29 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
     return turn;
   }
 
-  /** The live range, which may be empty. */
-  #live(): HeightRange {
-    const live = this.#known.coverage.at(-1);
-    return live === undefined ? { from: 0, to: -1 } : { from: live.from, to: this.latestIndexedHeight() };
+  book(): StoreBook | undefined {
+    return this.#book;
   }
 
-  /** The ranges below the live one, ascending. */
-  #published(): readonly HeightRange[] {
-    return this.#known.coverage.slice(0, -1);
+  #initialised(): StoreBook {
+    assert(this.#book !== undefined, 'the store is not initialised');
+    return this.#book;
   }
 
-  #initialised(): StoreMeta {
-    const meta = this.meta();
-    assert(meta !== undefined, 'the store is not initialised');
-    return meta;
-  }
-
-  #initialisedLine(): BlockLine {
-    assert(this.#line !== undefined, 'the store is not initialised');
-    return this.#line;
-  }
-
-  #lineAt(state: BlockLine['state']): BlockLine {
-    return new BlockLine(state, {
+  /** Has nothing staged, and no write that failed. */
+  #newLine(): BlockLine {
+    return new BlockLine({
       ...this.#parts,
       fence: () => this.#current().fence,
-      meta: () => this.#initialised(),
+      state: () => this.#initialised().live,
+      onDurable: (next) => {
+        const book = this.#initialised();
+        const { meta } = book.live;
+        // A range that touches the live one may have been published meanwhile.
+        const sporks = bothSporks(meta.sporks, next.meta.sporks);
+        this.#book = { ...book, live: { ...next, meta: { ...meta, sporks } } };
+      },
     });
-  }
-
-  /** Forgets staged blocks, and a write that failed. */
-  #renew(): void {
-    if (this.#line !== undefined) this.#line = this.#lineAt(this.#line.state);
   }
 
   /** Expected errors: those of `write`. */
@@ -492,11 +444,24 @@ export class PostgresIndexStore extends RecordReader implements IndexStore, Shar
 
   async #close(): Promise<void> {
     this.#database.giveUp();
-    await this.#line?.end();
+    await this.#line.end();
     await this.ranges.endRuns();
     await this.#database.close();
     await this.#watching;
   }
+}
+
+/** The open ranges as they were read; of a row that is older than the known one, the latter. */
+function newest(open: StoreBook['open'], known: StoreBook | undefined): StoreBook['open'] {
+  const byHeight = new Map(known?.open.map((each) => [each.record.from, each]));
+  return open.map((read) => {
+    const before = byHeight.get(read.record.from);
+    const [its, ours] = [read.counts, before?.counts];
+    if (before === undefined || its === undefined || ours === undefined) return read;
+    return ours.epoch < its.epoch || (ours.epoch === its.epoch && ours.commits <= its.commits)
+      ? read
+      : before;
+  });
 }
 
 function replacement(): AbortError {

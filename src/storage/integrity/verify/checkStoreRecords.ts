@@ -4,19 +4,17 @@ import type { StoreMeta } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { openEvidence, readEvidence } from '../../records/blocks/committeeEvidence.js';
-import { checkMeta, disorderOf } from '../../records/book/checkStore.js';
+import { checkMeta } from '../../records/book/checkMeta.js';
 import {
-  openOpenRecord,
   readCoverage,
   readMeta,
-  readPlans,
   readProgress,
-  readPublished,
+  readRanges,
   readUnproven,
 } from '../../records/book/bookRecords.js';
+import type { Reading } from '../../records/book/bookRecords.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import { encodeMeta } from '../../records/coding/jsonRecords.js';
-import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import { seal } from '../../records/coding/seal.js';
 import type { Database } from '../../records/Database.js';
 import { joined } from '../../records/heightRanges.js';
@@ -107,18 +105,8 @@ export async function checkStoreRecords(
   const top = latestIndexedHeight + MAX_BLOCKS_ABOVE_WATERMARK;
   const highest =
     (await highestIn(heightRange(Prefix.block, latestIndexedHeight + 1, top))) ?? latestIndexedHeight;
-  let published = (await sound(() => readPublished(database))) ?? [];
-  const plans = (await sound(() => readPlans(database))) ?? [];
-  let open: OpenRecord[] = [];
-  for await (const page of database.pages(prefixRange(Prefix.open))) {
-    for (const entry of page) open.push(...((await sound(() => [openOpenRecord(entry)])) ?? []));
-  }
-  const disorder = disorderOf({ firstHeight, published, open });
-  if (disorder !== undefined) {
-    wrong(`record of the ranges: ${disorder}`);
-    [published, open] = [[], []];
-  }
-  const hasRanges = disorder === undefined && published.length + plans.length + open.length > 0;
+  const { published, plans, open } = await readRanges(database, firstHeight, sound);
+  const hasRanges = published.length + plans.length + open.length > 0;
   if (hasRanges && meta !== undefined && meta.schemaVersion < RANGES_SCHEMA_VERSION)
     wrong('record of the ranges: it does not go with the meta record');
   for (const entry of (await sound(() => readEvidence(database))) ?? [])
@@ -133,9 +121,6 @@ export async function checkStoreRecords(
     unproven: hasProofs ? await sound(() => readUnproven(database)) : undefined,
   };
 }
-
-/** Reads what is sound; notes the damage of what is not. */
-type Reading = <T>(read: () => T | Promise<T>) => Promise<T | undefined>;
 
 async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): Promise<readonly string[]> {
   const stored = await sound(async () => ({ value: await database.get(META_KEY) }));

@@ -3,6 +3,7 @@ import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port
 import type { RangeStore } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { newRange, openAt, settled, withOpen, withRangeChange } from '../../records/book/changeBook.js';
+import { openRangesOf } from '../../records/book/StoreBook.js';
 import { LevelRangeStore, removeRange } from './LevelRangeStore.js';
 import type { RangeParts } from './LevelRangeStore.js';
 
@@ -21,31 +22,28 @@ export class LevelRangeBook implements RangeBook {
   }
 
   open(): readonly OpenRange[] {
-    const open = this.#parts.queue.book()?.open ?? [];
-    return open.map(({ record: { from, to, next, ...failed } }) => {
-      return { from, to, next, failures: failed.failures, reason: failed.reason };
-    });
+    return openRangesOf(this.#parts.queue.book());
   }
 
   async change(change: RangeChange): Promise<void> {
-    const { accounts, queue } = this.#parts;
+    const { queue } = this.#parts;
     const { dropped = [] } = change;
     for (const { from } of dropped) this.#endRun(from);
     await queue.record('range', (book) => {
-      const after = withRangeChange(book, change, accounts.isLive());
+      const after = withRangeChange(book, change);
       return after === book ? undefined : { after };
     });
     for (const range of dropped) await removeRange(range, queue);
   }
 
   async run(range: HeightRange): Promise<RangeStore> {
-    const { accounts, queue } = this.#parts;
+    const { queue } = this.#parts;
     this.#endRun(range.from);
     await queue.record('range', (book) => {
       const open = openAt(book, range);
       assert(open?.record.keep === undefined, 'blocks of this range are being removed');
       if (open !== undefined) return undefined;
-      return { after: settled(withOpen(book, newRange(book, range, accounts.isLive()))) };
+      return { after: settled(withOpen(book, newRange(book, range))) };
     });
     const run = await LevelRangeStore.of(range, this.#parts);
     this.#runs.set(range.from, run);

@@ -1,9 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
-import type { LevelAccountIndex } from '../../accounts/LevelAccountIndex.js';
-import { BorderError } from '../../port/BorderError.js';
-import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { applyCommit, links } from '../../records/book/applyCommit.js';
+import type { CommitBatch, RangeStore } from '../../port/RangeStore.js';
+import type { BlockHead, HeightRange } from '../../port/stored.js';
+import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
 import {
   openAfter,
   openAt,
@@ -15,9 +13,9 @@ import {
   withPublished,
 } from '../../records/book/changeBook.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
-import { coverageOf } from '../../records/book/bookRecords.js';
-import { blocksAbove, isCovered } from '../../records/book/StoreBook.js';
+import { coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
+import { RangeReader } from '../../records/reading/RangeReader.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeBlocks } from '../removal/rewind.js';
 import type { Change, HeadAt } from '../writing/CommitQueue.js';
@@ -27,24 +25,19 @@ import type { CommitQueue } from '../writing/CommitQueue.js';
 export interface RangeParts {
   readonly queue: CommitQueue;
   readonly reader: RecordReader;
-  readonly accounts: LevelAccountIndex;
 }
 
 /** One run of an open range. */
-export class LevelRangeStore implements RangeStore {
-  readonly #range: HeightRange;
-  /** The covered block below the range when the run began. */
-  readonly #below: BlockHead | undefined;
-  readonly #parts: RangeParts;
+export class LevelRangeStore extends RangeReader implements RangeStore {
+  readonly #queue: CommitQueue;
   /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
   #isBusy = false;
 
-  private constructor(range: HeightRange, below: BlockHead | undefined, parts: RangeParts) {
-    this.#range = range;
-    this.#below = below;
-    this.#parts = parts;
+  private constructor(range: HeightRange, below: BlockHead | undefined, { queue, reader }: RangeParts) {
+    super(range, below, reader);
+    this.#queue = queue;
   }
 
   /** For an open range. Expected errors: `StorageError`. */
@@ -55,54 +48,28 @@ export class LevelRangeStore implements RangeStore {
     return new LevelRangeStore(range, below, parts);
   }
 
-  meta(): StoreMeta {
-    return this.#state().meta;
-  }
-
-  latestIndexedHeight(): number {
-    return this.#state().latestIndexedHeight;
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#state().latestBlock ?? this.#below;
-  }
-
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return blocksAbove(this.#state());
-  }
-
-  hasHeight(height: number): boolean {
-    return this.#isPassed(height) || this.#state().above.has(height);
-  }
-
-  blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const { reader } = this.#parts;
-    return this.#isPassed(height) ? reader.durableBlock(height) : reader.blockByHeight(height);
-  }
-
   stage(): void {
     // Nothing is prepared in advance: history can wait.
   }
 
   commit(batch: CommitBatch): Promise<void> {
     return this.#alone(async () => {
-      const { accounts, queue } = this.#parts;
+      const queue = this.#queue;
       queue.assertSound();
       const change: Change = async (book, headAt) => {
         const open = this.#openIn(book);
         const state = applyCommit(stateOfOpen(book, open), batch);
-        const { to } = this.#range;
+        const { from, to } = this.range;
         const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
         assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
         const isWhole = state.latestIndexedHeight === to;
-        await this.#checkBorders(book, state, batch.blocks, headAt);
+        const isAtBorder = batch.blocks.some(({ block: { height } }) => height === from || height === to);
+        // Again when the range is complete: a neighbour may have been published meanwhile.
+        if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
         const next = openAfter(book, open, state);
-        const noted = (after: StoreBook): StoreBook => withProofs(book, after, batch.blocks);
-        if (!isWhole) return { after: noted(withOpen(book, next)) };
-        const entering = next.record.hasAccounts ? await accounts.enter(this.#range) : undefined;
-        this.#last = state;
-        const after = noted(withPublished(book, next));
-        return { after, putAlso: entering?.put, onDurable: entering?.release };
+        if (isWhole) this.#last = state;
+        const after = isWhole ? withPublished(book, next) : withOpen(book, next);
+        return { after: withProofs(book, after, batch.blocks) };
       };
       await queue.record('range', change, batch.blocks);
     });
@@ -110,10 +77,10 @@ export class LevelRangeStore implements RangeStore {
 
   rewind(height: number): Promise<void> {
     return this.#alone(async () => {
-      const { queue } = this.#parts;
-      const { from } = this.#range;
+      const queue = this.#queue;
+      const { from } = this.range;
       assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
-      const { above, latestIndexedHeight } = this.#state();
+      const { above, latestIndexedHeight } = this.state();
       const highest = Math.max(latestIndexedHeight, ...above.keys());
       if (highest <= height) return;
       const watermark = Math.min(latestIndexedHeight, height);
@@ -125,57 +92,44 @@ export class LevelRangeStore implements RangeStore {
         const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
         return { after: withOpen(book, { record, line }) };
       });
-      await removeRange(this.#range, queue);
+      await removeRange(this.range, queue);
     });
   }
 
   /** The run is over: its range is dropped, or another run takes over. */
   end(): void {
     assert(!this.#isBusy, 'a write of this range is under way');
-    this.#last = this.#state();
+    this.#last = this.state();
     this.#isOver = true;
   }
 
-  #state(): StoreState {
-    const book = this.#parts.queue.initialised();
-    const open = this.#isOver ? undefined : openAt(book, this.#range);
+  state(): StoreState {
+    const book = this.#queue.initialised();
+    const open = this.#isOver ? undefined : openAt(book, this.range);
     const state = open === undefined ? this.#last : stateOfOpen(book, open);
     assert(state !== undefined, 'the range is not open');
     return state;
   }
 
   #openIn(book: StoreBook): OpenState {
-    const open = openAt(book, this.#range);
+    const open = openAt(book, this.range);
     assert(open !== undefined && !this.#isOver, 'the run of this range is over');
     return open;
   }
 
-  #isPassed(height: number): boolean {
-    return height >= this.#range.from && height <= this.#state().latestIndexedHeight;
-  }
-
-  /**
-   * Checks the links to both neighbours: at once for a block that is next to one, and again when the range is complete,
-   * because a neighbour may have been published meanwhile.
-   */
-  async #checkBorders(
-    book: StoreBook,
-    { meta, latestIndexedHeight }: StoreState,
-    blocks: readonly BlockEntry[],
-    headAt: HeadAt,
-  ): Promise<void> {
-    const { from, to } = this.#range;
-    for (const [inner, outer] of [
-      [from, from - 1],
-      [to, to + 1],
-    ] as const) {
-      const added = blocks.find(({ block }) => block.height === inner)?.block;
-      const isChecked = added !== undefined || latestIndexedHeight === to;
-      if (!isChecked || !isCovered(book, outer)) continue;
-      const [own, other] = [added ?? (await headAt(inner)), await headAt(outer)];
-      const [lower, upper] = outer < inner ? [other, own] : [own, other];
-      if (!links(lower, upper, meta)) throw new BorderError(upper, lower);
-    }
+  /** `state`: with the blocks of the batch. */
+  #checkBorders(book: StoreBook, state: StoreState, { blocks }: CommitBatch, headAt: HeadAt): Promise<void> {
+    const { from, to } = this.range;
+    const known = async (height: number): Promise<BlockHead | undefined> => {
+      const added = blocks.find(({ block }) => block.height === height)?.block;
+      const isOwn = height >= from && height <= to;
+      return added ?? (isOwn && !hasHeight(state, height) ? undefined : headAt(height));
+    };
+    const borders = { sporks: state.meta.sporks, coverage: coverageOfBook(book) };
+    return checkBorders(this.range, borders, async (height) => [
+      await known(height),
+      await known(height + 1),
+    ]);
   }
 
   async #alone(action: () => Promise<void>): Promise<void> {
@@ -195,10 +149,9 @@ export async function removeRange(range: HeightRange, queue: CommitQueue): Promi
   const book = queue.initialised();
   const open = openAt(book, range);
   if (open?.record.keep === undefined) return;
-  const coverage = await coverageOf(database, book.live.meta);
   const bounds = { from: open.record.keep + 1, to: range.to };
   await removeBlocks(database, bounds, {
-    coverage,
+    coverage: book.accounts,
     write: (batch) => queue.inTurn('range', () => queue.write(() => batch.write())),
   });
   await queue.record('range', (now) => {

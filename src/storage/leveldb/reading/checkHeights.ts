@@ -1,52 +1,59 @@
-import type { FinalizedBlock } from '../../../flow/index.js';
 import { abortReason } from '../../../runtime/index.js';
 import { entriesOf } from '../../accounts/accountEntries.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
-import type { Coverage } from '../../records/accountCoverage.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import { readBlock } from '../../records/blocks/readBlocks.js';
+import { coverageOfBook, isCovered } from '../../records/book/StoreBook.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, Entry } from '../../records/Database.js';
-import { contains, within } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
-import { heightRange, parseBlockKey, parseBodyKey, Prefix, prefixRange } from '../../records/schema.js';
+import { within } from '../../records/heightRanges.js';
+import {
+  heightRange,
+  parseBlockKey,
+  parseBodyKey,
+  Prefix,
+  prefixRange,
+  PROOFS_SCHEMA_VERSION,
+} from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
 import { checkHeights } from '../../verify/checkHeights.js';
-import type { Extent, StoredHeight } from '../../verify/checkHeights.js';
+import type { HeightPass, StoredHeight } from '../../verify/checkHeights.js';
 import { DamageList } from '../../verify/DamageList.js';
 import { readingOn } from './readingOn.js';
 
 /** Of one check: damage that is everywhere need not be told at once. */
 const MAX_DAMAGES = 1_000;
 
-export interface CheckParts {
-  readonly database: Database;
-  /** The readable heights, at the moment of the call. */
-  readonly coverage: () => HeightRanges;
-  readonly extent: Pick<Extent, 'live' | 'sporks' | 'unproven'>;
-  /** Of the account index. */
-  readonly accounts: Coverage | undefined;
-  /** See `proofChecker`. */
-  readonly holds: (block: FinalizedBlock) => boolean;
-}
-
-/** Like `IndexStore.check`, on the records themselves. */
+/** Like `IndexStore.check`, on the records themselves. `bookOf`: at the moment of the call. `holds`: see `proofChecker`. */
 export async function checkStored(
+  { bookOf, database }: { readonly bookOf: () => StoreBook; readonly database: Database },
   range: HeightRange,
-  { database, coverage, extent, accounts, holds }: CheckParts,
-  signal: AbortSignal | undefined,
+  { holds, signal }: { readonly holds: HeightPass['holds']; readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
   const damages = new DamageList({ max: MAX_DAMAGES });
   // What cannot be read is missing, and found as that.
   const sound = readingOn(database, () => undefined);
-  const required = within(coverage(), range);
-  const below = contains(coverage(), range.from - 1) ? await headBelow(sound, range.from) : undefined;
+  const book = bookOf();
+  const { accounts } = book;
+  const { firstHeight, schemaVersion, sporks } = book.live.meta;
+  const required = within(coverageOfBook(book), range);
+  const extent = {
+    live: { from: firstHeight, to: book.live.latestIndexedHeight },
+    published: required,
+    open: [],
+    required,
+    allowed: required,
+    sporks,
+    unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : book.unproven,
+  };
+  const below = isCovered(book, range.from - 1) ? await headBelow(sound, range.from) : undefined;
   let bytes = 0;
   for (const part of required) {
     const counts = await checkHeights(storedHeights(sound, part, damages), {
-      extent: { ...extent, required, allowed: required, published: required, open: [] },
+      extent,
       range: part,
       below: part.from === range.from ? below : undefined,
       damages,
@@ -63,7 +70,7 @@ export async function checkStored(
     bytes += counts.bytes;
   }
   // A height may have left the index meanwhile.
-  return { bytes, damages: damages.at(coverage()) };
+  return { bytes, damages: damages.at(coverageOfBook(bookOf())) };
 }
 
 /** Looks up every pointer and account entry that the block of a height requires. */

@@ -8,9 +8,12 @@ import { covers, rewound } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
+import { rewoundBook } from '../../records/book/repairedBook.js';
+import { durableHeights } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import {
   coverageOf,
+  loadBook,
   putChanges,
   readOpenRecords,
   readRewind,
@@ -20,7 +23,7 @@ import { encodeRewind } from '../../records/coding/heightRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
 import { encodeOpenRecord } from '../../records/coding/jsonRecords.js';
 import { seal } from '../../records/coding/seal.js';
-import { contains, overlap } from '../../records/heightRanges.js';
+import { contains, overlap, without } from '../../records/heightRanges.js';
 import {
   POINTER_PREFIXES,
   Prefix,
@@ -42,18 +45,32 @@ const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
 
 /**
- * The first step, one atomic batch: from here on nothing above the target counts as indexed, and the next open finishes
- * the work.
+ * Removes everything above a height; resolves with the book that is left. With the first write, one atomic batch, nothing above
+ * the target counts as indexed any more, and the next open finishes the work. `onBegun`: then gets the book that counts until
+ * the end, in which the account index covers what will be left of it: a step of it that is under way is void. Expected
+ * errors: `StorageError`; `OperatorError` (`usage`).
  */
-export async function beginRewind(
+export async function rewindStore(
   database: Database,
-  { before, after }: { readonly before: StoreBook; readonly after: StoreBook },
-  intent: RewindIntent,
-): Promise<void> {
+  before: StoreBook,
+  height: number,
+  { logger, onBegun }: { readonly logger: Logger; readonly onBegun: (book: StoreBook) => void },
+): Promise<StoreBook> {
+  const { accounts, live } = before;
+  const { after, target } = rewoundBook(before, height);
+  const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
+  const remaining = Math.max(watermarkBefore, ...live.above.keys());
+  const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
+  const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
+  const intent = { target, remaining, watermarkBefore, sweep, covered };
   using batch = database.batch();
   batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
   putChanges(before, after, batch);
   await batch.write();
+  onBegun({ ...before, accounts: accounts && rewound(accounts, target) });
+  logger.info({ height, from: remaining }, 'rewind begins');
+  await finishRewind(database, intent, { logger, coverage: accounts });
+  return await loadBook(database, after.live.meta, false);
 }
 
 /**
@@ -61,7 +78,7 @@ export async function beginRewind(
  * loses at most the current batch. `coverage`: as before the rewind; it stays recorded until the end. Pointers are per
  * position, so a kept block that shares an id with a removed one is not touched.
  */
-export async function finishRewind(
+async function finishRewind(
   database: Database,
   begun: RewindIntent,
   { logger, coverage }: { readonly logger: Logger; readonly coverage: Coverage | undefined },

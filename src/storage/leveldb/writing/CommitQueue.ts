@@ -4,6 +4,7 @@ import type { Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead } from '../../port/stored.js';
+import { isLive } from '../../records/accountCoverage.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
@@ -30,8 +31,6 @@ export interface Changed {
   readonly after: StoreBook;
   /** Puts further entries into the same write, or deletes some. */
   readonly putAlso?: ((batch: WriteBatch) => void) | undefined;
-  /** Called once the write is durable and the new book counts. */
-  readonly onDurable?: (() => void) | undefined;
 }
 
 /** Returns the new book; earlier changes of the same write are in the given one. `undefined`: no change. */
@@ -58,8 +57,6 @@ interface WaitingChange {
 interface CommitQueueParts {
   readonly clock: Clock;
   readonly database: Database;
-  /** Every commit also writes account entries; constant for the life of a store. */
-  readonly hasAccounts: () => boolean;
   /** A new book is durable. */
   readonly onChanged: () => void;
 }
@@ -270,7 +267,6 @@ export class CommitQueue {
       await this.write(() => batch.write());
       this.replace(after);
     }
-    for (const { onDurable } of changes) onDurable?.();
     for (const { resolve } of accepted) resolve();
   }
 
@@ -308,7 +304,7 @@ export class CommitQueue {
 
   #put(entry: BlockEntry, put: Put): void {
     this.#entryWriter.put(entry, put);
-    if (this.#parts.hasAccounts()) putAccounts(entry.block.height, entry.collections, put);
+    if (isLive(this.#book?.accounts)) putAccounts(entry.block.height, entry.collections, put);
   }
 
   /** The staged entries; discards them, and returns `undefined`, if these blocks do not include all of them. */

@@ -1,17 +1,18 @@
 import { ok as assert } from 'node:assert/strict';
 import { RangeLostError } from '../../port/RangeLostError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, SporkRecord, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { bothSporks, sporksBesides } from '../../records/book/changeBook.js';
+import type { BlockHead, SporkRecord } from '../../port/stored.js';
+import { openAfter, stateOfOpen } from '../../records/book/changeBook.js';
+import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
+import { RangeReader } from '../../records/reading/RangeReader.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { deleteBlocks } from '../tables/bookRows.js';
 import { readCoverage, readHeads } from '../tables/readState.js';
 import { BlockLine } from '../writing/BlockLine.js';
-import type { LineParts, LineState } from '../writing/BlockLine.js';
-import { checkBorders, publish } from '../writing/changeRows.js';
-import type { Published } from '../writing/changeRows.js';
+import type { LineParts } from '../writing/BlockLine.js';
+import { checkBordersOf, publish } from '../writing/changeRows.js';
 import type { Fence } from '../writing/Fence.js';
 
 export interface RunHooks {
@@ -25,8 +26,10 @@ export interface RunHooks {
 export interface RangeParts extends Pick<LineParts, 'partitions' | 'scripts'> {
   readonly database: PostgresDatabase;
   readonly reader: RecordReader;
-  readonly storeMeta: () => StoreMeta;
-  readonly onPublished: (published: Published) => void;
+  /** `undefined` for a store that was never initialised. */
+  readonly book: () => StoreBook | undefined;
+  /** Takes over what the database says of the ranges. */
+  readonly adopt: (ranges: Partial<Pick<StoreBook, 'live' | 'published' | 'plans' | 'open'>>) => void;
   /** One publication at a time. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
 }
@@ -36,61 +39,32 @@ interface RunParts extends RangeParts {
   readonly hooks: RunHooks;
   /** The range is durable up to `next`, or published. */
   readonly onProgress: (next: number) => void;
-}
-
-/** The stored part of an open range. */
-export interface RangeState extends LineState {
-  /** First seen with its blocks. */
-  readonly sporks: readonly SporkRecord[];
-  /** The covered block below it. */
-  readonly below: BlockHead | undefined;
+  readonly onPublished: (book: StoreBook) => void;
 }
 
 /** An open range that is being filled. */
-export class PostgresRange implements RangeStore {
-  readonly #range: HeightRange;
+export class PostgresRange extends RangeReader implements RangeStore {
   readonly #line: BlockLine;
   readonly #parts: RunParts;
-  readonly #below: BlockHead | undefined;
-  #sporks: readonly SporkRecord[];
+  #open: OpenState;
   #isPublished = false;
   /** Another run has taken over. */
   #isEnded = false;
 
-  constructor(range: HeightRange, { sporks, below, ...state }: RangeState, parts: RunParts) {
-    this.#range = range;
-    this.#sporks = sporks;
-    this.#below = below;
-    this.#line = new BlockLine(state, { ...parts, fence: () => parts.fence, meta: () => this.meta() });
+  constructor(open: OpenState, below: BlockHead | undefined, parts: RunParts) {
+    super(open.record, below, parts.reader);
+    this.#open = open;
+    this.#line = new BlockLine({
+      ...parts,
+      fence: () => parts.fence,
+      state: () => this.state(),
+      onDurable: (next) => (this.#open = openAfter(this.#book(), this.#open, next)),
+    });
     this.#parts = parts;
   }
 
-  meta(): StoreMeta {
-    const meta = this.#parts.storeMeta();
-    return { ...meta, firstHeight: this.#range.from, sporks: bothSporks(meta.sporks, this.#sporks) };
-  }
-
-  latestIndexedHeight(): number {
-    return this.#line.state.latestIndexedHeight;
-  }
-
-  latestBlock(): BlockHead | undefined {
-    return this.#line.state.latestBlock ?? this.#below;
-  }
-
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return this.#line.blocksAboveWatermark();
-  }
-
-  hasHeight(height: number): boolean {
-    return this.#line.hasHeight(height);
-  }
-
-  blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const { reader } = this.#parts;
-    const { from } = this.#range;
-    const isPassed = height >= from && height <= this.latestIndexedHeight();
-    return isPassed ? reader.durableBlock(height) : reader.blockByHeight(height);
+  state(): StoreState {
+    return stateOfOpen(this.#book(), this.#open);
   }
 
   stage(entry: BlockEntry): void {
@@ -99,7 +73,7 @@ export class PostgresRange implements RangeStore {
 
   async commit(batch: CommitBatch): Promise<void> {
     assert(!this.#isPublished, 'the range is published');
-    const { to } = this.#range;
+    const { to } = this.range;
     const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
     await this.#reportingLoss(() =>
@@ -111,9 +85,9 @@ export class PostgresRange implements RangeStore {
   }
 
   async rewind(height: number): Promise<void> {
-    const { from, to } = this.#range;
+    const { from, to } = this.range;
     assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
-    const { above, latestIndexedHeight } = this.#line.state;
+    const { above, latestIndexedHeight } = this.state();
     if (this.#isEnded) return;
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
     const watermark = Math.min(latestIndexedHeight, height);
@@ -122,13 +96,14 @@ export class PostgresRange implements RangeStore {
       this.#line.alone(() =>
         this.#parts.fence.write(async (session) => {
           await deleteBlocks(session, height + 1, to);
-          this.#writeProgress(session, watermark, this.#sporks);
+          this.#writeProgress(session, watermark, this.#open.record.sporks);
           return watermark < from ? [] : readHeads(session, watermark, watermark);
         }),
       ),
     );
     const kept = new Map([...above].filter(([each]) => each <= height));
-    this.#line.change({ latestIndexedHeight: watermark, latestBlock, above: kept });
+    const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
+    this.#open = { ...this.#open, line };
     this.#parts.onProgress(watermark + 1);
   }
 
@@ -151,14 +126,12 @@ export class PostgresRange implements RangeStore {
   }
 
   async #progress(batch: CommitBatch): Promise<void> {
-    const { from, to } = this.#range;
+    const { from, to } = this.range;
     const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
-    this.#sporks = await this.#line.commit(batch, {
+    await this.#line.commit(batch, {
       write: async (session, next) => {
-        const sporks = sporksBesides(this.#parts.storeMeta().sporks, next.meta.sporks);
-        if (isAtBorder) await checkBorders(session, this.#range, next.meta);
-        this.#writeProgress(session, next.latestIndexedHeight, sporks);
-        return sporks;
+        if (isAtBorder) await checkBordersOf(session, this.range, next.meta);
+        this.#writeProgress(session, next.latestIndexedHeight, this.#sporksIn(next));
       },
     });
   }
@@ -167,9 +140,8 @@ export class PostgresRange implements RangeStore {
     // It may have ended while it waited for its turn.
     if (this.#isEnded) throw new RangeLostError(this.#parts.database.place);
     const published = await this.#line.commit(batch, {
-      write: async (session, { meta }) => {
-        const own = sporksBesides(this.#parts.storeMeta().sporks, meta.sporks);
-        const result = await publish(session, this.#range, own);
+      write: async (session, next) => {
+        const result = await publish(session, this.range, this.#sporksIn(next));
         await this.#parts.hooks.publishing?.(session);
         return result;
       },
@@ -179,16 +151,27 @@ export class PostgresRange implements RangeStore {
     this.#parts.onPublished(published);
   }
 
+  #book(): StoreBook {
+    const book = this.#parts.book();
+    assert(book !== undefined, 'the store is not initialised');
+    return book;
+  }
+
+  /** First seen with its blocks. */
+  #sporksIn(next: StoreState): readonly SporkRecord[] {
+    return openAfter(this.#book(), this.#open, next).record.sporks;
+  }
+
   #writeProgress(session: WriteSession, watermark: number, sporks: readonly SporkRecord[]): void {
     session.later({
       name: 'range_progress',
       text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
-      values: [this.#range.from, watermark + 1, JSON.stringify(sporks)],
+      values: [this.range.from, watermark + 1, JSON.stringify(sporks)],
     });
   }
 
   async #isCovered(session: Session): Promise<boolean> {
-    const { from, to } = this.#range;
+    const { from, to } = this.range;
     return (await readCoverage(session)).some((each) => each.from <= from && each.to >= to);
   }
 }

@@ -3,16 +3,15 @@ import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port
 import type { RangeStore } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { newRange, openAt, withOpen, withRangeChange } from '../../records/book/changeBook.js';
-import { coverageOfBook } from '../../records/book/StoreBook.js';
+import { coverageOfBook, openRangesOf } from '../../records/book/StoreBook.js';
+import type { LineState, OpenState } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import type { Session } from '../connection/Session.js';
-import type { Loaded } from '../reading/loadStore.js';
-import { rangesOf, readBook, writeBook } from '../tables/bookRows.js';
-import { lockStore, readHeads, readOpenRanges, readRanges } from '../tables/readState.js';
-import type { OpenRangeRow } from '../tables/readState.js';
+import { bookOf, rangesOf, readBook, writeBook } from '../tables/bookRows.js';
+import { lockStore, readHeads, readRanges } from '../tables/readState.js';
 import { Fence } from '../writing/Fence.js';
 import { PostgresRange } from './PostgresRange.js';
-import type { RangeParts, RangeState, RunHooks } from './PostgresRange.js';
+import type { RangeParts, RunHooks } from './PostgresRange.js';
 
 /** What the database holds of ranges. */
 export interface RangeFacts {
@@ -31,8 +30,6 @@ interface BookTransaction extends RangeFacts {
 /** The ranges of a store that several processes fill: each change is based on what the database holds. */
 export class PostgresRangeBook implements RangeBook {
   readonly #parts: RangeParts;
-  #plans: readonly BackfillPlan[] = [];
-  #rows: readonly OpenRangeRow[] = [];
   /** By first height. */
   readonly #runs = new Map<number, PostgresRange>();
 
@@ -40,19 +37,12 @@ export class PostgresRangeBook implements RangeBook {
     this.#parts = parts;
   }
 
-  /** Takes over what was read from the database. A row that is older than the known one is ignored. */
-  load({ plans = this.#plans, open = this.#rows }: Partial<Pick<Loaded, 'plans' | 'open'>>): void {
-    this.#plans = plans;
-    const known = new Map(this.#rows.map((row) => [row.from, row]));
-    this.#rows = open.map((row) => newer(row, known.get(row.from)));
-  }
-
   plans(): readonly BackfillPlan[] {
-    return this.#plans;
+    return this.#parts.book()?.plans ?? [];
   }
 
   open(): readonly OpenRange[] {
-    return this.#rows.map(({ from, to, next, failures, reason }) => ({ from, to, next, failures, reason }));
+    return openRangesOf(this.#parts.book());
   }
 
   async change(change: RangeChange): Promise<void> {
@@ -62,10 +52,11 @@ export class PostgresRangeBook implements RangeBook {
 
   /** One snapshot at a time, in order: an older one must not replace a newer one. Expected errors: `StorageError`. */
   read(): Promise<RangeFacts> {
-    const { database, inTurn } = this.#parts;
+    const { adopt, database, inTurn } = this.#parts;
     return inTurn(async () => {
       const facts = await database.snapshot(readRanges);
-      this.load(facts);
+      const { open, plans } = bookOf(facts, []);
+      adopt({ open, plans });
       return facts;
     });
   }
@@ -83,9 +74,9 @@ export class PostgresRangeBook implements RangeBook {
         return work({
           session,
           coverage: rangesOf(book),
-          open: book.open.map(({ record }) => record),
+          open: openRangesOf(book),
           plans: book.plans,
-          write: (change) => writeBook(session, book, withRangeChange(book, change, false)),
+          write: (change) => writeBook(session, book, withRangeChange(book, change)),
         });
       }),
     );
@@ -97,27 +88,36 @@ export class PostgresRangeBook implements RangeBook {
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from } = range;
     await this.#endRun(from);
-    const { database } = this.#parts;
-    const { state, fence } = await database.persist(() =>
+    const { adopt, book: known, database } = this.#parts;
+    const { below, fence, line, open } = await database.persist(() =>
       database.transaction(async (session) => {
         await lockStore(session);
         const book = await readBook(session);
         if (openAt(book, range) === undefined)
-          await writeBook(session, book, withOpen(book, newRange(book, range, false)));
+          await writeBook(session, book, withOpen(book, newRange(book, range)));
         const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
-        return { fence: taken, state: await stateOf(session, range, coverageOfBook(book)) };
+        // Read anew: until here, the previous writer may have gone on.
+        const found = openAt(await readBook(session), range);
+        assert(found !== undefined, 'the range is open');
+        const isBordered = contains(coverageOfBook(book), from - 1);
+        const [head] = isBordered ? await readHeads(session, from - 1, from - 1) : [];
+        return { fence: taken, open: found, line: await lineOf(session, found.record), below: head };
       }),
     );
     await database.persist(() => this.read());
-    const run = new PostgresRange(range, state, {
+    const run = new PostgresRange({ ...open, line }, below, {
       ...this.#parts,
       hooks,
       fence,
-      onProgress: (next) => this.#update({ from, next, epoch: fence.epoch, commits: fence.commits }),
-      onPublished: (published) => {
+      onProgress: (next) => {
+        const counts = { epoch: fence.epoch, commits: fence.commits };
+        const moved = (each: OpenState): OpenState =>
+          each.record.from === from ? { ...each, record: { ...each.record, next }, counts } : each;
+        adopt({ open: known()?.open.map(moved) ?? [] });
+      },
+      onPublished: (book) => {
         this.#runs.delete(from);
-        this.#rows = this.#rows.filter((each) => each.from !== from);
-        this.#parts.onPublished(published);
+        adopt(book);
       },
     });
     this.#runs.set(from, run);
@@ -139,32 +139,12 @@ export class PostgresRangeBook implements RangeBook {
     this.#runs.delete(from);
     await run?.end();
   }
-
-  #update(change: Pick<OpenRangeRow, 'from' | 'next' | 'epoch' | 'commits'>): void {
-    this.#rows = this.#rows.map((row) => (row.from === change.from ? { ...row, ...change } : row));
-  }
 }
 
-function newer(read: OpenRangeRow, known: OpenRangeRow | undefined): OpenRangeRow {
-  if (known === undefined || known.epoch < read.epoch) return read;
-  return known.epoch === read.epoch && known.commits <= read.commits ? read : known;
-}
-
-async function stateOf(
-  session: Session,
-  { from, to }: HeightRange,
-  coverage: readonly HeightRange[],
-): Promise<RangeState> {
-  const row = (await readOpenRanges(session)).find((each) => each.from === from);
-  assert(row !== undefined, 'the range is open');
-  const { next, sporks } = row;
+/** What is durable of an open range. */
+async function lineOf(session: Session, { from, to, next }: OpenState['record']): Promise<LineState> {
   const heads = await readHeads(session, from, to);
-  const latestIndexedHeight = next - 1;
-  return {
-    latestIndexedHeight,
-    sporks,
-    latestBlock: heads.find(({ height }) => height === latestIndexedHeight),
-    above: new Map(heads.filter(({ height }) => height >= next).map((head) => [head.height, head])),
-    below: contains(coverage, from - 1) ? (await readHeads(session, from - 1, from - 1))[0] : undefined,
-  };
+  const above = heads.filter(({ height }) => height >= next).map((head) => [head.height, head] as const);
+  const latestBlock = heads.find(({ height }) => height === next - 1);
+  return { latestIndexedHeight: next - 1, latestBlock, above: new Map(above), damaged: false };
 }

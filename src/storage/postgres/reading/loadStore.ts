@@ -1,31 +1,25 @@
-import type { BackfillPlan } from '../../port/RangeBook.js';
-import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
+import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
+import { bookOf } from '../tables/bookRows.js';
 import { readHeads, readRanges, readSporks } from '../tables/readState.js';
-import type { OpenRangeRow } from '../tables/readState.js';
 import { postgresValues } from './postgresReader.js';
 
-/** The rows that say what the store holds. */
+/** What the store holds. */
 export interface Loaded {
-  readonly createdBy: string;
-  /** The last one is the live range. */
-  readonly coverage: readonly HeightRange[];
-  readonly sporks: readonly SporkRecord[];
-  readonly open: readonly OpenRangeRow[];
-  readonly plans: readonly BackfillPlan[];
-  readonly latestBlock: BlockHead | undefined;
-  readonly above: ReadonlyMap<number, BlockHead>;
-  /** The block at the watermark is unreadable; tolerated only in order to rewind it away. */
-  readonly isDamaged: boolean;
+  /** `undefined` for a store that was never initialised. */
+  readonly book: StoreBook | undefined;
   /** A block that was indexed before no longer is. */
   readonly isRewound: boolean;
 }
 
 export interface LoadOptions {
+  /** For the meta record. */
+  readonly chainId: string;
   /** Leaves a damaged block at the watermark to the rewind that follows. */
   readonly isTolerant: boolean;
   /** The block at the watermark as last known. */
@@ -33,29 +27,32 @@ export interface LoadOptions {
 }
 
 /** Call it in a snapshot. */
-export async function loadStore(session: Session, { isTolerant, before }: LoadOptions): Promise<Loaded> {
+export async function loadStore(
+  session: Session,
+  { chainId, isTolerant, before }: LoadOptions,
+): Promise<Loaded> {
   const ranges = await readRanges(session);
-  const { coverage } = ranges;
   const { rows } = await session.query<{ createdBy: string }>({
     text: 'SELECT created_by AS "createdBy" FROM flow_store.store',
   });
-  const common = {
-    ...ranges,
-    isDamaged: false,
-    isRewound: before !== undefined && !(await isIndexed(session, before, coverage)),
-    createdBy: rows[0]?.createdBy ?? '',
-    sporks: await readSporks(session),
+  const isRewound = before !== undefined && !(await isIndexed(session, before, ranges.coverage));
+  const book = bookOf(ranges, await readSporks(session));
+  if (ranges.coverage.length === 0) return { book: undefined, isRewound };
+  const { firstHeight } = book.live.meta;
+  const { latestIndexedHeight } = book.live;
+  const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
+  const live = {
+    ...book.live,
+    meta: { ...book.live.meta, chainId, createdBy: rows[0]?.createdBy ?? '' },
+    above: new Map(heads.map((head) => [head.height, head])),
   };
-  const live = coverage.at(-1);
-  if (live === undefined) return { ...common, latestBlock: undefined, above: new Map() };
-  const heads = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  const above = new Map(heads.map((head) => [head.height, head]));
-  if (live.to < live.from) return { ...common, latestBlock: undefined, above };
+  if (latestIndexedHeight < firstHeight) return { book: { ...book, live }, isRewound };
   try {
-    return { ...common, latestBlock: await readHead(postgresValues(session), live.to), above };
+    const latestBlock = await readHead(postgresValues(session), latestIndexedHeight);
+    return { book: { ...book, live: { ...live, latestBlock } }, isRewound };
   } catch (error) {
     if (!isTolerant || !isCorruption(error)) throw error;
-    return { ...common, latestBlock: undefined, above, isDamaged: true };
+    return { book: { ...book, live: { ...live, damaged: true } }, isRewound };
   }
 }
 

@@ -1,4 +1,4 @@
-import type { HeightRange } from '../../port/stored.js';
+import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { emptyLine, sporksBesides } from '../../records/book/changeBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
@@ -9,19 +9,25 @@ import { DATA_TABLES } from './schema.js';
 
 /** The book according to the rows; no block is read. */
 export async function readBook(session: Session): Promise<StoreBook> {
-  const { coverage, open, plans } = await readRanges(session);
-  const sporks = await readSporks(session);
+  return bookOf(await readRanges(session), await readSporks(session));
+}
+
+export function bookOf(
+  { coverage, open, plans }: Awaited<ReturnType<typeof readRanges>>,
+  sporks: readonly SporkRecord[],
+): StoreBook {
   const live = coverage.at(-1) ?? { from: 0, to: -1 };
   const meta = { schemaVersion: SCHEMA_VERSION, chainId: '', firstHeight: live.from, createdBy: '', sporks };
   return {
     live: { ...emptyLine(live.to + 1), meta },
     published: coverage.slice(0, -1),
     plans,
-    open: open.map((row) => ({
-      record: { ...row, reason: row.reason, hasAccounts: false, keep: undefined, isDropped: false },
+    open: open.map(({ epoch, commits, ...row }) => ({
+      record: { ...row, hasAccounts: false, keep: undefined, isDropped: false },
       line: emptyLine(row.next),
+      counts: { epoch, commits },
     })),
-    hasAccounts: false,
+    accounts: undefined,
     unproven: [],
   };
 }

@@ -1,5 +1,5 @@
 import { OperatorError } from '../../../runtime/index.js';
-import { checkMeta } from '../../records/book/checkStore.js';
+import { checkMeta } from '../../records/book/checkMeta.js';
 import type { Entry } from '../../records/Database.js';
 import { heightKey, Prefix } from '../../records/schema.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';

@@ -1,9 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
-import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { applyCommit } from '../../records/book/applyCommit.js';
-import { blocksAbove } from '../../records/book/StoreBook.js';
 import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
@@ -12,16 +10,14 @@ import type { Scripts } from '../tables/Scripts.js';
 import type { Fence } from './Fence.js';
 import { noteProofs } from './unprovenRows.js';
 
-/** The durable state of a run, without its meta record. */
-export type LineState = Pick<StoreState, 'latestIndexedHeight' | 'latestBlock' | 'above'>;
-
 /** What a line writes with; the lines of a store share partitions and scripts. */
 export interface LineParts {
   readonly fence: () => Pick<Fence, 'write'>;
   readonly partitions: Partitions;
   readonly scripts: Scripts;
-  /** The meta record of the run: its first height, and the sporks known so far. */
-  readonly meta: () => StoreMeta;
+  /** What is durable of the run, and the sporks known so far. */
+  readonly state: () => StoreState;
+  readonly onDurable: (next: StoreState) => void;
 }
 
 /** Rows of the next commit, prepared in advance. */
@@ -37,11 +33,10 @@ export interface Progress<T> {
   readonly isGone?: (session: Session) => Promise<boolean>;
 }
 
-/** Writes the blocks of one run of heights, and knows which are durable. */
+/** Writes the blocks of one run of heights. */
 export class BlockLine {
   readonly #parts: LineParts;
   readonly #entryWriter = new BlockEntryWriter();
-  #state: LineState;
   #staged: Staged | undefined;
   /** The emptied rows of an earlier commit, for reuse. */
   #spare: BlockRows | undefined;
@@ -52,27 +47,8 @@ export class BlockLine {
   /** The store is known to have proofs. */
   #hasProofs = false;
 
-  constructor(state: LineState, parts: LineParts) {
-    this.#state = state;
+  constructor(parts: LineParts) {
     this.#parts = parts;
-  }
-
-  get state(): LineState {
-    return this.#state;
-  }
-
-  /** For changes other than a commit of this line. */
-  change(change: Partial<LineState>): void {
-    this.#state = { ...this.#state, ...change };
-  }
-
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return blocksAbove(this.#state);
-  }
-
-  hasHeight(height: number): boolean {
-    const { above, latestIndexedHeight } = this.#state;
-    return above.has(height) || (height >= this.#parts.meta().firstHeight && height <= latestIndexedHeight);
   }
 
   stage(entry: BlockEntry): void {
@@ -86,9 +62,9 @@ export class BlockLine {
   /** Rejects as `RangeStore.commit`. */
   async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
     this.#assertIdle();
-    const next = applyCommit({ ...this.#state, meta: this.#parts.meta(), damaged: false }, batch);
+    const { fence, onDurable, partitions, state } = this.#parts;
+    const next = applyCommit(state(), batch);
     const rows = this.#takeRows(batch.blocks);
-    const { fence, partitions } = this.#parts;
     const steps = rows.steps();
     const blocks = batch.blocks.map(({ block }) => block);
     const result = await this.alone(async () => {
@@ -103,8 +79,7 @@ export class BlockLine {
     for (const script of rows.scripts) script.isStored = true;
     rows.clear();
     this.#spare = rows;
-    const { above, latestBlock, latestIndexedHeight } = next;
-    this.change({ above, latestBlock, latestIndexedHeight });
+    onDurable(next);
     return result;
   }
 

@@ -1,33 +1,23 @@
-import { BorderError } from '../../port/BorderError.js';
-import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import { links } from '../../records/book/applyCommit.js';
+import { checkBorders } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
 import { healedBook, repairedBook, rewoundBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { contains, joined } from '../../records/heightRanges.js';
+import { joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
-import { deleteBlocks, rangesOf, readBook, writeBook } from '../tables/bookRows.js';
+import { deleteBlocks, readBook, writeBook } from '../tables/bookRows.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
 import { lockStore, readCoverage, readHeads, readStored } from '../tables/readState.js';
 import { Scripts } from '../tables/Scripts.js';
 import { isCovered } from '../tables/schema.js';
-
-/** The state of the store after a range was published. */
-export interface Published {
-  /** Ascending; the last one is the live range. */
-  readonly coverage: readonly HeightRange[];
-  readonly sporks: readonly SporkRecord[];
-  readonly plans: readonly BackfillPlan[];
-}
 
 /** Takes a state of the store over: only the live range may grow before the transaction ends. */
 async function lockedBook(session: Session): Promise<StoreBook> {
@@ -36,46 +26,33 @@ async function lockedBook(session: Session): Promise<StoreBook> {
   return readBook(session);
 }
 
-function publishedIn(book: StoreBook): Published {
-  return { coverage: rangesOf(book), sporks: book.live.meta.sporks, plans: book.plans };
-}
-
 /**
- * Makes a complete open range part of the coverage, joined with the ranges that it touches. Expected errors: those of the
- * session; `BorderError`.
+ * Makes a complete open range part of the coverage, joined with the ranges that it touches. Resolves with the book after
+ * that. Expected errors: those of the session; `BorderError`.
  */
 export async function publish(
   session: Session,
   range: HeightRange,
   sporks: readonly SporkRecord[],
-): Promise<Published> {
+): Promise<StoreBook> {
   const before = await lockedBook(session);
   const after = withPublished(before, {
     record: { ...newRecord(range, false), sporks },
     line: emptyLine(range.from),
   });
-  await checkBorders(session, range, after.live.meta);
+  await checkBordersOf(session, range, after.live.meta);
   await writeBook(session, before, after);
-  return publishedIn(after);
+  return after;
 }
 
-/**
- * Checks that a range's first and last block, if stored, link to the covered blocks next to them. Expected errors: those
- * of the session; `BorderError`.
- */
-export async function checkBorders(
+/** Like `checkBorders`. Expected errors: those of the session; `BorderError`. */
+export async function checkBordersOf(
   session: Session,
-  { from, to }: HeightRange,
+  range: HeightRange,
   known: Pick<StoreMeta, 'sporks'>,
 ): Promise<void> {
-  const covered = await readCoverage(session);
-  for (const lowerHeight of [from - 1, to]) {
-    const neighbour = lowerHeight === to ? to + 1 : lowerHeight;
-    if (!contains(covered, neighbour)) continue;
-    const [lower, upper] = await readHeads(session, lowerHeight, lowerHeight + 1);
-    if (lower === undefined || upper === undefined) continue;
-    if (!links(lower, upper, known)) throw new BorderError(upper, lower);
-  }
+  const coverage = await readCoverage(session);
+  await checkBorders(range, { ...known, coverage }, (height) => readHeads(session, height, height + 1));
 }
 
 /** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */
@@ -164,12 +141,12 @@ export async function healRows(
   session: Session,
   damaged: HeightRanges,
   lastPlan: number,
-): Promise<(Published & Pick<RepairedBook, 'holes'>) | undefined> {
+): Promise<RepairedBook | undefined> {
   // No publication meanwhile; the leader's commits wait for its row of the coverage.
   const before = await lockedBook(session);
   const healed = healedBook(before, damaged, { lastPlan });
   if (healed === undefined) return undefined;
   for (const { from, to } of healed.holes) await deleteBlocks(session, from, to);
   await writeBook(session, before, healed.book);
-  return { ...publishedIn(healed.book), holes: healed.holes };
+  return healed;
 }

@@ -1,5 +1,6 @@
-import type { BackfillPlan } from '../../port/RangeBook.js';
+import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
+import type { Coverage } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { contains, joined, within } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
@@ -30,9 +31,11 @@ export interface StoreState extends LineState {
 export interface OpenState {
   readonly record: OpenRecord;
   readonly line: LineState;
+  /** On PostgreSQL: the counts of its fence, which order the states of its row. */
+  readonly counts?: { readonly epoch: number; readonly commits: number };
 }
 
-/** What an open store keeps in memory: the content of its records, except that of the account index. */
+/** What an open store keeps in memory: the content of its records. */
 export interface StoreBook {
   /** The live range, which is the highest. */
   readonly live: StoreState;
@@ -41,8 +44,8 @@ export interface StoreBook {
   readonly plans: readonly BackfillPlan[];
   /** Ascending. */
   readonly open: readonly OpenState[];
-  /** There is a record of the account index. */
-  readonly hasAccounts: boolean;
+  /** What the account index covers; `undefined`: there is no record of one. */
+  readonly accounts: Coverage | undefined;
   /**
    * Heights whose blocks may have no proof; others that are durable have one. Counts in a store with proofs only
    * (`PROOFS_SCHEMA_VERSION`): in another no block has one.
@@ -53,6 +56,18 @@ export interface StoreBook {
 /** Like `RangeStore.blocksAboveWatermark`. */
 export function blocksAbove({ above }: Pick<LineState, 'above'>): readonly BlockHead[] {
   return [...above.values()].sort((left, right) => left.height - right.height);
+}
+
+/** Like `RangeBook.open`. */
+export function openRangesOf(book: StoreBook | undefined): readonly OpenRange[] {
+  return (book?.open ?? []).map(({ record: { from, to, next, failures, reason } }) => {
+    return { from, to, next, failures, reason };
+  });
+}
+
+/** Like `RangeStore.hasHeight`. */
+export function hasHeight({ above, latestIndexedHeight, meta }: StoreState, height: number): boolean {
+  return above.has(height) || (height >= meta.firstHeight && height <= latestIndexedHeight);
 }
 
 /** The heights that can be read. */

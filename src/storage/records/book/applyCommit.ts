@@ -1,6 +1,9 @@
 import { ok as assert } from 'node:assert/strict';
+import { BorderError } from '../../port/BorderError.js';
 import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
-import type { BlockHead, SporkRecord, StoreMeta } from '../../port/stored.js';
+import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
+import { contains } from '../heightRanges.js';
+import type { HeightRanges } from '../heightRanges.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { StoreState } from './StoreBook.js';
 
@@ -64,6 +67,26 @@ export function links(lower: BlockHead, upper: BlockHead, meta: Pick<StoreMeta, 
   const isConfirmed = ({ rootHeight, rootParentId }: SporkRecord): boolean =>
     rootHeight === height && rootParentId === parentId;
   return parentId === lower.id || meta.sporks.some(isConfirmed);
+}
+
+/**
+ * Checks that the first and the last block of a range, where they are known, link to the covered blocks next to them. `pairAt`:
+ * the blocks of a height and the next one. Expected errors: `BorderError`; those of `pairAt`.
+ */
+export async function checkBorders(
+  { from, to }: HeightRange,
+  known: Pick<StoreMeta, 'sporks'> & { readonly coverage: HeightRanges },
+  pairAt: (height: number) => Promise<readonly (BlockHead | undefined)[]>,
+): Promise<void> {
+  for (const [below, neighbour] of [
+    [from - 1, from - 1],
+    [to, to + 1],
+  ] as const) {
+    if (!contains(known.coverage, neighbour)) continue;
+    const [lower, upper] = await pairAt(below);
+    if (lower === undefined || upper === undefined) continue;
+    if (!links(lower, upper, known)) throw new BorderError(upper, lower);
+  }
 }
 
 /**

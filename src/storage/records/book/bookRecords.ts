@@ -22,6 +22,7 @@ import {
 } from '../coding/jsonRecords.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { openKeyOf, openValue, seal } from '../coding/seal.js';
+import { overlap } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
@@ -44,7 +45,6 @@ import {
 import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { LineState, OpenState, StoreBook } from './StoreBook.js';
 import { settled } from './changeBook.js';
-import { disorderOf } from './checkStore.js';
 
 export function readMeta(database: Database): Promise<StoreMeta | undefined> {
   return readRecord(database, META_KEY, 'meta record', (payload) =>
@@ -72,17 +72,56 @@ export async function readPlans(database: Database): Promise<readonly BackfillPl
   return (await readRecord(database, PLANS_KEY, 'record of the plans', decodePlans)) ?? [];
 }
 
+/** Reads what is sound: damage is noted, or ignored, and what it hides is `undefined`. */
+export type Reading = <T>(read: () => T | Promise<T>) => Promise<T | undefined>;
+
+/** Damage is an error. */
+const strictly: Reading = async (read) => read();
+
 /** The open ranges, ascending. Expected errors: `StorageError` (`corrupt`). */
-export async function readOpenRecords(database: Database): Promise<OpenRecord[]> {
+export async function readOpenRecords(database: Database, sound = strictly): Promise<OpenRecord[]> {
   const records: OpenRecord[] = [];
-  for await (const page of database.pages(prefixRange(Prefix.open))) {
-    for (const entry of page) records.push(openOpenRecord(entry));
-  }
+  await sound(async () => {
+    for await (const page of database.pages(prefixRange(Prefix.open)))
+      for (const entry of page) records.push(...((await sound(() => [openOpenRecord(entry)])) ?? []));
+  });
   return records;
 }
 
+/** The ranges below a live one, and the plans. Ranges that contradict each other are damage. */
+export async function readRanges(database: Database, firstHeight: number, sound = strictly) {
+  const published = (await sound(() => readPublished(database))) ?? [];
+  const plans = (await sound(() => readPlans(database))) ?? [];
+  const open = await readOpenRecords(database, sound);
+  const disorder = disorderOf(firstHeight, published, open);
+  if (disorder === undefined) return { published, plans, open };
+  await sound(() => {
+    throw corruptRecord('record of the ranges', undefined, disorder);
+  });
+  return { published: [], plans, open: [] };
+}
+
+/** Why the ranges of a store contradict each other; `undefined`: they do not. */
+function disorderOf(
+  firstHeight: number,
+  published: HeightRanges,
+  open: readonly OpenRecord[],
+): string | undefined {
+  const last = published.at(-1);
+  if (last !== undefined && last.to >= firstHeight - 1)
+    return `heights ${last.from} to ${last.to} reach the live range`;
+  let below = -1;
+  for (const range of open) {
+    const { from, to } = range;
+    const isFree = from > below && to < firstHeight && !published.some((other) => overlap(other, range));
+    if (!isFree) return `the open range ${from} to ${to} lies in another range`;
+    below = to;
+  }
+  return undefined;
+}
+
 /** Checks and parses the record of an open range. Expected errors: `StorageError` (`corrupt`). */
-export function openOpenRecord([key, value]: Entry): OpenRecord {
+function openOpenRecord([key, value]: Entry): OpenRecord {
   const from = openKeyOf(OPEN_RECORD, key, (each) => parseHeightKey(Prefix.open, each));
   return openValue({ what: OPEN_RECORD, height: from }, key, value, (payload) =>
     decodeOpenRecord(from, payload),
@@ -181,7 +220,7 @@ export interface LineBounds {
 
 /** Puts every record that changes with the book. `before` is `undefined` for a new store. */
 export function putChanges(before: StoreBook | undefined, after: StoreBook, batch: WriteBatch): void {
-  const { live, published, plans, open } = after;
+  const { accounts, live, published, plans, open } = after;
   const put = (key: Buffer, payload: Buffer): void => batch.put(key, seal(key, payload));
   const putList = (key: Buffer, list: readonly unknown[], payload: Buffer): void => {
     if (list.length > 0) put(key, payload);
@@ -193,6 +232,7 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
   }
   if (published !== before?.published) putList(PUBLISHED_KEY, published, encodeCoverage(published));
   if (plans !== before?.plans) putList(PLANS_KEY, plans, encodePlans(plans));
+  if (accounts !== undefined && accounts !== before?.accounts) batch.put(...sealCoverage(accounts));
   const { unproven } = after;
   if (unproven !== before?.unproven) putList(UNPROVEN_KEY, unproven, encodeCoverage(unproven));
   if (open === before?.open) return;
@@ -216,26 +256,18 @@ export async function loadBook(database: Database, meta: StoreMeta, forRewind: b
   }
   const bounds = { firstHeight, latestIndexedHeight, to: Number.MAX_SAFE_INTEGER };
   const live = { ...(await readLine(database, bounds, forRewind)), meta };
-  if (schemaVersion < RANGES_SCHEMA_VERSION) {
-    const hasAccounts = schemaVersion === ACCOUNTS_SCHEMA_VERSION;
-    return { live, published: [], plans: [], open: [], hasAccounts, unproven: [] };
-  }
-  const hasAccounts = (await readCoverage(database)) !== undefined;
+  const accounts = await coverageOf(database, meta);
+  if (schemaVersion < RANGES_SCHEMA_VERSION)
+    return { live, accounts, published: [], plans: [], open: [], unproven: [] };
+  const { published, plans, open: records } = await readRanges(database, firstHeight);
   const open: OpenState[] = [];
-  for (const record of await readOpenRecords(database)) {
-    const { from, to, next } = record;
-    const line = await readLine(
-      database,
-      { firstHeight: from, latestIndexedHeight: next - 1, to },
-      forRewind,
-    );
-    open.push({ record, line });
+  for (const record of records) {
+    const { from: first, to, next } = record;
+    const run = { firstHeight: first, latestIndexedHeight: next - 1, to };
+    open.push({ record, line: await readLine(database, run, forRewind) });
   }
-  const published = await readPublished(database);
-  const wrong = disorderOf({ firstHeight, published, open: open.map(({ record }) => record) });
-  if (wrong !== undefined) throw corruptRecord('record of the ranges', undefined, wrong);
   const unproven = await readUnproven(database);
-  const book = { live, published, plans: await readPlans(database), open, hasAccounts, unproven };
+  const book = { live, accounts, published, plans, open, unproven };
   const after = settled(book);
   if (after !== book) {
     using batch = database.batch();

@@ -4,6 +4,7 @@ import type { BackfillPlan, RangeChange } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import { RangeTakenError } from '../../port/RangeTakenError.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
+import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { joined, overlap, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
@@ -15,10 +16,10 @@ import type { LineState, OpenState, StoreBook, StoreState } from './StoreBook.js
 export function settled(book: StoreBook): StoreBook {
   const missing = unfilled(book.plans, coverageOfBook(book), book.live.meta.firstHeight);
   const plans = missing.length === book.plans.length ? book.plans : missing;
-  const { hasAccounts, published, open, live } = book;
+  const { accounts, published, open, live } = book;
   const ranges = published.length + plans.length + open.length > 0;
   const proofs = live.meta.schemaVersion === PROOFS_SCHEMA_VERSION;
-  const schemaVersion = schemaVersionOf({ accounts: hasAccounts, ranges, proofs });
+  const schemaVersion = schemaVersionOf({ accounts: accounts !== undefined, ranges, proofs });
   if (plans === book.plans && schemaVersion === live.meta.schemaVersion) return book;
   return { ...book, plans, live: { ...live, meta: { ...live.meta, schemaVersion } } };
 }
@@ -120,7 +121,7 @@ export function emptyLine(from: number): LineState {
 }
 
 /** A range that was not open before. Expected errors: `RangeTakenError`. */
-export function newRange(book: StoreBook, { from, to }: HeightRange, hasAccounts: boolean): OpenState {
+export function newRange(book: StoreBook, { from, to }: HeightRange): OpenState {
   const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
   assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is not a range`);
   const { latestIndexedHeight, meta } = book.live;
@@ -134,21 +135,20 @@ export function newRange(book: StoreBook, { from, to }: HeightRange, hasAccounts
     throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
   if (book.open.length >= MAX_OPEN_RANGES)
     throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} ranges would be open`);
-  return { record: newRecord(range, hasAccounts), line: emptyLine(from) };
+  return { record: newRecord(range, isLive(book.accounts)), line: emptyLine(from) };
 }
 
 /**
  * The book after a change of plans and open ranges; the same where there is none. A dropped range is marked, for its blocks
- * to be removed. `hasAccounts`: of ranges that were not open before. Expected errors: `RangeTakenError`.
+ * to be removed. Expected errors: `RangeTakenError`.
  */
 export function withRangeChange(
   book: StoreBook,
   { plans, failed = [], dropped = [] }: RangeChange,
-  hasAccounts: boolean,
 ): StoreBook {
   let after = plans === undefined ? book : { ...book, plans: checked(plans) };
   for (const { failures, reason, ...range } of failed) {
-    const open = openAt(after, range) ?? newRange(after, range, hasAccounts);
+    const open = openAt(after, range) ?? newRange(after, range);
     after = withOpen(after, { ...open, record: { ...open.record, failures, reason } });
   }
   for (const { from, to } of dropped) {
@@ -184,7 +184,7 @@ export function withoutEntries(open: OpenState): OpenState {
   return record.hasAccounts ? { ...open, record: { ...record, hasAccounts: false } } : open;
 }
 
-/** A complete open range becomes covered, and part of the live range if it touches that. */
+/** A complete open range becomes covered, with its account entries, and part of the live range if it touches that. */
 export function withPublished(book: StoreBook, open: OpenState): StoreBook {
   const { from, to } = open.record;
   const published = joined([...book.published, { from, to }]);
@@ -194,9 +194,11 @@ export function withPublished(book: StoreBook, open: OpenState): StoreBook {
   const touches = last?.to === meta.firstHeight - 1;
   const firstHeight = touches ? last.from : meta.firstHeight;
   const live = { ...book.live, meta: { ...meta, firstHeight, sporks } };
+  const { accounts } = book;
   return settled({
     ...withoutOpen(book, from),
     live,
+    accounts: accounts && open.record.hasAccounts ? joined([...accounts, { from, to }]) : accounts,
     published: touches ? published.slice(0, -1) : published,
   });
 }

@@ -13,6 +13,7 @@ import {
   without,
 } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
+import { rewound } from '../accountCoverage.js';
 import { coverageOfBook } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 import { emptyLine, settled } from './changeBook.js';
@@ -42,6 +43,7 @@ export function repairedBook(
     .filter(({ record }) => record.to < live.from)
     .map((each) => repairedOpen(each, damaged));
   const isSameTop = live.to === before.live.latestIndexedHeight;
+  const accounts = before.accounts && (isSameTop ? before.accounts : rewound(before.accounts, live.to));
   return {
     book: settled({
       live: isSameTop
@@ -50,7 +52,7 @@ export function repairedBook(
       published: left,
       plans: withHoles(before.plans, holes, lastPlan),
       open,
-      hasAccounts: before.hasAccounts,
+      accounts: accounts && without(accounts, upTo(damaged, live.to)),
       unproven: before.unproven,
     }),
     holes,
@@ -125,32 +127,24 @@ export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: n
 }
 
 /**
- * The ranges after a rewind, and the height above which everything is removed. Expected errors: `OperatorError` (`usage`) if
+ * The book after a rewind, and the height above which everything is removed. Expected errors: `OperatorError` (`usage`) if
  * nothing would remain, or for what is no height.
  */
-export function rewoundRanges(
-  { published, live }: { readonly published: HeightRanges; readonly live: HeightRange },
-  height: number,
-) {
-  if (height >= live.from || (height === live.from - 1 && published.length === 0)) {
-    if (Number.isSafeInteger(height))
-      return { live: { from: live.from, to: Math.min(live.to, height) }, published, target: height };
-  }
-  const kept = Number.isSafeInteger(height) ? upTo(published, height) : [];
-  const last = kept.pop();
-  if (last === undefined) throw rewindRefusal(joined([...published, live]), live.from, height);
-  return { live: last, published: kept, target: last.to };
-}
-
-/** The book after a rewind, and the height above which everything is removed. Expected errors: as for `rewoundRanges`. */
 export function rewoundBook(
   book: StoreBook,
   height: number,
 ): { readonly after: StoreBook; readonly target: number } {
   const { latestIndexedHeight, meta } = book.live;
   const live = { from: meta.firstHeight, to: latestIndexedHeight };
-  const { target, ...ranges } = rewoundRanges({ published: book.published, live }, height);
-  return { after: withLive(book, ranges.live, ranges.published, target), target };
+  const isHeight = Number.isSafeInteger(height);
+  if (isHeight && (height >= live.from || (height === live.from - 1 && book.published.length === 0))) {
+    const left = { from: live.from, to: Math.min(live.to, height) };
+    return { after: withLive(book, left, book.published, height), target: height };
+  }
+  const kept = isHeight ? upTo(book.published, height) : [];
+  const last = kept.pop();
+  if (last === undefined) throw rewindRefusal(joined([...book.published, live]), live.from, height);
+  return { after: withLive(book, last, kept, last.to), target: last.to };
 }
 
 /**

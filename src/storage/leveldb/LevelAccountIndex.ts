@@ -1,0 +1,177 @@
+import { ok as assert } from 'node:assert/strict';
+import { WireError } from '../../flow/index.js';
+import { locate, putAccounts } from '../accounts/accountEntries.js';
+import type { LocatedCollection } from '../accounts/accountEntries.js';
+import { readAccountPage } from '../accounts/accountPages.js';
+import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
+import type { HeightRange, StoreMeta } from '../port/stored.js';
+import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
+import { readWhole } from '../records/blocks/readBlocks.js';
+import type { ReadBlock } from '../records/blocks/readBlocks.js';
+import { readCoverage, sealCoverage } from '../records/book/bookRecords.js';
+import { encodeMeta } from '../records/coding/jsonRecords.js';
+import { seal } from '../records/coding/seal.js';
+import type { Database, Entry } from '../records/Database.js';
+import { joined } from '../records/heightRanges.js';
+import type { RecordReader } from '../records/reading/RecordReader.js';
+import {
+  agreesOnAccounts,
+  COVERAGE_KEY,
+  META_KEY,
+  Prefix,
+  prefixRange,
+  RANGES_SCHEMA_VERSION,
+  SCHEMA_VERSION,
+} from '../records/schema.js';
+import { corruptRecord, isCorruption, unlessDamaged } from '../StorageError.js';
+import type { Changed, CommitQueue } from './writing/CommitQueue.js';
+
+/** Of a store without blocks, which gets the index with its first one. */
+const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
+
+/** The account index of an open store (docs/architecture.md, "The account index"); what it covers is in the book. */
+export class LevelAccountIndex implements AccountIndex {
+  readonly #queue: CommitQueue;
+  readonly #tell: RecordReader['tell'];
+  readonly #isWanted: boolean;
+  #step: Promise<void> | undefined;
+  #isOver = false;
+
+  /** `isWanted`: a store without blocks gets the index with its first one. `tell`: see `RecordReader`. */
+  constructor(isWanted: boolean, queue: CommitQueue, tell: RecordReader['tell']) {
+    this.#isWanted = isWanted;
+    this.#queue = queue;
+    this.#tell = tell;
+  }
+
+  coverage(): AccountCoverage | undefined {
+    const book = this.#queue.book();
+    if (book === undefined) return this.#isWanted ? NOTHING : undefined;
+    const { accounts = [] } = book;
+    const live = accounts.at(-1);
+    if (live === undefined || !isLive(accounts)) return undefined;
+    const { meta, latestIndexedHeight: to } = book.live;
+    const from = Math.min(live.from, to + 1);
+    const missing = missingBelow(accounts, meta.firstHeight);
+    return { from, to, missingHeights: missing.reduce((sum, range) => sum + heightsOf(range), 0) };
+  }
+
+  async page(query: AccountQuery): Promise<AccountPage> {
+    const coverage = this.coverage();
+    assert(coverage !== undefined, 'the account index is off');
+    const firstHeight = this.#queue.book()?.live.meta.firstHeight ?? 0;
+    return readAccountPage(this.#queue.database, query, { coverage, firstHeight });
+  }
+
+  async extend(): Promise<void> {
+    assert(this.#step === undefined, 'a step of the account index is already under way');
+    if (this.#isOver || !isLive(this.#queue.book()?.accounts)) return;
+    this.#step = this.#tell(() => this.#extend());
+    try {
+      await this.#step;
+    } finally {
+      this.#step = undefined;
+    }
+  }
+
+  /** Begins no further step, and waits for the one under way. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#step?.catch(() => undefined);
+  }
+
+  /**
+   * Adds a step. Where the index has changed before it is written, because a range has joined or blocks are being removed,
+   * nothing of it counts, damage included: the next step begins with what there is then.
+   */
+  async #extend(): Promise<void> {
+    const queue = this.#queue;
+    const { accounts = [], live } = queue.initialised();
+    const hole = missingBelow(accounts, live.meta.firstHeight).at(-1);
+    if (hole === undefined) return;
+    try {
+      const { entries, from } = await highestEntries(queue.database, hole, live.latestIndexedHeight);
+      const next = joined([...accounts.slice(0, -1), { from, to: OPEN_END }]);
+      await queue.record('range', (book) => {
+        if (book.accounts !== accounts) return undefined;
+        const putAlso: Changed['putAlso'] = (batch) => {
+          for (const [key, value] of entries) batch.put(key, value);
+        };
+        return { after: { ...book, accounts: next }, putAlso };
+      });
+    } catch (error) {
+      if (!isCorruption(error) || queue.initialised().accounts === accounts) throw error;
+    }
+  }
+}
+
+/** Heights per step, and bytes of their collections; only a single larger block exceeds the latter. */
+const MAX_STEP_HEIGHTS = 128;
+const MAX_STEP_BYTES = 512 * 1024;
+
+/** The entries of a step: from the top of a hole down to `from`. Blocks above the watermark may be missing. */
+async function highestEntries(database: Database, hole: HeightRange, watermark: number) {
+  const lowest = Math.max(hole.from, hole.to - MAX_STEP_HEIGHTS + 1);
+  const entries: Entry[] = [];
+  let [from, bytes] = [hole.to + 1, 0];
+  for (; from > lowest; from -= 1) {
+    const height = from - 1;
+    const found = await readWhole(database, height);
+    if (found === undefined && height <= watermark)
+      throw corruptRecord('block record', height, 'it is missing');
+    if (found === undefined) continue;
+    bytes += found.body.length;
+    if (bytes > MAX_STEP_BYTES && bytes > found.body.length) break;
+    putAccounts(height, collectionsOf(found.read, found.body), (...entry) => entries.push(entry));
+  }
+  return { entries, from };
+}
+
+function collectionsOf({ block, shapes }: ReadBlock, body: Buffer): LocatedCollection[] {
+  let offset = 0;
+  return shapes.map(({ length }, index) => {
+    const encoded = body.subarray(offset, offset + length);
+    offset += length;
+    try {
+      return locate(encoded);
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
+      throw corruptRecord(`collection ${index}`, block.height, error.message, { cause: error });
+    }
+  });
+}
+
+/**
+ * Removes the account index: first the coverage, durably, then the entries, a page at a time, and last the coverage
+ * record. A process that ends in between leaves an index that claims nothing, and the next run continues. Returns the new
+ * meta record, and how many entries were removed. Expected errors: `StorageError`.
+ */
+export async function forgetAccounts(database: Database, meta: StoreMeta) {
+  using first = database.batch();
+  first.put(...sealCoverage([]));
+  await first.write();
+  let entries = 0;
+  for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
+    using batch = database.batch();
+    for (const key of keys) batch.del(key);
+    await batch.write();
+    entries += keys.length;
+  }
+  const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
+  const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };
+  using last = database.batch();
+  last.del(COVERAGE_KEY);
+  last.put(META_KEY, seal(META_KEY, encodeMeta(without)));
+  await last.write();
+  return { meta: without, entries };
+}
+
+/**
+ * The meta record of a store whose account index has a readable coverage. Where it has none, the whole index is removed
+ * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
+ */
+export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
+  const coverage = await unlessDamaged(async () => ({ is: await readCoverage(database) }));
+  if (coverage !== undefined && agreesOnAccounts(meta, coverage.is !== undefined)) return meta;
+  return (await forgetAccounts(database, meta)).meta;
+}

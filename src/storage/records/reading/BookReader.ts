@@ -1,0 +1,44 @@
+import type { BlockHead, StoreMeta } from '../../port/stored.js';
+import { healingIn } from '../book/repairedBook.js';
+import { blocksAbove, coverageOfBook, hasHeight } from '../book/StoreBook.js';
+import type { StoreBook } from '../book/StoreBook.js';
+import type { HeightRanges } from '../heightRanges.js';
+import { RecordReader } from './RecordReader.js';
+
+/** The reads of a store that knows its book; those of `RangeStore` are about the live range. */
+export abstract class BookReader extends RecordReader {
+  /** `undefined` for a store that was never initialised. */
+  abstract book(): StoreBook | undefined;
+
+  coverage(): HeightRanges {
+    const book = this.book();
+    return book === undefined ? [] : coverageOfBook(book);
+  }
+
+  meta(): StoreMeta | undefined {
+    return this.book()?.live.meta;
+  }
+
+  /** 0 for a store that was never initialised. */
+  latestIndexedHeight(): number {
+    return this.book()?.live.latestIndexedHeight ?? 0;
+  }
+
+  latestBlock(): BlockHead | undefined {
+    return this.book()?.live.latestBlock;
+  }
+
+  blocksAboveWatermark(): readonly BlockHead[] {
+    const live = this.book()?.live;
+    return live === undefined ? [] : blocksAbove(live);
+  }
+
+  hasHeight(height: number): boolean {
+    const live = this.book()?.live;
+    return live !== undefined && hasHeight(live, height);
+  }
+
+  healing(): HeightRanges {
+    return healingIn(this.book()?.plans ?? [], this.coverage());
+  }
+}
