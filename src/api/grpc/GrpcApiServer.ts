@@ -9,20 +9,20 @@ import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { tlsOptions } from '../guard/tls.js';
 import type { TlsIdentity } from '../guard/tls.js';
-import type { ApiMetrics } from '../limits/requestCounter.js';
-import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerOptions } from '../server/ListeningServer.js';
 import { stopping } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import type { GrpcCalls } from './calls/calls.js';
-import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
+import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
 import { conversationHandler, streamHandler, unaryHandler, unservedHandler } from './handlers.js';
 import type { CallHost } from './handlers.js';
-import { HealthService } from './HealthService.js';
+import { healthService } from './health.js';
+import type { HealthService } from './health.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
@@ -69,15 +69,14 @@ export class GrpcApiServer extends ListeningServer {
   readonly #forwarding: GrpcForwarding | undefined;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
-    super({ ...options, interface: 'grpc', name: 'grpc', ...flags }, dependencies);
+    super('grpc', options, dependencies);
     const { clock, fail, forwarder, metrics } = dependencies;
     const { maxConnections, secrets } = options;
     this.#clock = clock;
     this.#fail = fail;
     const server = tcpListener(secrets?.tls);
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
-    this.#health = new HealthService({ services: INDEX_SERVICES }, dependencies);
+    this.#health = healthService(INDEX_SERVICES, dependencies.health);
     const { held } = this;
     this.#forwarding =
       forwarder &&

@@ -2,10 +2,10 @@ import { ServerInterceptingCall, status } from '@grpc/grpc-js';
 import type { Metadata, ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
 import type { Cost, Credentials, TokenGuard } from '../guard/TokenGuard.js';
 import type { AddressLimiter } from '../limits/AddressLimiter.js';
-import type { CountRequest } from '../limits/requestCounter.js';
+import type { CountRequest } from '../limits/counters.js';
 import { ApiError, stopping } from '../view/ApiError.js';
 import type { GrpcCalls } from './calls/calls.js';
-import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
+import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import type { GrpcConnections } from './GrpcConnections.js';
 import { refusalOf } from './refusals.js';
 

@@ -8,7 +8,7 @@ import type { Held, HeldBytes } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { fieldsOf } from './calls/calls.js';
 import type { Conversation, StreamCall, UnaryCall } from './calls/calls.js';
-import type { GrpcForwarding } from './forwarding/GrpcForwarding.js';
+import type { GrpcForwarding } from './GrpcForwarding.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 

@@ -3,11 +3,10 @@ import type { FlowService } from '../../flow/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
 import { accountCalls } from './calls/accountCalls.js';
-import { blockStreams } from './calls/blockStreams.js';
 import type { GrpcCalls } from './calls/calls.js';
-import { indexStreams } from './calls/indexStreams.js';
+import { feedCalls } from './calls/feedCalls.js';
 import type { GrpcApiServerDependencies, GrpcApiServerOptions } from './GrpcApiServer.js';
-import type { HealthService } from './HealthService.js';
+import type { HealthService } from './health.js';
 import { reflection } from './reflection.js';
 
 const ACCESS_API: FlowService = 'flow.access.AccessAPI';
@@ -35,26 +34,26 @@ export function servedCalls(
   dependencies: GrpcApiServerDependencies,
   health: HealthService,
 ): GrpcCalls {
-  const { feed, store } = dependencies;
   const { access, index } = accessCalls(options, dependencies);
+  const feeds = feedCalls(options, dependencies);
   const accounts = byPath(INDEX_API, accountCalls(dependencies));
   const unary = {
     ...byPath(ACCESS_API, access),
     ...byPath(INDEX_API, index),
     ...accounts,
-    ...health.unary(),
+    ...health.unary,
   };
   const streams = {
-    ...byPath(ACCESS_API, blockStreams(options, { feed, reader: store })),
-    ...byPath(INDEX_API, indexStreams({ feed })),
-    ...health.streams(),
+    ...byPath(ACCESS_API, feeds.access),
+    ...byPath(INDEX_API, feeds.index),
+    ...health.streams,
   };
   return {
     unary,
     streams,
     conversations: reflection(),
     refused: notServed(options.accessNodes, { ...unary, ...streams }),
-    open: new Set([...Object.keys(health.unary()), ...Object.keys(health.streams())]),
+    open: new Set(Object.keys({ ...health.unary, ...health.streams })),
     bulk: new Set([...Object.keys(accounts), `/${ACCESS_API}/GetTransactionsByBlockID`]),
   };
 }

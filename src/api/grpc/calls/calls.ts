@@ -9,9 +9,6 @@ import {
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader } from '../../../proof/index.js';
 import type { BlockHasher } from '../../../proof/index.js';
-import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import type { Cursor, FeedEvent, Following } from '../../feed/feedEvents.js';
-import type { StartPoint } from '../../feed/feedStart.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
 const IDENTIFIER_BYTES = ZERO_ID.length / 2;
@@ -127,45 +124,6 @@ export function refuseFullBlock(isRequested: boolean): void {
   const message =
     'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask an access node, or have the daemon forward such calls (api.forward)';
   throw new ApiError(404, 'not_served', message);
-}
-
-/** What a stream of the change feed sends. */
-interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
-  readonly start: StartPoint;
-  readonly encode: (event: FeedEvent) => Buffer;
-  /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
-  readonly check?: ((from: Cursor) => Promise<void>) | undefined;
-}
-
-/** A call that follows the change feed, one message per event. */
-export function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
-  return async (request, sink) => {
-    const { check, kind, until, waits = false, start, encode } = parse(request);
-    const from = await streamStart(feed, start, { until, waits });
-    await check?.(from);
-    return feed.follow(
-      { kind, from, until, waits },
-      {
-        send: (event, taken) => sink.write(encode(event), taken),
-        end: (reason) => sink.refuse(reason),
-      },
-    );
-  };
-}
-
-/**
- * Where a stream begins. As on access nodes, a start below every indexed height is an invalid argument: it will never
- * exist, whereas what is not found may be requested again. Expected errors: those of `ChangeFeed.cursorAt`.
- */
-export async function streamStart(
-  feed: ChangeFeed,
-  point: StartPoint,
-  following: Pick<Following, 'until' | 'waits'>,
-): Promise<Cursor> {
-  return feed.cursorAt(point, following).catch((error: unknown) => {
-    if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
-    throw new ApiError(400, error.reason, error.message, error.range, error.height);
-  });
 }
 
 /** `Finality` of a request of `IndexAPI`, the same field in each stream. Expected errors: ApiError (invalid_argument). */
