@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import type { Server as TcpServer, Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
+import type { Metadata } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
@@ -15,12 +16,10 @@ import type { ServerDependencies, ServerOptions } from '../server/ListeningServe
 import { stopping } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
-import type { GrpcCalls } from './calls/calls.js';
 import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
-import { conversationHandler, streamHandler, unaryHandler, unservedHandler } from './handlers.js';
-import type { CallHost } from './handlers.js';
+import { register } from './handlers.js';
 import { healthService } from './health.js';
 import type { HealthService } from './health.js';
 import { refusalOf } from './refusals.js';
@@ -66,7 +65,8 @@ export class GrpcApiServer extends ListeningServer {
   readonly #fail: (error: unknown) => void;
   readonly #grpc: Server;
   readonly #health: HealthService;
-  readonly #forwarding: GrpcForwarding | undefined;
+  /** For calls that the index cannot serve; absent: they are refused. */
+  readonly forwarding: GrpcForwarding | undefined;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
     super('grpc', options, dependencies);
@@ -78,9 +78,8 @@ export class GrpcApiServer extends ListeningServer {
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
     this.#health = healthService(INDEX_SERVICES, dependencies.health);
     const { held } = this;
-    this.#forwarding =
-      forwarder &&
-      new GrpcForwarding({ forwarder, clock, explain: (error) => this.#refusalFor(error), metrics, held });
+    const explain = (error: unknown): CallRefusal => this.refusalFor(error);
+    this.forwarding = forwarder && new GrpcForwarding({ forwarder, clock, explain, metrics, held });
     const calls = servedCalls(options, dependencies, this.#health);
     this.#grpc = new Server({
       'grpc.max_receive_message_length':
@@ -90,23 +89,14 @@ export class GrpcApiServer extends ListeningServer {
       'grpc.keepalive_time_ms': KEEPALIVE_MS,
       'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
       'grpc.enable_channelz': 0,
-      interceptors: [
-        admission(calls, {
-          accepted: this.accepted,
-          countRequest: this.countRequest,
-          limiter: this.limiter,
-          guard: this.guard,
-          isForwarding: forwarder !== undefined,
-          isClosing: () => this.isClosing,
-        }),
-      ],
+      interceptors: [admission(calls, this)],
     });
     // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     server.on(secrets?.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       if (!socket.destroyed) injector.injectConnection(socket);
     });
-    this.#register(calls);
+    register(this.#grpc, calls, this);
   }
 
   /** Call it when the daemon's readiness may have changed. */
@@ -128,7 +118,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async stop(): Promise<void> {
-    this.#forwarding?.close();
+    this.forwarding?.close();
     const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
     this.accepted.destroyWhenEnded();
     // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
@@ -143,35 +133,15 @@ export class GrpcApiServer extends ListeningServer {
     await sleep(this.#clock, 0);
   }
 
-  #register({ unary, streams, conversations, refused }: GrpcCalls): void {
-    const host: CallHost = {
-      explain: (error) => this.#refusalFor(error),
-      held: this.held,
-      forwardingFor: (metadata) => (this.guard.mayForward(metadata) ? this.#forwarding : undefined),
-      expectEnd: (peer) => this.accepted.expectEnd(peer),
-      run: (work) => this.run(work),
-    };
-    for (const [path, call] of Object.entries(unary)) {
-      this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
-    }
-    for (const [path, call] of Object.entries(streams)) {
-      this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
-    }
-    for (const [path, conversation] of Object.entries(conversations)) {
-      this.#grpc.register(path, conversationHandler(conversation, host), asItIs, asItIs, 'bidi');
-    }
-    for (const [path, error] of Object.entries(refused)) {
-      this.#grpc.register(path, unservedHandler(error, this.#forwarding), asItIs, asItIs, 'bidi');
-    }
+  /** The forwarding for a call with these metadata, if it may use it. */
+  forwardingFor(metadata: Metadata): GrpcForwarding | undefined {
+    return this.guard.mayForward(metadata) ? this.forwarding : undefined;
   }
 
-  #refusalFor(error: unknown): CallRefusal {
+  /** The status for an error that a call threw. */
+  refusalFor(error: unknown): CallRefusal {
     return refusalOf(this.explain(error));
   }
-}
-
-function asItIs(message: Buffer): Buffer {
-  return message;
 }
 
 /** A server whose connections can carry calls at once, in plain text, or from `secureConnection` on. */

@@ -55,8 +55,10 @@ export function healthService(
     return () => void watchers.delete(watcher);
   };
   return {
-    unary: { [`${HEALTH}/Check`]: check },
-    streams: { [`${HEALTH}/Watch`]: watch },
+    calls: [
+      [`${HEALTH}/Check`, { kind: 'unary', respond: check, cost: 'open' }],
+      [`${HEALTH}/Watch`, { kind: 'stream', begin: watch, cost: 'open' }],
+    ] as const,
     /** Reports a change to the watchers. Call it about every second: what a watcher did not take is sent again. */
     notify,
     /** Ends every stream. */

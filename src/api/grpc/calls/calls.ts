@@ -9,6 +9,7 @@ import {
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader } from '../../../proof/index.js';
 import type { BlockHasher } from '../../../proof/index.js';
+import type { Cost } from '../../guard/TokenGuard.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
 const IDENTIFIER_BYTES = ZERO_ID.length / 2;
@@ -41,18 +42,21 @@ export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
   return new WireWriter().number(1, seconds).number(2, nanos).finish();
 }
 
-/** What is served, by path (`/package.Service/Method`). */
-export interface GrpcCalls {
-  readonly unary: Readonly<Record<string, UnaryCall>>;
-  readonly streams: Readonly<Record<string, StreamCall>>;
-  readonly conversations: Readonly<Record<string, Conversation>>;
-  /** Calls that the index does not serve, and why: forwarded, or refused before their first message is read. */
-  readonly refused: Readonly<Record<string, ApiError>>;
-  /** Calls that need no token. */
-  readonly open: ReadonlySet<string>;
-  /** Calls with one response that may be as large as a block, or take as much to make. */
-  readonly bulk: ReadonlySet<string>;
-}
+/** What is done with a call. */
+export type ServedCall = {
+  /** What it costs: `expensive` where its response may be as large as a block, or take as much to make. */
+  readonly cost: Cost;
+} & (
+  | { readonly kind: 'unary'; readonly respond: UnaryCall }
+  | { readonly kind: 'stream'; readonly begin: StreamCall }
+  | { readonly kind: 'conversation'; readonly respond: Conversation }
+  /** The index does not serve it, and why: it is refused before its first message is read. */
+  | { readonly kind: 'refused'; readonly refusal: ApiError }
+  | { readonly kind: 'forwarded' }
+);
+
+/** By path (`/package.Service/Method`). */
+export type ServedCalls = ReadonlyMap<string, ServedCall>;
 
 /** Expected errors: ApiError (bad_request). */
 export function fieldsOf(request: Buffer): RequestFields {
