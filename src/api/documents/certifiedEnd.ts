@@ -2,6 +2,7 @@ import { IDENTIFIER_BYTES, toIdentifier } from '../../flow/index.js';
 import { committeesIn, preimagesOf, readHeader, readParts } from '../../proof/index.js';
 import type { BlockHasher, StoredHeader } from '../../proof/index.js';
 import type { CommitteeEvidence } from '../../storage/index.js';
+import { hex } from '../json/scalars.js';
 import type { IndexView, ReadableIndex } from '../view/IndexView.js';
 import { rangeWith } from '../view/indexedRange.js';
 
@@ -71,8 +72,8 @@ export async function certifiedEnd(
     if (block?.stored.id !== evidence.id || block.roots.length !== ROOTS_BYTES) return undefined;
     const state = readParts(evidence, toIdentifier(block.stored.protocolStateId));
     const step = {
-      headers: links.map(({ header }) => header.toString('hex')),
-      roots: block.roots.toString('hex'),
+      headers: links.map(({ header }) => hex(header)),
+      roots: hex(block.roots),
       protocolState: hex(evidence.protocolState),
       epochState: hex(evidence.epochState),
       events: evidence.events.map(hex),
@@ -98,8 +99,4 @@ export async function certifiedEnd(
   }
   if (last.committeeAt(end.view) === undefined || way.length > MAX_STEPS) return undefined;
   return { headers: end.links.map(({ header }) => header), way };
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex');
 }

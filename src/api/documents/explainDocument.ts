@@ -7,18 +7,15 @@ import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { parseHeight } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
-import type { HeightWork, HeightWorkSource, PlannedHeight, WorkMoment } from '../view/heightWork.js';
+import type { HeightWorkSource, PlannedHeight, WorkMoment } from '../view/heightWork.js';
 
-interface Place {
-  readonly kind: ExplainDocument['kind'];
-  /** Height and block of the lowest place, as far as known. */
-  readonly height: number | null;
-  readonly blockId: Identifier | null;
-}
+/** Height and block of the lowest place of something, as far as known. */
+type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;
+/** What the summary is made of. */
+type Facts = Omit<ExplainDocument, 'summary'>;
 
-interface Subject extends Place {
-  readonly key: string;
-}
+/** Below all heights there is no work. */
+const NO_HEIGHT = -1;
 
 /**
  * Why a height, or the block, collection or transaction with an id, is or is not in the index of a running daemon or a closed
@@ -29,39 +26,32 @@ export async function explainDocument(
   key: string,
   source: HeightWorkSource,
 ): Promise<ExplainDocument> {
-  const subject = await subjectOf(reader, key, source);
-  const { kind, height } = subject;
-  // Range and work are from the same moment. Below all heights there is no work.
+  const { kind, height, blockId } = await placeOf(reader, parseExplainKey(key), source);
+  // Range and work are from the same moment.
   const moment = await source.momentAt(height ?? NO_HEIGHT);
   const { range, daemon } = moment;
   const at = height === null ? undefined : daemon?.work;
   const stage = height === null ? 'unknown_id' : stageOf(height, moment);
-  const work = stage === 'indexed' ? null : (at?.work ?? null);
-  const blockId = subject.blockId ?? moment.durableId ?? at?.blockId ?? null;
-  const holdingUp = stage === 'indexed' ? null : (at?.holdingUp ?? null);
-  const reasons = stage === 'indexed' ? [] : (daemon?.reasons ?? []);
-  const { history } = moment;
-  const facts = { kind, stage, height, range, work, holdingUp, window: at, key, history };
-  return {
+  const isIndexed = stage === 'indexed';
+  const facts: Facts = {
     key,
     kind,
     stage,
-    summary: summaryOf(facts),
     height,
-    blockId,
+    blockId: blockId ?? moment.durableId ?? at?.blockId ?? null,
     firstIndexed: range.firstIndexed,
     latestIndexed: lastReadable(range),
     head: range.head,
     sealed: range.sealed,
     coverage: coverageOf(range),
-    work,
-    holdingUp,
+    work: isIndexed ? null : (at?.work ?? null),
+    holdingUp: isIndexed ? null : (at?.holdingUp ?? null),
     sources: at?.sources ?? null,
-    reasons,
+    reasons: isIndexed ? [] : (daemon?.reasons ?? []),
   };
+  // The summary stands with the stage that it describes.
+  return Object.assign({ key, kind, stage, summary: summaryOf(facts, moment) }, facts);
 }
-
-const NO_HEIGHT = -1;
 
 function stageOf(height: number, { range, durableId, daemon, history }: WorkMoment): ExplainStage {
   const { firstIndexed, latestIndexed, head } = range;
@@ -134,16 +124,21 @@ export function parseExplainKey(key: string): number | Identifier {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-async function subjectOf(reader: IndexReader, key: string, source: HeightWorkSource): Promise<Subject> {
-  const id = parseExplainKey(key);
-  if (typeof id === 'number') {
-    const stored = await reader.blockByHeight(id);
-    return { key, kind: 'height', height: id, blockId: stored?.block.id ?? null };
+async function placeOf(
+  reader: IndexReader,
+  key: number | Identifier,
+  source: HeightWorkSource,
+): Promise<Place> {
+  if (typeof key === 'number') {
+    const stored = await reader.blockByHeight(key);
+    return { kind: 'height', height: key, blockId: stored?.block.id ?? null };
   }
+  const inIndex = await placeInIndex(reader, key);
+  if (inIndex !== undefined) return inIndex;
+  const named = await source.naming(key);
+  if (named !== undefined) return { ...named, blockId: named.kind === 'block' ? key : null };
   // If it is no longer in progress, it may have been indexed since the first read.
-  const found =
-    (await placeInIndex(reader, id)) ?? (await placeInWork(source, id)) ?? (await placeInIndex(reader, id));
-  return { key, ...(found ?? { kind: 'unknown', height: null, blockId: null }) };
+  return (await placeInIndex(reader, key)) ?? { kind: 'unknown', height: null, blockId: null };
 }
 
 async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place | undefined> {
@@ -158,23 +153,10 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-async function placeInWork(source: HeightWorkSource, id: Identifier): Promise<Place | undefined> {
-  const named = await source.naming(id);
-  return named && { ...named, blockId: named.kind === 'block' ? id : null };
-}
-
-/** What the summary is made of. */
-interface Facts extends Pick<ExplainDocument, 'kind' | 'stage' | 'height' | 'work' | 'holdingUp' | 'key'> {
-  readonly range: IndexedRange;
-  readonly window: Pick<HeightWork, 'upperBound' | 'stopHeight'> | undefined;
-  readonly history: PlannedHeight | undefined;
-}
-
 /** Describes a stage in one or two sentences. */
-function summaryOf(facts: Facts): string {
-  const { stage, range, window } = facts;
-  const { firstIndexed, head } = range;
-  const latest = lastReadable(range);
+function summaryOf(facts: Facts, { range, daemon, history: planned }: WorkMoment): string {
+  const { stage, coverage, firstIndexed, head, latestIndexed: latest } = facts;
+  const window = daemon?.work;
   const what = nameOf(facts);
   switch (stage) {
     case 'indexed':
@@ -182,11 +164,11 @@ function summaryOf(facts: Facts): string {
         ? `${what} is indexed: its block and all of its collections can be read.`
         : `${what} is indexed and can be read.`;
     case 'below_first_indexed':
-      return `${what} is below the first height of this store, ${known(coverageOf(range)[0]?.from ?? firstIndexed)}, and will not be indexed. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
+      return `${what} is below the first height of this store, ${known(coverage[0]?.from ?? firstIndexed)}, and will not be indexed. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
     case 'hole':
       return `${what} is missing between heights that are indexed, and no plan fills it in. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
     case 'backfill':
-      return history(facts, what);
+      return history(planned, what);
     case 'above_head':
       return `${what} is above the finalized head, ${known(head)}: the chain has not reached it, by the head that is reported.`;
     case 'beyond_stop':
@@ -210,11 +192,11 @@ function summaryOf(facts: Facts): string {
         ? `${what} is not indexed: the store is empty, and no daemon is running to fill it.`
         : `${what} is not indexed: the store ends at ${latest}, and no daemon is running to continue it.`;
     case 'unknown_id':
-      return unknown(range);
+      return unknown(facts, range);
   }
 }
 
-function history({ history: planned }: Facts, what: string): string {
+function history(planned: PlannedHeight | undefined, what: string): string {
   const { plan = 0, isPaused = false, range = null } = planned ?? {};
   const is = `${what} is history that plan ${plan} fills in`;
   if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
@@ -254,25 +236,24 @@ function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): 
     : `${what} has arrived and waits for the others of its block: ${lacks}.`;
 }
 
-function gap({ holdingUp, range }: Facts): string {
+function gap({ holdingUp, latestIndexed }: Facts): string {
   if (holdingUp !== null) return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
-  const latest = lastReadable(range);
-  return latest === null ? 'Nothing can be read yet.' : `Everything through ${latest} can be read.`;
+  return latestIndexed === null
+    ? 'Nothing can be read yet.'
+    : `Everything through ${latestIndexed} can be read.`;
 }
 
 function heldUp({ holdingUp }: Facts): string {
   return holdingUp === null ? '' : `: ${holdingUp.message}`;
 }
 
-function unknown(range: IndexedRange): string {
-  const heights = coverageOf(range)
-    .map(({ from, to }) => `${from} to ${to}`)
-    .join(', ');
+function unknown({ coverage, latestIndexed }: Facts, { awaitsProof: unproven = [] }: IndexedRange): string {
+  const heights = coverage.map(({ from, to }) => `${from} to ${to}`).join(', ');
   const where =
-    lastReadable(range) === null
+    latestIndexed === null
       ? 'Nothing is indexed yet, and nothing in progress'
       : `Nothing in heights ${heights}, and nothing in progress,`;
-  const unread = (range.awaitsProof ?? []).at(-1);
+  const unread = unproven.at(-1);
   const stored =
     unread === undefined
       ? ''

@@ -101,8 +101,7 @@ export async function lookupDocument(
 }
 
 async function blockDocument(view: IndexView, key: string): Promise<t.Described<typeof blockSchema>> {
-  const head = headTerm(key);
-  const stored = await view.block(head === undefined ? parseBlockKey(key) : view.head(head));
+  const stored = await view.blockNamed(key);
   const { block } = stored;
   return {
     kind: 'block',

@@ -3,11 +3,12 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { BlockHasher, preimagesOf } from '../../proof/index.js';
 import type { BlockPreimages } from '../../proof/index.js';
 import type { StoredCollection } from '../../storage/index.js';
+import { hex } from '../json/scalars.js';
 import * as t from '../schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import type { ReadableIndex } from '../view/IndexView.js';
-import { headTerm, parseBlockKey, parseHeight, parseId } from '../view/queryParameters.js';
+import { parseHeight, parseId } from '../view/queryParameters.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { LookupKind } from './lookupDocument.js';
 import { certifiedEnd, MAX_PROOF_HEADERS } from './certifiedEnd.js';
@@ -98,12 +99,7 @@ async function subjectOf(
   view: IndexView,
   { kind, key }: { readonly kind: LookupKind; readonly key: string },
 ): Promise<{ readonly from: number } & Pick<ProofDocument, 'collection' | 'transaction'>> {
-  if (kind === 'block') {
-    const head = headTerm(key);
-    return {
-      from: (await view.block(head === undefined ? parseBlockKey(key) : view.head(head))).block.height,
-    };
-  }
+  if (kind === 'block') return { from: (await view.blockNamed(key)).block.height };
   const id = parseId(key);
   if (kind === 'collection') return collectionProof(await view.collection(id));
   const { collectionId } = await view.transaction(id);
@@ -121,8 +117,4 @@ function preimages(
 ): BlockPreimages {
   if (proof !== undefined) return preimagesOf(encoded, proof, chainId, hasher);
   throw new ApiError(409, 'unproven', `block ${height} was taken on the word of the nodes: it has no proof`);
-}
-
-function hex(bytes: Buffer): string {
-  return bytes.toString('hex');
 }

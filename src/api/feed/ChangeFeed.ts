@@ -7,12 +7,17 @@ import { IndexView } from '../view/IndexView.js';
 import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
-import { followerKinds } from './feedEvents.js';
-import type { Cursor, FeedSink, Following, GivenBlock, ProvenBlock, RewindEvent } from './feedEvents.js';
-import { RecentBodies } from './RecentBodies.js';
-import { RecentHeights } from './RecentHeights.js';
-import { cursorAt } from './feedStart.js';
-import type { StartPoint } from './feedStart.js';
+import { cursorAt, followerKinds } from './following.js';
+import type {
+  Cursor,
+  FeedSink,
+  Following,
+  GivenBlock,
+  ProvenBlock,
+  RewindEvent,
+  StartPoint,
+} from './following.js';
+import { recentBodies, RecentHeights } from './RecentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
 export const MAX_FOLLOWERS = 200;
@@ -70,7 +75,7 @@ export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
   readonly #blocks: RecentHeights<StoredBlock>;
-  readonly #bodies: RecentBodies;
+  readonly #bodies: ReturnType<typeof recentBodies>;
   /** Of the reader, at the last `notify`. */
   #rewinds: number;
   readonly #followers = new Set<Follower>();
@@ -85,11 +90,10 @@ export class ChangeFeed {
     this.#clock = dependencies.clock;
     const { reader } = dependencies;
     this.#rewinds = reader.rewinds();
-    this.#blocks = new RecentHeights(
-      { max: RECENT_BLOCKS },
-      { reader, read: (height) => reader.blockByHeight(height), sizeOf: () => 1 },
+    this.#blocks = new RecentHeights({ max: RECENT_BLOCKS, sizeOf: () => 1 }, reader, (height) =>
+      reader.blockByHeight(height),
     );
-    this.#bodies = new RecentBodies(dependencies);
+    this.#bodies = recentBodies(reader);
     for (const kind of followerKinds) {
       dependencies.metrics.feedFollowers.set({ kind }, 0);
       dependencies.metrics.feedEvents.inc({ kind }, 0);

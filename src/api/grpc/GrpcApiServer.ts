@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import type { Server as TcpServer, Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
+import type { Metadata } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
@@ -9,20 +10,18 @@ import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { tlsOptions } from '../guard/tls.js';
 import type { TlsIdentity } from '../guard/tls.js';
-import type { ApiMetrics } from '../limits/requestCounter.js';
-import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerOptions } from '../server/ListeningServer.js';
 import { stopping } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
-import type { GrpcCalls } from './calls/calls.js';
-import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
+import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
-import { conversationHandler, streamHandler, unaryHandler, unservedHandler } from './handlers.js';
-import type { CallHost } from './handlers.js';
-import { HealthService } from './HealthService.js';
+import { register } from './handlers.js';
+import { healthService } from './health.js';
+import type { HealthService } from './health.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
@@ -66,22 +65,21 @@ export class GrpcApiServer extends ListeningServer {
   readonly #fail: (error: unknown) => void;
   readonly #grpc: Server;
   readonly #health: HealthService;
-  readonly #forwarding: GrpcForwarding | undefined;
+  /** For calls that the index cannot serve; absent: they are refused. */
+  readonly forwarding: GrpcForwarding | undefined;
 
   constructor(options: GrpcApiServerOptions, dependencies: GrpcApiServerDependencies) {
-    const flags = { hostFlag: '--api-host', portFlag: '--api-grpc-port' };
-    super({ ...options, interface: 'grpc', name: 'grpc', ...flags }, dependencies);
+    super('grpc', options, dependencies);
     const { clock, fail, forwarder, metrics } = dependencies;
     const { maxConnections, secrets } = options;
     this.#clock = clock;
     this.#fail = fail;
     const server = tcpListener(secrets?.tls);
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
-    this.#health = new HealthService({ services: INDEX_SERVICES }, dependencies);
+    this.#health = healthService(INDEX_SERVICES, dependencies.health);
     const { held } = this;
-    this.#forwarding =
-      forwarder &&
-      new GrpcForwarding({ forwarder, clock, explain: (error) => this.#refusalFor(error), metrics, held });
+    const explain = (error: unknown): CallRefusal => this.refusalFor(error);
+    this.forwarding = forwarder && new GrpcForwarding({ forwarder, clock, explain, metrics, held });
     const calls = servedCalls(options, dependencies, this.#health);
     this.#grpc = new Server({
       'grpc.max_receive_message_length':
@@ -91,23 +89,14 @@ export class GrpcApiServer extends ListeningServer {
       'grpc.keepalive_time_ms': KEEPALIVE_MS,
       'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
       'grpc.enable_channelz': 0,
-      interceptors: [
-        admission(calls, {
-          accepted: this.accepted,
-          countRequest: this.countRequest,
-          limiter: this.limiter,
-          guard: this.guard,
-          isForwarding: forwarder !== undefined,
-          isClosing: () => this.isClosing,
-        }),
-      ],
+      interceptors: [admission(calls, this)],
     });
     // Connections are accepted here and handed on, so that they can be bounded and cut and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     server.on(secrets?.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       if (!socket.destroyed) injector.injectConnection(socket);
     });
-    this.#register(calls);
+    register(this.#grpc, calls, this);
   }
 
   /** Call it when the daemon's readiness may have changed. */
@@ -129,7 +118,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async stop(): Promise<void> {
-    this.#forwarding?.close();
+    this.forwarding?.close();
     const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
     this.accepted.destroyWhenEnded();
     // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
@@ -144,35 +133,15 @@ export class GrpcApiServer extends ListeningServer {
     await sleep(this.#clock, 0);
   }
 
-  #register({ unary, streams, conversations, refused }: GrpcCalls): void {
-    const host: CallHost = {
-      explain: (error) => this.#refusalFor(error),
-      held: this.held,
-      forwardingFor: (metadata) => (this.guard.mayForward(metadata) ? this.#forwarding : undefined),
-      expectEnd: (peer) => this.accepted.expectEnd(peer),
-      run: (work) => this.run(work),
-    };
-    for (const [path, call] of Object.entries(unary)) {
-      this.#grpc.register(path, unaryHandler(call, host), asItIs, asItIs, 'unary');
-    }
-    for (const [path, call] of Object.entries(streams)) {
-      this.#grpc.register(path, streamHandler(call, host), asItIs, asItIs, 'serverStream');
-    }
-    for (const [path, conversation] of Object.entries(conversations)) {
-      this.#grpc.register(path, conversationHandler(conversation, host), asItIs, asItIs, 'bidi');
-    }
-    for (const [path, error] of Object.entries(refused)) {
-      this.#grpc.register(path, unservedHandler(error, this.#forwarding), asItIs, asItIs, 'bidi');
-    }
+  /** The forwarding for a call with these metadata, if it may use it. */
+  forwardingFor(metadata: Metadata): GrpcForwarding | undefined {
+    return this.guard.mayForward(metadata) ? this.forwarding : undefined;
   }
 
-  #refusalFor(error: unknown): CallRefusal {
+  /** The status for an error that a call threw. */
+  refusalFor(error: unknown): CallRefusal {
     return refusalOf(this.explain(error));
   }
-}
-
-function asItIs(message: Buffer): Buffer {
-  return message;
 }
 
 /** A server whose connections can carry calls at once, in plain text, or from `secureConnection` on. */

@@ -1,12 +1,10 @@
 import { ServerInterceptingCall, status } from '@grpc/grpc-js';
 import type { Metadata, ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
-import type { Cost, Credentials, TokenGuard } from '../guard/TokenGuard.js';
-import type { AddressLimiter } from '../limits/AddressLimiter.js';
-import type { CountRequest } from '../limits/requestCounter.js';
+import type { Credentials } from '../guard/TokenGuard.js';
 import { ApiError, stopping } from '../view/ApiError.js';
-import type { GrpcCalls } from './calls/calls.js';
-import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './forwarding/GrpcForwarding.js';
-import type { GrpcConnections } from './GrpcConnections.js';
+import type { ServedCalls } from './calls/calls.js';
+import type { GrpcApiServer } from './GrpcApiServer.js';
+import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
 import { refusalOf } from './refusals.js';
 
 /** No request needs more than a few ids. */
@@ -19,30 +17,11 @@ const AUTHORIZATION = 'authorization';
  * What a call must pass before it is handled: the bounds on calls, the rate of its address, its token. Counts every call of a
  * known method from its first byte to its end.
  */
-export function admission(
-  calls: GrpcCalls,
-  server: {
-    readonly accepted: GrpcConnections;
-    readonly countRequest: CountRequest;
-    readonly limiter: AddressLimiter;
-    readonly guard: TokenGuard;
-    /** Calls that the index does not serve are forwarded. */
-    readonly isForwarding: boolean;
-    readonly isClosing: () => boolean;
-  },
-): ServerInterceptor {
+export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInterceptor {
   const { accepted, countRequest, limiter, guard } = server;
-  /** Paths of the calls that are forwarded, whose requests may be larger. */
-  const forwarded = new Set(server.isForwarding ? Object.keys(calls.refused) : []);
-  /** Paths of the calls without a time limit. */
-  const lasting = new Set([...Object.keys(calls.streams), ...[...forwarded].filter(isStream)]);
-  const costOf = (path: string): Cost => {
-    if (calls.open.has(path)) return 'open';
-    return path in calls.streams || calls.bulk.has(path) || forwarded.has(path) ? 'expensive' : 'cheap';
-  };
   let openCalls = 0;
   const refusalTo = (address: string | undefined): ApiError | undefined => {
-    if (server.isClosing()) return stopping();
+    if (server.isClosing) return stopping();
     if (openCalls >= MAX_CALLS) {
       return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be in progress at once; retry`);
     }
@@ -50,8 +29,10 @@ export function admission(
     return waitSeconds === 0 ? undefined : limiter.refusal(waitSeconds);
   };
   return ({ path }, call) => {
-    const isLasting = lasting.has(path);
-    const isForwarded = forwarded.has(path);
+    const { kind, cost } = calls.get(path) ?? { kind: 'refused', cost: 'cheap' };
+    const isForwarded = kind === 'forwarded';
+    /** It has no time limit. */
+    const isLasting = kind === 'stream' || (isForwarded && isStream(path));
     const over = countRequest(path, { isLasting });
     const refuse = (error: ApiError): void => {
       const refusal = refusalOf(error);
@@ -70,7 +51,7 @@ export function admission(
         next({
           // A call that was cancelled before this gets neither callback.
           onReceiveMetadata: (metadata, proceed) => {
-            const unauthorized = guard.check(metadata, costOf(path), () => takeCredentials(metadata, call));
+            const unauthorized = guard.check(metadata, cost, () => takeCredentials(metadata, call));
             if (unauthorized !== undefined) {
               refuse(unauthorized);
               return;

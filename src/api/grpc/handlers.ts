@@ -2,57 +2,65 @@ import type {
   handleBidiStreamingCall,
   handleServerStreamingCall,
   handleUnaryCall,
-  Metadata,
+  Server,
 } from '@grpc/grpc-js';
-import type { Held, HeldBytes } from '../limits/HeldBytes.js';
+import type { Held } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { fieldsOf } from './calls/calls.js';
-import type { Conversation, StreamCall, UnaryCall } from './calls/calls.js';
-import type { GrpcForwarding } from './forwarding/GrpcForwarding.js';
+import type { Conversation, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
+import type { GrpcApiServer } from './GrpcApiServer.js';
 import { refusalOf } from './refusals.js';
-import type { CallRefusal } from './refusals.js';
 
 /** Maximum messages per call, where it may send several. */
 const MAX_MESSAGES = 1_000;
 
-/** What calls need from their server. */
-export interface CallHost {
-  /** The status for an error that a call threw. */
-  readonly explain: (error: unknown) => CallRefusal;
-  readonly held: HeldBytes;
-  /** The forwarding for a call with these metadata, if it may use it. */
-  readonly forwardingFor: (metadata: Metadata) => GrpcForwarding | undefined;
-  /** We have ended a stream of this peer; call the returned function when it is over. */
-  readonly expectEnd: (peer: string) => () => void;
-  /** Runs work that the server waits for when it closes. */
-  readonly run: (work: () => Promise<void>) => Promise<void>;
+/** Has the library answer these calls, bytes in and bytes out. */
+export function register(grpc: Server, calls: ServedCalls, server: GrpcApiServer): void {
+  for (const [path, call] of calls) {
+    switch (call.kind) {
+      case 'unary':
+        grpc.register(path, unaryHandler(call.respond, server), asItIs, asItIs, 'unary');
+        break;
+      case 'stream':
+        grpc.register(path, streamHandler(call.begin, server), asItIs, asItIs, 'serverStream');
+        break;
+      case 'conversation':
+        grpc.register(path, conversationHandler(call.respond, server), asItIs, asItIs, 'bidi');
+        break;
+      // Calls of many messages for the library, so that they are refused before the first is read: a transaction may be
+      // larger than any request we read.
+      case 'refused':
+        grpc.register(path, refusedHandler(call.refusal), asItIs, asItIs, 'bidi');
+        break;
+      case 'forwarded':
+        grpc.register(path, forwardedHandler(server), asItIs, asItIs, 'bidi');
+    }
+  }
 }
 
-export function unaryHandler(
-  respond: UnaryCall,
-  { explain, held, forwardingFor, run }: CallHost,
-): handleUnaryCall<Buffer, Buffer> {
+function asItIs(message: Buffer): Buffer {
+  return message;
+}
+
+function unaryHandler(respond: UnaryCall, server: GrpcApiServer): handleUnaryCall<Buffer, Buffer> {
   return (call, callback) => {
-    void run(async () => {
+    void server.run(async () => {
       try {
         const message = await respond(fieldsOf(call.request));
-        const holding = held.hold(message.length);
+        const holding = server.held.hold(message.length);
         if (call.cancelled) holding?.release();
         else if (holding !== undefined) call.once('cancelled', holding.release);
         callback(null, message);
       } catch (error) {
-        const forwarding = forwardingFor(call.metadata);
+        const forwarding = server.forwardingFor(call.metadata);
         if (forwarding?.takes(call.getPath(), error) === true) forwarding.serveRefused(call, callback, error);
-        else callback(explain(error));
+        else callback(server.refusalFor(error));
       }
     });
   };
 }
 
-export function streamHandler(
-  begin: StreamCall,
-  { explain, held, forwardingFor, expectEnd, run }: CallHost,
-): handleServerStreamingCall<Buffer, Buffer> {
+function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerStreamingCall<Buffer, Buffer> {
   return (call) => {
     let holding: Held | undefined;
     call.once('cancelled', () => holding?.release());
@@ -65,7 +73,7 @@ export function streamHandler(
       write: (message: Buffer, onTaken: () => void) => {
         // Nobody would be told that it was taken.
         if (call.cancelled) return;
-        holding = held.hold(message.length);
+        holding = server.held.hold(message.length);
         call.write(message, (error: unknown) => {
           holding?.release();
           if (error === null || error === undefined) onTaken();
@@ -73,19 +81,19 @@ export function streamHandler(
       },
       finish: () => call.end(),
       refuse: (reason: unknown) => {
-        const refusal = explain(reason);
+        const refusal = server.refusalFor(reason);
         if (call.cancelled) return;
-        call.once('cancelled', expectEnd(call.getPeer()));
+        call.once('cancelled', server.accepted.expectEnd(call.getPeer()));
         call.emit('error', refusal);
       },
     };
-    void run(async () => {
+    void server.run(async () => {
       try {
         const end = await begin(fieldsOf(call.request), sink);
         if (call.cancelled) end();
         else call.once('cancelled', end);
       } catch (error) {
-        const forwarding = forwardingFor(call.metadata);
+        const forwarding = server.forwardingFor(call.metadata);
         // Only the index decides where its streams may begin; but some streams only a node has.
         if (forwarding?.takes(call.getPath(), error) === true && error.reason === 'not_served') {
           forwarding.serveRefusedStream(call);
@@ -98,9 +106,9 @@ export function streamHandler(
 }
 
 /** Reads the next message once the response to the one before is taken. */
-export function conversationHandler(
+function conversationHandler(
   respond: Conversation,
-  { explain }: Pick<CallHost, 'explain'>,
+  server: GrpcApiServer,
 ): handleBidiStreamingCall<Buffer, Buffer> {
   return (call) => {
     let messages = 0;
@@ -113,23 +121,17 @@ export function conversationHandler(
         }
         call.write(respond(request), () => call.resume());
       } catch (error) {
-        call.emit('error', explain(error));
+        call.emit('error', server.refusalFor(error));
       }
     });
     call.on('end', () => call.end());
   };
 }
 
-/**
- * For a call that the index does not serve: it is forwarded, or refused. Registered as a call of many messages, so that it is
- * refused before the first is read: a transaction may be larger than any request we read.
- */
-export function unservedHandler(
-  refusal: ApiError,
-  forwarding: GrpcForwarding | undefined,
-): handleBidiStreamingCall<Buffer, Buffer> {
-  return (call) => {
-    if (forwarding === undefined) call.emit('error', refusalOf(refusal));
-    else forwarding.serve(call);
-  };
+function refusedHandler(refusal: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
+  return (call) => void call.emit('error', refusalOf(refusal));
+}
+
+function forwardedHandler({ forwarding }: GrpcApiServer): handleBidiStreamingCall<Buffer, Buffer> {
+  return (call) => forwarding?.serve(call);
 }

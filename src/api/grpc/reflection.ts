@@ -3,7 +3,7 @@ import { loadDescriptors, WireWriter } from '../../flow/index.js';
 import type { DescriptorFile } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { fieldsOf } from './calls/calls.js';
-import type { Conversation } from './calls/calls.js';
+import type { Conversation, ServedCall } from './calls/calls.js';
 
 /** The service under both of its names, with identical messages. */
 const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];
@@ -16,11 +16,14 @@ const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, er
  * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
  * messages. None of these has extensions. The files are read at the first request.
  */
-export function reflection(): Readonly<Record<string, Conversation>> {
+export function reflection(): readonly (readonly [path: string, call: ServedCall])[] {
   let files: DescribedFiles | undefined;
   const respond: Conversation = (request) =>
     responseTo(request, (files ??= describedFiles(loadDescriptors())));
-  return Object.fromEntries(SERVICES.map((service) => [`/${service}/ServerReflectionInfo`, respond]));
+  return SERVICES.map((service) => [
+    `/${service}/ServerReflectionInfo`,
+    { kind: 'conversation', respond, cost: 'cheap' },
+  ]);
 }
 
 /** Expected errors: ApiError (bad_request). "Not found" is a response that does not end the call. */

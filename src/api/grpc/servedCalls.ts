@@ -3,11 +3,10 @@ import type { FlowService } from '../../flow/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
 import { accountCalls } from './calls/accountCalls.js';
-import { blockStreams } from './calls/blockStreams.js';
-import type { GrpcCalls } from './calls/calls.js';
-import { indexStreams } from './calls/indexStreams.js';
+import type { ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
+import { feedCalls } from './calls/feedCalls.js';
 import type { GrpcApiServerDependencies, GrpcApiServerOptions } from './GrpcApiServer.js';
-import type { HealthService } from './HealthService.js';
+import type { HealthService } from './health.js';
 import { reflection } from './reflection.js';
 
 const ACCESS_API: FlowService = 'flow.access.AccessAPI';
@@ -16,6 +15,9 @@ const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 /** The services over the index: Flow's, and our own. */
 export const INDEX_SERVICES = [ACCESS_API, INDEX_API];
+
+/** Methods with one response that may be as large as a block, or take as much to make. */
+const BULK: ReadonlySet<string> = new Set(['GetTransactionsByBlockID', 'GetAccountTransactions']);
 
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
@@ -29,57 +31,57 @@ const reasons: readonly (readonly [method: RegExp, why: string])[] = [
   [/^GetExecution/, 'this index does not keep execution results'],
 ];
 
-/** All calls of the server, and those of Flow that it refuses. */
+type Entry = readonly [path: string, call: ServedCall];
+
+/** All calls of the server, and those of Flow that it forwards or refuses. */
 export function servedCalls(
   options: GrpcApiServerOptions,
   dependencies: GrpcApiServerDependencies,
   health: HealthService,
-): GrpcCalls {
-  const { feed, store } = dependencies;
-  const { access, index } = accessCalls(options, dependencies);
-  const accounts = byPath(INDEX_API, accountCalls(dependencies));
-  const unary = {
-    ...byPath(ACCESS_API, access),
-    ...byPath(INDEX_API, index),
-    ...accounts,
-    ...health.unary(),
-  };
-  const streams = {
-    ...byPath(ACCESS_API, blockStreams(options, { feed, reader: store })),
-    ...byPath(INDEX_API, indexStreams({ feed })),
-    ...health.streams(),
-  };
-  return {
-    unary,
-    streams,
-    conversations: reflection(),
-    refused: notServed(options.accessNodes, { ...unary, ...streams }),
-    open: new Set([...Object.keys(health.unary()), ...Object.keys(health.streams())]),
-    bulk: new Set([...Object.keys(accounts), `/${ACCESS_API}/GetTransactionsByBlockID`]),
-  };
+): ServedCalls {
+  const calls = accessCalls(options, dependencies);
+  const streams = feedCalls(options, dependencies);
+  return new Map([
+    // Those that are served take their places.
+    ...unserved(options.accessNodes, dependencies.forwarder !== undefined),
+    ...entries(ACCESS_API, calls.access, unary),
+    ...entries(INDEX_API, { ...calls.index, ...accountCalls(dependencies) }, unary),
+    ...entries(ACCESS_API, streams.access, stream),
+    ...entries(INDEX_API, streams.index, stream),
+    ...health.calls,
+    ...reflection(),
+  ]);
 }
 
-/** By path: why each of Flow's calls that is missing here is not served, and whom to ask instead. */
-function notServed(
-  [first]: readonly string[],
-  served: Readonly<Record<string, unknown>>,
-): Readonly<Record<string, ApiError>> {
+function entries<T>(
+  service: string,
+  methods: Readonly<Record<string, T>>,
+  served: (call: T, method: string) => ServedCall,
+): readonly Entry[] {
+  return Object.entries(methods).map(([method, call]) => [`/${service}/${method}`, served(call, method)]);
+}
+
+function unary(respond: UnaryCall, method: string): ServedCall {
+  return { kind: 'unary', respond, cost: BULK.has(method) ? 'expensive' : 'cheap' };
+}
+
+function stream(begin: StreamCall): ServedCall {
+  return { kind: 'stream', begin, cost: 'expensive' };
+}
+
+/** Each of Flow's calls: forwarded, or refused with the reason and whom to ask instead. */
+function unserved([first]: readonly string[], isForwarding: boolean): readonly Entry[] {
   const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
-  const refusals = [ACCESS_API, EXECUTION_DATA_API].flatMap((service) =>
-    serviceMethods(service).map((method): [path: string, refusal: ApiError] => {
+  return [ACCESS_API, EXECUTION_DATA_API].flatMap((service) =>
+    serviceMethods(service).map((method): Entry => {
+      const path = `/${service}/${method}`;
+      if (isForwarding) return [path, { kind: 'forwarded', cost: 'expensive' }];
       const why =
         service === EXECUTION_DATA_API
           ? 'this index does not keep execution data'
           : (reasons.find(([pattern]) => pattern.test(method))?.[1] ?? 'this index does not have it');
       const message = `${method} is not served: ${why}; ask ${node}, or have the daemon forward such calls (api.forward)`;
-      return [`/${service}/${method}`, new ApiError(404, 'not_served', message)];
+      return [path, { kind: 'refused', refusal: new ApiError(404, 'not_served', message), cost: 'cheap' }];
     }),
-  );
-  return Object.fromEntries(refusals.filter(([path]) => !(path in served)));
-}
-
-function byPath<T>(service: string, methods: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
-  return Object.fromEntries(
-    Object.entries(methods).map(([method, call]) => [`/${service}/${method}`, call] as const),
   );
 }

@@ -13,8 +13,7 @@ import type { RestForwarding } from './forwarding/RestForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { linksBelow, prefixOf, rootFrom } from './prefix.js';
 import { refusalOf, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
-import { entityTag } from './responses/cacheHeaders.js';
-import { beginStream, ResponseWriter } from './responses/ResponseWriter.js';
+import { beginStream, entityTag, ResponseWriter } from './responses.js';
 import { costOf, JSON_TYPE } from './types.js';
 import type { HttpResponse, HttpRoute, StreamingResponse, WebSocketRoute } from './types.js';
 import { addWebSocket, takeUpgrades } from './upgrades.js';
@@ -59,24 +58,23 @@ export class HttpServer extends ListeningServer {
   readonly #bulk = places(MAX_BULK_RESPONSES);
   #corsOrigins: readonly string[];
 
-  /** `settings` names the flags in messages: `--api-host`, `--api-port`. */
   constructor(
-    options: HttpServerOptions & { readonly settings: 'api' | 'metrics' },
+    name: 'api' | 'metrics',
+    options: HttpServerOptions,
     dependencies: ServerDependencies & HttpRoutes,
   ) {
-    const { maxConnections, secrets, settings } = options;
-    const flags = { hostFlag: `--${settings}-host`, portFlag: `--${settings}-port` };
-    super({ ...options, interface: 'http', name: settings, ...flags }, dependencies);
+    super(name, options, dependencies);
+    const { maxConnections, secrets } = options;
     const { forwarding, webSocket } = dependencies;
     this.#served = dependencies;
-    this.#writer = new ResponseWriter({ held: this.held });
+    this.#writer = new ResponseWriter(this.held);
     this.#corsOrigins = options.corsOrigins ?? [];
     this.#app = fastifyServer({ ...options, tls: secrets?.tls }, (error, request, reply) => {
       this.#count(request, reply);
       this.#refuse(error, reply);
     });
     const { server } = this.#app;
-    this.accepted = new HttpConnections({ server, name: settings, maxConnections }, dependencies);
+    this.accepted = new HttpConnections({ server, name, maxConnections }, dependencies);
     // Also for the route that the plugin adds.
     this.#app.setErrorHandler((error, request, reply) => {
       const isForwarded =
@@ -172,9 +170,13 @@ export class HttpServer extends ListeningServer {
 
   /** Has a node serve a request, which the index has refused with `own`, or does not serve. */
   async #forward(request: FastifyRequest, reply: FastifyReply, own?: ApiError): Promise<void> {
-    const how = { own: own?.reason === 'not_served' ? undefined : own, isPrivate: this.guard.isOn };
     try {
-      await this.#served.forwarding?.pass(request.raw, reply.raw, how);
+      await this.#served.forwarding?.pass({
+        request: request.raw,
+        response: reply.raw,
+        own: own?.reason === 'not_served' ? undefined : own,
+        isPrivate: this.guard.isOn,
+      });
       reply.hijack();
     } catch (error) {
       // The rest of an unfinished request is not read: its connection ends with the response.

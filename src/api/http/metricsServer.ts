@@ -36,5 +36,5 @@ export function metricsServer(
   const served = routes.map(({ path }) => path).join(', ');
   const unknownPath = (path: string): ApiError =>
     new ApiError(404, 'not_served', `there is nothing at ${quoted(path)}; served here: ${served}`);
-  return new HttpServer({ ...options, settings: 'metrics' }, { ...dependencies, routes, unknownPath });
+  return new HttpServer('metrics', options, { ...dependencies, routes, unknownPath });
 }

@@ -7,8 +7,7 @@ import { RestForwarding } from '../http/forwarding/RestForwarding.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
-import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
-import type { ApiMetrics } from '../limits/requestCounter.js';
+import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import type { ServerDependencies } from '../server/ListeningServer.js';
 import { openApiDocument } from '../openapi/openApiDocument.js';
 import { openApiSchema } from '../openapi/route.js';
@@ -87,16 +86,13 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
       }),
     },
   ];
-  return new HttpServer(
-    { ...options, settings: 'api' },
-    {
-      ...dependencies,
-      routes: [...routes, ...pages],
-      forwarding: restNode && new RestForwarding(restNode, dependencies),
-      webSocket: new WebSockets({ restNode }, dependencies),
-      unknownPath: (path) => unknownPath(path, routes),
-    },
-  );
+  return new HttpServer('api', options, {
+    ...dependencies,
+    routes: [...routes, ...pages],
+    forwarding: restNode && new RestForwarding(restNode, dependencies),
+    webSocket: new WebSockets({ restNode }, dependencies),
+    unknownPath: (path) => unknownPath(path, routes),
+  });
 }
 
 /** First segment under `/v1` of Flow's routes that need more than an index has, and what they need. */

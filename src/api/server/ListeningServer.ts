@@ -9,8 +9,8 @@ import type { ApiSecrets } from '../guard/tls.js';
 import { TokenGuard } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { HeldBytes } from '../limits/HeldBytes.js';
-import { requestCounter } from '../limits/requestCounter.js';
-import type { ApiMetrics, CountRequest } from '../limits/requestCounter.js';
+import { requestCounter } from '../limits/counters.js';
+import type { ApiMetrics, CountRequest } from '../limits/counters.js';
 import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
 import type { Connections, ConnectionsDependencies } from './Connections.js';
 
@@ -42,14 +42,15 @@ export interface ServerDependencies extends ConnectionsDependencies {
   readonly metrics?: (ConnectionMetrics & Partial<ApiMetrics>) | undefined;
 }
 
-/** What tells our servers apart. */
-interface ServerKind {
-  readonly interface: 'http' | 'grpc';
-  /** The name in the log. */
-  readonly name: 'api' | 'metrics' | 'grpc';
-  readonly hostFlag: string;
-  readonly portFlag: string;
-}
+/** The flags that say where our servers listen. */
+const flags = {
+  api: { host: '--api-host', port: '--api-port' },
+  metrics: { host: '--metrics-host', port: '--metrics-port' },
+  grpc: { host: '--api-host', port: '--api-grpc-port' },
+} as const;
+
+/** Our servers, by their names in the log. */
+export type ServerName = keyof typeof flags;
 
 /**
  * What our servers have in common: the bounds on callers, listening, handlers in progress, the translation of errors, and a
@@ -62,7 +63,8 @@ export abstract class ListeningServer {
   readonly limiter: AddressLimiter;
   readonly held: HeldBytes;
   readonly countRequest: CountRequest;
-  readonly #options: ServerOptions & ServerKind;
+  readonly #name: ServerName;
+  readonly #options: ServerOptions;
   readonly #dependencies: ServerDependencies;
   #inProgress = 0;
   #onIdle: (() => void) | undefined;
@@ -71,13 +73,14 @@ export abstract class ListeningServer {
   #closing: Promise<void> | undefined;
   #isClosed = false;
 
-  protected constructor(options: ServerOptions & ServerKind, dependencies: ServerDependencies) {
+  protected constructor(name: ServerName, options: ServerOptions, dependencies: ServerDependencies) {
+    this.#name = name;
     this.#options = options;
     this.#dependencies = dependencies;
     this.guard = new TokenGuard(options);
     this.limiter = new AddressLimiter({ ratePerSecond: options.ratePerSecondPerAddress ?? 0 }, dependencies);
     this.held = new HeldBytes(options);
-    this.countRequest = requestCounter(options.interface, dependencies);
+    this.countRequest = requestCounter(name === 'grpc' ? 'grpc' : 'http', dependencies);
   }
 
   /** Rejects with the error of Node.js. */
@@ -103,18 +106,18 @@ export abstract class ListeningServer {
 
   /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
   async start(): Promise<void> {
-    const { host, name, port, secrets } = this.#options;
+    const { host, port, secrets } = this.#options;
     try {
       await this.listen({ host, port });
       this.accepted.start();
     } catch (error) {
-      throw listenError(error, this.#options);
+      throw listenError(error, this.#name, this.#options);
     }
     const address = this.address();
     const without = missingOf(secrets);
     if (isLoopback(address.host) || without.length === 0) return;
     this.#dependencies.logger.warn(
-      { server: name, ...address, without, advice: '"doctor" says what to change' },
+      { server: this.#name, ...address, without, advice: '"doctor" says what to change' },
       'listening beyond this machine: anyone who reaches the port can read',
     );
   }
@@ -206,26 +209,23 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Why a server cannot listen, with the flag that fixes it. Unexpected errors are returned as they are. */
-function listenError(
-  error: unknown,
-  { host, port, hostFlag, portFlag }: ServerOptions & ServerKind,
-): unknown {
+function listenError(error: unknown, name: ServerName, { host, port }: ServerOptions): unknown {
   const refuse = (message: string): OperatorError =>
     new OperatorError('configuration', message, { cause: error });
   switch (error instanceof Error && 'code' in error ? error.code : undefined) {
     case 'EADDRINUSE':
       return refuse(
-        `Port ${port} on ${host} is in use, perhaps by another daemon. Choose another one with ${portFlag}, or stop the program that uses it.`,
+        `Port ${port} on ${host} is in use, perhaps by another daemon. Choose another one with ${flags[name].port}, or stop the program that uses it.`,
       );
     case 'EACCES':
       return refuse(
-        `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with ${portFlag}.`,
+        `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with ${flags[name].port}.`,
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return refuse(
-        `This machine has no address ${host} to listen on (${messageOf(error)}). Choose another one with ${hostFlag}.`,
+        `This machine has no address ${host} to listen on (${messageOf(error)}). Choose another one with ${flags[name].host}.`,
       );
     default:
       return error;

@@ -10,6 +10,7 @@ import type {
   TransactionPlace,
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
+import { headTerm, parseBlockKey } from './queryParameters.js';
 import type { HeightTerm } from './queryParameters.js';
 import { isProven, rangeWith } from './indexedRange.js';
 import type { IndexedRange } from './indexedRange.js';
@@ -83,6 +84,12 @@ export class IndexView {
       () => this.#reader.blockById(key),
       ({ block }) => block.height,
     );
+  }
+
+  /** A block by its id, height, or the word for a head. Expected errors: ApiError (400 for none of these), and those of `block`. */
+  blockNamed(key: string): Promise<StoredBlock> {
+    const head = headTerm(key);
+    return this.block(head === undefined ? parseBlockKey(key) : this.head(head));
   }
 
   /** All collections of a block read here, in the order of its guarantees. Expected errors: StorageError. */

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { ForwardingMetrics } from '../limits/ForwardingMetrics.js';
-import type { ForwardMetrics } from '../limits/ForwardingMetrics.js';
+import { forwardCounter } from '../limits/counters.js';
+import type { ForwardCounter, ForwardMetrics } from '../limits/counters.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import type { WebSocketContext, WebSocketRoute } from '../http/types.js';
 import { WsClient } from './WsClient.js';
@@ -36,7 +36,7 @@ export class WebSockets implements WebSocketRoute {
   readonly #maxConnections: number;
   readonly #restNode: RestNode | undefined;
   readonly #dependencies: WebSocketsDependencies;
-  readonly #forwarded: ForwardingMetrics;
+  readonly #forwarded: ForwardCounter;
   readonly #clients = new Set<WsClient>();
   /** Refused connections that have not closed yet; the server bounds its connections. */
   readonly #turnedAway = new Set<WebSocket>();
@@ -50,32 +50,25 @@ export class WebSockets implements WebSocketRoute {
       Math.ceil((options.restNode?.maxSockets ?? Infinity) / 2),
     );
     this.#dependencies = dependencies;
-    this.#forwarded = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
+    this.#forwarded = forwardCounter('rest', dependencies);
     this.maxMessageBytes = options.restNode === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
   }
 
   accept(socket: WebSocket, { headers }: IncomingMessage, context: WebSocketContext): void {
     const refusal = this.#refusal(context);
-    if (refusal !== undefined) {
-      this.#turnAway(socket, refusal);
-      return;
-    }
-    if (context.unauthorized !== undefined) {
-      this.#turnAway(socket, context.unauthorized.message, UNAUTHORIZED);
-      return;
-    }
-    const { feed, clock } = this.#dependencies;
-    const client: WsClient = new WsClient(
-      { socket, headers, restNode: this.#restNode },
-      {
-        feed,
-        clock,
+    const { unauthorized } = context;
+    if (refusal !== undefined) this.#turnAway(socket, refusal, TRY_AGAIN_LATER);
+    else if (unauthorized !== undefined) this.#turnAway(socket, unauthorized.message, UNAUTHORIZED);
+    else {
+      const client: WsClient = new WsClient(socket, headers, {
+        ...this.#dependencies,
+        restNode: this.#restNode,
         context,
         forwarded: this.#forwarded,
         onClose: () => this.#clients.delete(client),
-      },
-    );
-    this.#clients.add(client);
+      });
+      this.#clients.add(client);
+    }
   }
 
   close(): void {
@@ -101,7 +94,7 @@ export class WebSockets implements WebSocketRoute {
    * The connection is accepted and then closed, so that a client handles it like any other close: FCL in Node.js does
    * not listen for handshake errors, and one would end its process.
    */
-  #turnAway(socket: WebSocket, reason: string, code = TRY_AGAIN_LATER): void {
+  #turnAway(socket: WebSocket, reason: string, code: number): void {
     this.#turnedAway.add(socket);
     socket.once('close', () => this.#turnedAway.delete(socket));
     socket.close(code, Buffer.from(reason).subarray(0, MAX_REASON_BYTES));

@@ -6,14 +6,13 @@ import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import { linksBelow, prefixOf } from '../http/prefix.js';
 import type { WebSocketContext } from '../http/types.js';
-import type { ForwardedOutcome, ForwardingMetrics } from '../limits/ForwardingMetrics.js';
+import type { ForwardCounter, ForwardedOutcome } from '../limits/counters.js';
 import { ApiError } from '../view/ApiError.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
-import { parseMessage, readNodeMessage } from './messages.js';
+import { parseMessage, readNodeMessage, RefusedMessage } from './messages.js';
 import type { ClientMessage } from './messages.js';
-import { NodeSocket } from './NodeSocket.js';
-import { RefusedMessage } from './RefusedMessage.js';
+import { nodeSocket } from './nodeSocket.js';
 
 /** Subscriptions per connection, as on access nodes. */
 const MAX_SUBSCRIPTIONS = 20;
@@ -37,7 +36,9 @@ const nodeTopics: ReadonlySet<string> = new Set([
 interface WsClientDependencies {
   readonly feed: ChangeFeed;
   readonly clock: Clock;
-  readonly forwarded: ForwardingMetrics;
+  /** For the topics that the index does not serve. */
+  readonly restNode: RestNode | undefined;
+  readonly forwarded: ForwardCounter;
   readonly context: WebSocketContext;
   readonly onClose: () => unknown;
 }
@@ -56,7 +57,7 @@ export class WsClient {
   readonly #socket: WebSocket;
   readonly #dependencies: WsClientDependencies;
   readonly #subscriptions = new Map<string, Subscription>();
-  readonly #node: NodeSocket | undefined;
+  readonly #node: ReturnType<typeof nodeSocket> | undefined;
   /** The path below which a proxy serves us; empty without one. */
   readonly #prefix: string;
   /** Messages of one packet: nothing more is read until they are handled. */
@@ -68,31 +69,22 @@ export class WsClient {
   /** The client has sent something since the last check. */
   #hasShownLife = true;
 
-  constructor(
-    {
-      socket,
-      headers,
-      restNode,
-    }: {
-      readonly socket: WebSocket;
-      /** The headers of its handshake. */
-      readonly headers: IncomingHttpHeaders;
-      /** For the topics that the index does not serve. */
-      readonly restNode: RestNode | undefined;
-    },
-    dependencies: WsClientDependencies,
-  ) {
-    const { clock } = dependencies;
+  /** `headers`: of its handshake. */
+  constructor(socket: WebSocket, headers: IncomingHttpHeaders, dependencies: WsClientDependencies) {
+    const { clock, restNode } = dependencies;
     this.#socket = socket;
     this.#prefix = prefixOf(headers);
     this.#dependencies = dependencies;
     this.#idleSinceMs = clock.monotonic();
-    if (restNode !== undefined) {
-      this.#node = new NodeSocket(
-        { node: restNode, headers },
-        { clock, onText: (text) => this.#pass(text), onLost: () => this.#nodeLost() },
-      );
-    }
+    this.#node =
+      restNode &&
+      nodeSocket({
+        node: restNode,
+        headers,
+        clock,
+        onText: (text) => this.#pass(text),
+        onLost: () => this.#nodeLost(),
+      });
     socket.on('pong', () => (this.#hasShownLife = true));
     socket.on('message', (data, isBinary) => {
       this.#hasShownLife = true;

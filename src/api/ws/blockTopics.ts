@@ -1,9 +1,8 @@
 import { decodeBlock } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
-import type { FeedEvent, Following } from '../feed/feedEvents.js';
-import { heightEventOf } from '../feed/feedEvents.js';
-import type { StartPoint } from '../feed/feedStart.js';
+import { heightEventOf } from '../feed/following.js';
+import type { FeedEvent, Following, StartPoint } from '../feed/following.js';
 import { parseBlockKey, parseHeight } from '../view/queryParameters.js';
 import { restBlock } from '../json/block.js';
 import { rfc3339 } from '../json/scalars.js';

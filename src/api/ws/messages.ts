@@ -1,11 +1,10 @@
 import { quoted } from '../../runtime/index.js';
-import { RefusedMessage } from './RefusedMessage.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
 
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
-export type Action = (typeof actions)[number];
+type Action = (typeof actions)[number];
 
 /** A subscription's arguments, as received. */
 export type Arguments = Readonly<Record<string, unknown>>;
@@ -21,6 +20,22 @@ export type ClientMessage =
   | { readonly action: 'unsubscribe'; readonly id: string }
   | { readonly action: 'list_subscriptions' };
 
+/** A refusal in the protocol's form: the connection continues. */
+export class RefusedMessage extends Error {
+  override readonly name = 'RefusedMessage';
+  /** An HTTP status. */
+  readonly code: number;
+  readonly action: Action | undefined;
+  readonly id: string | undefined;
+
+  constructor(code: number, message: string, action?: Action, id?: string) {
+    super(message);
+    this.code = code;
+    this.action = action;
+    this.id = id;
+  }
+}
+
 /** Reads one text frame. Expected errors: RefusedMessage (400). */
 export function parseMessage(text: string): ClientMessage {
   const message = parsedObject(text);
@@ -33,7 +48,7 @@ export function parseMessage(text: string): ClientMessage {
   const id = subscriptionId(message['subscription_id'], action);
   if (action === 'unsubscribe') {
     if (id !== undefined) return { action, id };
-    throw new RefusedMessage(400, 'error parsing subscription id: it is missing', { action });
+    throw new RefusedMessage(400, 'error parsing subscription id: it is missing', action);
   }
   const { topic, arguments: args = {} } = message;
   if (typeof topic !== 'string') throw malformed('topic must be a string', action, id);
@@ -77,11 +92,11 @@ function subscriptionId(value: unknown, action: Action): string | undefined {
   if (typeof value !== 'string') throw malformed('subscription_id must be a string', action);
   if (value.length <= MAX_ID_LENGTH) return value;
   const message = `error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`;
-  throw new RefusedMessage(400, message, { action, id: value.slice(0, MAX_ID_LENGTH) });
+  throw new RefusedMessage(400, message, action, value.slice(0, MAX_ID_LENGTH));
 }
 
 function malformed(what: string, action: Action, id?: string): RefusedMessage {
-  return new RefusedMessage(400, `error parsing message: ${what}`, { action, id });
+  return new RefusedMessage(400, `error parsing message: ${what}`, action, id);
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

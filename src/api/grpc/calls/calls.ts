@@ -9,9 +9,7 @@ import {
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader } from '../../../proof/index.js';
 import type { BlockHasher } from '../../../proof/index.js';
-import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import type { Cursor, FeedEvent, Following } from '../../feed/feedEvents.js';
-import type { StartPoint } from '../../feed/feedStart.js';
+import type { Cost } from '../../guard/TokenGuard.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
 const IDENTIFIER_BYTES = ZERO_ID.length / 2;
@@ -44,18 +42,21 @@ export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
   return new WireWriter().number(1, seconds).number(2, nanos).finish();
 }
 
-/** What is served, by path (`/package.Service/Method`). */
-export interface GrpcCalls {
-  readonly unary: Readonly<Record<string, UnaryCall>>;
-  readonly streams: Readonly<Record<string, StreamCall>>;
-  readonly conversations: Readonly<Record<string, Conversation>>;
-  /** Calls that the index does not serve, and why: forwarded, or refused before their first message is read. */
-  readonly refused: Readonly<Record<string, ApiError>>;
-  /** Calls that need no token. */
-  readonly open: ReadonlySet<string>;
-  /** Calls with one response that may be as large as a block, or take as much to make. */
-  readonly bulk: ReadonlySet<string>;
-}
+/** What is done with a call. */
+export type ServedCall = {
+  /** What it costs: `expensive` where its response may be as large as a block, or take as much to make. */
+  readonly cost: Cost;
+} & (
+  | { readonly kind: 'unary'; readonly respond: UnaryCall }
+  | { readonly kind: 'stream'; readonly begin: StreamCall }
+  | { readonly kind: 'conversation'; readonly respond: Conversation }
+  /** The index does not serve it, and why: it is refused before its first message is read. */
+  | { readonly kind: 'refused'; readonly refusal: ApiError }
+  | { readonly kind: 'forwarded' }
+);
+
+/** By path (`/package.Service/Method`). */
+export type ServedCalls = ReadonlyMap<string, ServedCall>;
 
 /** Expected errors: ApiError (bad_request). */
 export function fieldsOf(request: Buffer): RequestFields {
@@ -127,45 +128,6 @@ export function refuseFullBlock(isRequested: boolean): void {
   const message =
     'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask an access node, or have the daemon forward such calls (api.forward)';
   throw new ApiError(404, 'not_served', message);
-}
-
-/** What a stream of the change feed sends. */
-interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
-  readonly start: StartPoint;
-  readonly encode: (event: FeedEvent) => Buffer;
-  /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
-  readonly check?: ((from: Cursor) => Promise<void>) | undefined;
-}
-
-/** A call that follows the change feed, one message per event. */
-export function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
-  return async (request, sink) => {
-    const { check, kind, until, waits = false, start, encode } = parse(request);
-    const from = await streamStart(feed, start, { until, waits });
-    await check?.(from);
-    return feed.follow(
-      { kind, from, until, waits },
-      {
-        send: (event, taken) => sink.write(encode(event), taken),
-        end: (reason) => sink.refuse(reason),
-      },
-    );
-  };
-}
-
-/**
- * Where a stream begins. As on access nodes, a start below every indexed height is an invalid argument: it will never
- * exist, whereas what is not found may be requested again. Expected errors: those of `ChangeFeed.cursorAt`.
- */
-export async function streamStart(
-  feed: ChangeFeed,
-  point: StartPoint,
-  following: Pick<Following, 'until' | 'waits'>,
-): Promise<Cursor> {
-  return feed.cursorAt(point, following).catch((error: unknown) => {
-    if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
-    throw new ApiError(400, error.reason, error.message, error.range, error.height);
-  });
 }
 
 /** `Finality` of a request of `IndexAPI`, the same field in each stream. Expected errors: ApiError (invalid_argument). */

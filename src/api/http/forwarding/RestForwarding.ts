@@ -1,18 +1,30 @@
 import { Agent, request as httpRequest } from 'node:http';
-import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
+import { pipeline, Transform } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { longestValue, maskValues, withoutValues } from '../../../access/index.js';
 import type { NodeMetadata } from '../../../access/index.js';
+import { outOfDescriptors } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
-import { ForwardingMetrics } from '../../limits/ForwardingMetrics.js';
-import type { ForwardMetrics } from '../../limits/ForwardingMetrics.js';
-import { ApiError } from '../../view/ApiError.js';
-import { requestHeaders } from './forwardedHeaders.js';
-import { UpstreamExchange } from './UpstreamExchange.js';
+import { forwardCounter } from '../../limits/counters.js';
+import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../../limits/counters.js';
+import { ApiError, outOfFiles } from '../../view/ApiError.js';
+import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES } from '../refusals.js';
+import { privately, variedBy } from '../responses.js';
+import { idleTimeout } from './idleTimeout.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
 /** Idle connections to the node kept for the next request. */
 const MAX_IDLE_CONNECTIONS = 8;
+/** Limit of a response, which is streamed; a larger one is cut off. */
+const MAX_RESPONSE_BYTES = 256 * 1024 * 1024;
+/** For the connection to the node, encryption included. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** For a node that sends nothing and takes nothing. */
+const SILENCE_TIMEOUT_MS = 60_000;
+const UNAUTHORIZED = 401;
 
 /** Under `/v1`: served over WebSocket. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set(['ws', 'subscribe_events']);
@@ -24,6 +36,13 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
+/** These concern one connection only. */
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
+  ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
+]);
+const VIA = '1.1 flow-collection-indexer';
+
 /** A node's REST interface. */
 export interface RestNode {
   /** Its base address; the path of a request is appended. */
@@ -34,7 +53,7 @@ export interface RestNode {
   readonly maxSockets?: number | undefined;
 }
 
-export interface RestForwardingDependencies {
+interface RestForwardingDependencies {
   readonly clock: Clock;
   /** Absent: forwarded requests are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
@@ -42,21 +61,31 @@ export interface RestForwardingDependencies {
   readonly forwardingOff?: (() => string | undefined) | undefined;
 }
 
+/** A request to forward. */
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** What the caller gets unless the node succeeds. */
+  readonly own: ApiError | undefined;
+  /** Callers had to say who they are, which the node does not know. */
+  readonly isPrivate: boolean;
+}
+
 /** Forwards requests under `/v1` to a node's REST interface unchanged, and the responses back. */
 export class RestForwarding {
   readonly #base: URL;
-  readonly #metadata: RestNode['metadata'];
+  readonly #node: RestNode;
   readonly #agent: Agent;
   readonly #maxRequests: number;
   readonly #dependencies: RestForwardingDependencies;
-  readonly #counts: ForwardingMetrics;
-  readonly #exchanges = new Set<UpstreamExchange>();
+  readonly #counts: ForwardCounter;
+  readonly #exchanges = new Set<Exchange>();
 
   constructor(node: RestNode, dependencies: RestForwardingDependencies) {
     this.#base = new URL(node.to);
-    this.#metadata = node.metadata;
+    this.#node = node;
     this.#dependencies = dependencies;
-    this.#counts = new ForwardingMetrics({ protocol: 'rest' }, dependencies);
+    this.#counts = forwardCounter('rest', dependencies);
     this.#maxRequests = Math.min(MAX_REQUESTS, Math.ceil((node.maxSockets ?? Infinity) / 2));
     const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
     this.#agent = this.#isSecure ? new TlsAgent(keeping) : new Agent(keeping);
@@ -72,14 +101,10 @@ export class RestForwarding {
 
   /**
    * Serves the request: resolves once the response has begun, or the caller has left. Until then nothing else may touch
-   * `response`. `own`: what the caller is to get unless the node succeeds. `isPrivate`: callers had to say who they are.
-   * Expected errors: ApiError, which the caller is to get.
+   * the response. Expected errors: ApiError, which the caller is to get.
    */
-  async pass(
-    request: IncomingMessage,
-    response: ServerResponse,
-    { own, isPrivate }: { readonly own: ApiError | undefined; readonly isPrivate: boolean },
-  ): Promise<void> {
+  async pass(asked: Asked): Promise<void> {
+    const { request, own } = asked;
     const method = nameOf(request);
     const off = this.#dependencies.forwardingOff?.();
     if (off !== undefined || this.#exchanges.size >= this.#maxRequests) {
@@ -88,18 +113,16 @@ export class RestForwarding {
       throw own ?? new ApiError(503, 'busy', why);
     }
     const count = this.#counts.begin(method, 'call');
-    const sent = this.#metadata();
-    const exchange = new UpstreamExchange(
-      { request, response, own, sent, isPrivate, isSecure: this.#isSecure },
-      {
-        clock: this.#dependencies.clock,
-        open: (isOnNewConnection) => this.#open(request, sent, isOnNewConnection),
-        onEnd: (outcome) => {
-          this.#exchanges.delete(exchange);
-          count(outcome);
-        },
+    const sent = this.#node.metadata();
+    const exchange = new Exchange(asked, {
+      clock: this.#dependencies.clock,
+      sent,
+      open: (isOnNewConnection) => this.#open(request, sent, isOnNewConnection),
+      onEnd: (outcome) => {
+        this.#exchanges.delete(exchange);
+        count(outcome);
       },
-    );
+    });
     this.#exchanges.add(exchange);
     await exchange.begin();
   }
@@ -146,4 +169,239 @@ function isPlain(segment: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** One request on its way to a node, and the response on its way back. */
+class Exchange {
+  readonly #asked: Asked;
+  /** The headers that the node wants, which the caller must not learn from it. */
+  readonly #sent: NodeMetadata;
+  readonly #open: (isOnNewConnection: boolean) => ClientRequest;
+  readonly #onEnd: (outcome: ForwardedOutcome) => void;
+  readonly #silence: ReturnType<typeof idleTimeout>;
+  #upstream: ClientRequest | undefined;
+  #isConnected = false;
+  #isOver = false;
+  /** Whoever waits for the response to begin, or for a refusal. */
+  #waiting: { readonly begun: () => void; readonly refused: (error: ApiError) => void } | undefined;
+
+  constructor(
+    asked: Asked,
+    how: {
+      readonly clock: Clock;
+      readonly sent: NodeMetadata;
+      /** Begins a request to the node, over a kept connection unless it must be a new one. */
+      readonly open: (isOnNewConnection: boolean) => ClientRequest;
+      /** Called once. */
+      readonly onEnd: (outcome: ForwardedOutcome) => void;
+    },
+  ) {
+    this.#asked = asked;
+    this.#sent = how.sent;
+    this.#open = how.open;
+    this.#onEnd = how.onEnd;
+    this.#silence = idleTimeout({
+      clock: how.clock,
+      // The server cuts callers that take nothing.
+      isExcused: () => asked.response.writableNeedDrain,
+      onSilent: () => {
+        if (this.#isConnected) this.#refuse(silent(), 'overdue');
+        else this.#refuse(this.#unreachable(), 'unreachable');
+      },
+    });
+  }
+
+  /** Resolves once the response has begun, or the caller has left. Expected errors: ApiError, which the caller is to get. */
+  begin(): Promise<void> {
+    const { request, response } = this.#asked;
+    return new Promise((begun, refused) => {
+      this.#waiting = { begun, refused };
+      // The caller left while the index was read.
+      if (request.socket.destroyed) {
+        this.#end('cancelled');
+        return;
+      }
+      // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
+      response.on('timeout', () => undefined);
+      response.once('close', () => {
+        if (!response.writableFinished) this.#end('cancelled');
+        this.#upstream?.destroy();
+      });
+      // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
+      this.#send({ isOnNewConnection: request.method === 'POST' });
+    });
+  }
+
+  /** Ends it from our side. */
+  cut(): void {
+    this.#refuse(this.#unreachable(), 'cancelled');
+  }
+
+  #send({ isOnNewConnection }: { readonly isOnNewConnection: boolean }): void {
+    const { request } = this.#asked;
+    const upstream = this.#open(isOnNewConnection);
+    this.#upstream = upstream;
+    this.#isConnected = false;
+    this.#silence.begin(CONNECT_TIMEOUT_MS);
+    const onConnected = (): void => {
+      this.#isConnected = true;
+      if (!this.#isOver) this.#silence.begin(SILENCE_TIMEOUT_MS);
+    };
+    upstream.once('socket', (socket) => {
+      if (upstream.reusedSocket) onConnected();
+      else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', onConnected);
+    });
+    let hasResponse = false;
+    upstream.on('error', (error) => {
+      // A response that has begun reports its own end.
+      if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
+      // The node closed a kept connection just as it was used again: try a new one.
+      if (outOfDescriptors(error) !== undefined) this.#refuse(outOfFiles(), 'refused');
+      else if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
+      else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
+    });
+    upstream.once('response', (response) => {
+      hasResponse = true;
+      this.#silence.moved();
+      this.#pass(response);
+    });
+    if (request.method !== 'POST') {
+      upstream.end();
+      return;
+    }
+    const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => {
+      // Until then it fills our buffers only.
+      if (this.#isConnected) this.#silence.moved();
+    });
+    bounded.once('error', () => this.#refuse(forwardedBodyTooLarge(), 'refused'));
+    // Not a pipeline, which would hang up on the caller before it gets the outcome.
+    request.pipe(bounded).pipe(upstream);
+  }
+
+  #pass(from: IncomingMessage): void {
+    const { request, response, own, isPrivate } = this.#asked;
+    const { statusCode = 502, headers } = from;
+    if (this.#isOver) return;
+    // Only we can do something about the credentials that we sent.
+    if (statusCode === UNAUTHORIZED && longestValue(this.#sent) > 0) {
+      this.#refuse(refusedUs(), 'failed');
+      return;
+    }
+    if (own !== undefined && statusCode >= 400) {
+      // Read to its end, so that the connection can be kept.
+      from.on('error', () => undefined).resume();
+      this.#waiting?.refused(own);
+      this.#end('missed');
+      return;
+    }
+    // Which pages may read the response is our decision, not the node's.
+    const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
+    const given = variedBy(headers.vary, response.getHeader('vary'));
+    const vary = isPrivate ? variedBy('authorization', given) : given;
+    response.writeHead(statusCode, {
+      ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, this.#sent)])),
+      via: viaOf(headers),
+      ...(vary === '' ? {} : { vary }),
+      ...(isPrivate ? { 'cache-control': privately(headers['cache-control']) } : {}),
+      // The rest of an unfinished request is not read: its connection ends with the response.
+      ...(request.complete ? {} : { connection: 'close' }),
+    });
+    this.#waiting?.begun();
+    const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved(), this.#sent);
+    from.once('error', () => this.#end('lost'));
+    bounded.once('error', () => this.#end('failed'));
+    pipeline(from, bounded, response, (error) => {
+      if (error instanceof Error) this.#end('cancelled');
+      else this.#end(statusCode < 400 ? 'answered' : 'failed');
+      this.#upstream?.destroy();
+    });
+  }
+
+  #refuse(error: ApiError, outcome: ForwardedOutcome): void {
+    if (this.#isOver) return;
+    const { own, response } = this.#asked;
+    // A response that has begun can only be cut off.
+    if (response.headersSent) response.destroy();
+    else this.#waiting?.refused(own ?? error);
+    this.#end(outcome);
+    this.#upstream?.destroy();
+  }
+
+  #end(outcome: ForwardedOutcome): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#silence.end();
+    this.#waiting?.begun();
+    this.#onEnd(outcome);
+  }
+
+  #unreachable(): ApiError {
+    const message =
+      this.#asked.request.method === 'POST'
+        ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
+        : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+    return new ApiError(503, 'upstream_unreachable', message);
+  }
+}
+
+/** The headers of a request to a node: those of the caller, except where the node wants its own. */
+export function requestHeaders(headers: IncomingHttpHeaders, wanted: NodeMetadata): IncomingHttpHeaders {
+  // Values that a node repeats are found in plain text only.
+  const plain = Object.keys(wanted).length === 0 ? {} : { 'accept-encoding': 'identity' };
+  return { ...passedOn(headers), ...plain, ...wanted, via: viaOf(headers) };
+}
+
+/** The headers of a forwarded request or response that are passed on. */
+function passedOn(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
+  const kept = Object.entries(headers).filter(([name]) => !NOT_PASSED_ON.has(name) && !named.includes(name));
+  return Object.fromEntries(kept);
+}
+
+/** The `via` header, with this program appended. */
+function viaOf({ via }: IncomingHttpHeaders): string {
+  return via === undefined ? VIA : `${via}, ${VIA}`;
+}
+
+function masked(value: string | string[] | undefined, sent: NodeMetadata): string | string[] | undefined {
+  if (Array.isArray(value)) return value.map((each) => withoutValues(each, sent));
+  return value === undefined ? undefined : withoutValues(value, sent);
+}
+
+/** Passes bytes on, and fails when there are more. `secrets`: values that they must not hold, even across chunks. */
+function atMost(maxBytes: number, onMoved: () => void, secrets: NodeMetadata = {}): Transform {
+  const keptBytes = Math.max(0, longestValue(secrets) - 1);
+  let bytes = 0;
+  let kept: Buffer = Buffer.alloc(0);
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      bytes += chunk.length;
+      onMoved();
+      if (bytes > maxBytes) {
+        done(new Error('more bytes than are passed on'));
+        return;
+      }
+      if (keptBytes === 0) {
+        done(null, chunk);
+        return;
+      }
+      const all = Buffer.concat([kept, chunk]);
+      maskValues(all, secrets);
+      const end = Math.max(0, all.length - keptBytes);
+      kept = all.subarray(end);
+      done(null, all.subarray(0, end));
+    },
+    flush: (done) => done(null, kept),
+  });
+}
+
+function refusedUs(): ApiError {
+  const message =
+    'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
+  return new ApiError(503, 'upstream_refusing', message);
+}
+
+function silent(): ApiError {
+  const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+  return new ApiError(504, 'overdue', message);
 }

@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import { amount, count, duration, heights, many, percent, sentence } from './format.js';
 import { Panel } from './parts.js';
 import { chainOf, kindOf, kinds, NAMES, segmentsOf } from './segments.js';
-import type { Status } from './types.js';
+import type { Status } from './daemon.js';
 
 /** Ranges shown one by one; the strip shows all. */
 const MAX_RANGES = 8;

@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import { age, amount, count, duration, many, momentIn, sentence } from './format.js';
 import { Facts } from './parts.js';
 import { findHref } from './Search.js';
-import type { Status } from './types.js';
+import type { Status } from './daemon.js';
 
 /** As in the daemon: after this time the lag is unknown. */
 const SILENT_SECONDS = 8;

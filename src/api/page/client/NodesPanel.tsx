@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { age, amount, count, duration, many, momentIn, percent, sentence } from './format.js';
 import { Facts, Panel } from './parts.js';
-import type { Endpoint, Status } from './types.js';
+import type { Endpoint, Status } from './daemon.js';
 
 const STATES: Readonly<Record<Endpoint['state'], readonly [words: string, look: string]>> = {
   healthy: ['healthy', 'ok'],

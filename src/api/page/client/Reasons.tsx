@@ -1,8 +1,9 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { keepToken } from './daemon.js';
+import type { Codes, Status } from './daemon.js';
 import { age, many, sentence, timeOf } from './format.js';
-import type { Codes, Status, Trouble } from './types.js';
+import type { Trouble } from './watchStatus.js';
 
 interface NoAnswerProps {
   readonly trouble: Trouble;
@@ -69,51 +70,45 @@ export function Reasons({ status, codes }: { readonly status: Status; readonly c
   if (ready || reasons.length === 0) return null;
   const isTrouble = ({ code }: { readonly code: string }): boolean => codes[code]?.severity !== 'ordinary';
   const troublesFirst = [...reasons.filter(isTrouble), ...reasons.filter((reason) => !isTrouble(reason))];
-  return (
-    <Notice look={reasons.some(isTrouble) ? 'bad' : 'busy'} label="Why it is not ready">
-      {troublesFirst.map(({ code, message, sinceSeconds }) => {
-        // In bold what holds it up, then, after the first colon, the details.
-        const [what = '', ...why] = sentence(message).split(': ');
-        return (
-          <li key={code}>
-            <p>
-              <code class="tag">{code}</code> <strong>{why.length === 0 ? what : `${what}:`}</strong>{' '}
-              {why.join(': ')} <span class="nowrap">For {age(sinceSeconds)}.</span>
-            </p>
-            <p class="fix">{withCode(codes[code]?.fix ?? '')}</p>
-          </li>
-        );
-      })}
-    </Notice>
+  return notice(
+    reasons.some(isTrouble) ? 'bad' : 'busy',
+    'Why it is not ready',
+    troublesFirst.map(({ code, message, sinceSeconds }) => {
+      // In bold what holds it up, then, after the first colon, the details.
+      const [what = '', ...why] = sentence(message).split(': ');
+      return (
+        <li key={code}>
+          <p>
+            <code class="tag">{code}</code> <strong>{why.length === 0 ? what : `${what}:`}</strong>{' '}
+            {why.join(': ')} <span class="nowrap">For {age(sinceSeconds)}.</span>
+          </p>
+          <p class="fix">{withCode(codes[code]?.fix ?? '')}</p>
+        </li>
+      );
+    }),
   );
 }
 
 /** Outputs of the daemon that take no lines of its log. Nothing else is wrong. */
 export function LogTroubles({ status: { log } }: { readonly status: Status }): VNode | null {
   if (log.length === 0) return null;
-  return (
-    <Notice look="busy" label="The log">
-      {log.map(({ output, reason, lostLines, ageSeconds }) => (
-        <li key={output}>
-          <strong>The log cannot be written to {output}:</strong> {sentence(reason)}{' '}
-          {lostLines === 0 ? 'Nothing is lost yet.' : `${many(lostLines, 'line')} lost.`}{' '}
-          <span class="nowrap">For {age(ageSeconds)}.</span>
-        </li>
-      ))}
-    </Notice>
+  return notice(
+    'busy',
+    'The log',
+    log.map(({ output, reason, lostLines, ageSeconds }) => (
+      <li key={output}>
+        <strong>The log cannot be written to {output}:</strong> {sentence(reason)}{' '}
+        {lostLines === 0 ? 'Nothing is lost yet.' : `${many(lostLines, 'line')} lost.`}{' '}
+        <span class="nowrap">For {age(ageSeconds)}.</span>
+      </li>
+    )),
   );
 }
 
-interface NoticeProps {
-  readonly look: string;
-  readonly label: string;
-  readonly children: ComponentChildren;
-}
-
-function Notice({ look, label, children }: NoticeProps): VNode {
+function notice(look: string, label: string, items: ComponentChildren): VNode {
   return (
     <section class={`notice ${look}`} aria-label={label}>
-      <ul class="reasons">{children}</ul>
+      <ul class="reasons">{items}</ul>
     </section>
   );
 }

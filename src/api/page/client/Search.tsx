@@ -1,8 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { find, fromRoot, messageOf } from './daemon.js';
-import type { Found } from './daemon.js';
-import type { Explanation } from './types.js';
+import type { Explanation, Found } from './daemon.js';
 
 /** The beginning of the address fragment that names what to find. */
 const FIND = '#find=';

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { count, many, percent, sentence } from './format.js';
 import { Panel } from './parts.js';
-import type { Status } from './types.js';
+import type { Status } from './daemon.js';
 
 /** What each source of collections is doing, and how many it delivered first in the last hour. */
 export function SourcesPanel({ status: { lastHour, sources } }: { readonly status: Status }): VNode {

@@ -1,5 +1,13 @@
+import type { ExplainDocument as Explanation } from '../../documents/explanation.js';
 import type { ApiErrorBody } from '../../view/ApiError.js';
-import type { Explanation } from './types.js';
+import type { EndpointStatus as Endpoint, StatusDocument as Status } from '../../view/statusDocument.js';
+
+export type { Endpoint, Explanation, Status };
+
+/** Readiness codes: what each means, and what to do. */
+export type Codes = Readonly<
+  Record<string, { readonly severity: 'ordinary' | 'trouble'; readonly fix: string } | undefined>
+>;
 
 /** How long to wait for an answer. */
 const ANSWER_LIMIT_MS = 5_000;

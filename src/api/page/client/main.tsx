@@ -1,26 +1,20 @@
 import { render } from 'preact';
 import type { VNode } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { Connection } from './Connection.js';
 import { CoveragePanel } from './CoveragePanel.js';
 import { fromRoot } from './daemon.js';
+import type { Codes, Status } from './daemon.js';
 import { Figures } from './Figures.js';
 import { duration } from './format.js';
 import { NodesPanel } from './NodesPanel.js';
 import { LogTroubles, NoAnswer, Reasons } from './Reasons.js';
 import { Search } from './Search.js';
 import { SourcesPanel } from './SourcesPanel.js';
-import type { Codes, Status, View } from './types.js';
+import { watchStatus } from './watchStatus.js';
+import type { View } from './watchStatus.js';
 
-interface AppProps {
-  readonly view: View;
-  readonly codes: Codes;
-  /** Called when a token was entered and stored. */
-  readonly onToken: () => void;
-}
-
-/** The whole page. */
-function App({ view, codes, onToken }: AppProps): VNode {
+/** The whole page. `onToken` is called when a token was entered and stored. */
+function App({ view, codes, onToken }: { view: View; codes: Codes; onToken: () => void }): VNode {
   const { status, trouble } = view;
   const standing = standingOf(view, codes);
   useEffect(() => updateTab(standing, status?.network), [standing.look, standing.words, status?.network]);
@@ -75,10 +69,9 @@ function whose({ chainId, network, uptimeSeconds, version }: Status): string {
 const root = document.getElementById('page');
 if (root === null) throw new Error('the page has no place for its content');
 const codes = JSON.parse(document.getElementById('readiness-codes')?.textContent ?? '{}') as Codes;
-const connection = new Connection({
-  onChange: (view) => render(<App view={view} codes={codes} onToken={() => connection.askAgain()} />, root),
-});
-connection.start();
+const askAgain = watchStatus((view) =>
+  render(<App view={view} codes={codes} onToken={() => askAgain()} />, root),
+);
 
 /** The state of the daemon in a word or two. */
 interface Standing {

@@ -1,4 +1,4 @@
-import type { Status } from './types.js';
+import type { Status } from './daemon.js';
 
 /** Kinds of stretches of the chain, as the page names them; where they overlap, the first applies. */
 export const NAMES = {

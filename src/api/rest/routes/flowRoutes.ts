@@ -1,15 +1,40 @@
-import * as t from '../../schema.js';
-import type { IndexReader, IndexStore } from '../../../storage/index.js';
+import type { IndexReader, IndexStore, StoredBlock } from '../../../storage/index.js';
+import type { HttpResponse } from '../../http/types.js';
+import { blockSchema, payloadSchema, restBlock, restBlockPayload } from '../../json/block.js';
+import {
+  blockCollectionsSchema,
+  collectionSchema,
+  restBlockCollections,
+  restCollection,
+  restTransactions,
+} from '../../json/collection.js';
+import { restTransaction, transactionSchema } from '../../json/transaction.js';
+import {
+  anId,
+  expand,
+  finality,
+  heightErrors,
+  idErrors,
+  inPath,
+  inQuery,
+  select,
+} from '../../openapi/route.js';
 import type { Route } from '../../openapi/route.js';
-import { IndexView, nodeVersion } from '../../view/IndexView.js';
-import { wantsProven } from '../../view/queryParameters.js';
-import type { Query } from '../../view/queryParameters.js';
+import * as t from '../../schema.js';
 import { provenOnly } from '../../view/indexedRange.js';
+import { IndexView, nodeVersion } from '../../view/IndexView.js';
+import * as parse from '../../view/queryParameters.js';
+import type { Query } from '../../view/queryParameters.js';
 import type { StatusSource } from '../../view/statusDocument.js';
-import { blockRoutes } from './blockRoutes.js';
-import { collectionRoutes } from './collectionRoutes.js';
-import { tagged } from './keptResponse.js';
-import { transactionRoutes } from './transactionRoutes.js';
+import { kept, tagged } from './keptResponse.js';
+
+/** What can be expanded; and what access nodes can expand, but an index cannot. */
+const PAYLOAD = 'payload';
+const TRANSACTIONS = 'transactions';
+const EXECUTION_RESULT = 'execution_result';
+const RESULT = 'result';
+
+const blocks = t.named('Blocks', t.arrayOf(blockSchema, parse.MAX_ITEMS));
 
 /**
  * The routes of Flow's REST interface that an index can serve, in Flow's shapes. Each request sees one view of the
@@ -27,23 +52,172 @@ export function flowRoutes(
   },
 ): readonly Route[] {
   const { reader, status } = dependencies;
+  /** The index at this moment; of a query with `finality=proven`, the proven part of it. */
   const now = (query: Query = {}): IndexView => {
     const range = status.range();
-    return new IndexView(wantsProven(query) ? provenOnly(range) : range, {
+    return new IndexView(parse.wantsProven(query) ? provenOnly(range) : range, {
       reader,
       now: () => status.range(),
     });
   };
   return [
-    ...blockRoutes(now),
-    ...collectionRoutes(() => now()),
-    ...transactionRoutes(() => now()),
+    {
+      path: '/v1/blocks',
+      operation: 'getBlocksByHeight',
+      summary:
+        'Blocks by height: a list, a range with both ends, or one of the words final (or latest) and sealed.',
+      parameters: [
+        inQuery(
+          'height',
+          t.note(
+            `A height, final (or latest), sealed, or up to ${parse.MAX_ITEMS} comma-separated heights.`,
+            t.text,
+          ),
+        ),
+        inQuery('start_height', t.note('A decimal height, final, sealed or latest.', t.text)),
+        inQuery('end_height', t.note(`At most ${parse.MAX_ITEMS} heights, both ends included.`, t.text)),
+        finality,
+        expand(PAYLOAD),
+        select,
+      ],
+      response: blocks,
+      errors: ['invalid_argument', 'not_served', 'too_many', ...heightErrors],
+      handle: async ({ query }) => {
+        const view = now(query);
+        const requested = parse.parseHeights(query);
+        const terms = 'start' in requested ? [requested.start, requested.end] : requested;
+        const heights =
+          'start' in requested
+            ? parse.heightRange(view.heightOf(requested.start), view.heightOf(requested.end))
+            : requested.map((term) => view.heightOf(term));
+        const namesHead = terms.some((term) => typeof term === 'string');
+        return blocksResponse(heights, { view, query, mayBeForever: !namesHead });
+      },
+    },
+    {
+      path: '/v1/blocks/{ids}',
+      operation: 'getBlocksById',
+      summary: 'Blocks by id.',
+      parameters: [
+        inPath('ids', t.note(`One id, or up to ${parse.MAX_ITEMS} comma-separated ids.`, t.text)),
+        finality,
+        expand(PAYLOAD),
+        select,
+      ],
+      response: blocks,
+      errors: ['invalid_argument', 'not_served', 'too_many', ...idErrors],
+      handle: async ({ params, query }) => {
+        const ids = parse.parseIds(params['ids'] ?? '');
+        return blocksResponse(ids, { view: now(query), query, mayBeForever: true });
+      },
+    },
+    {
+      path: '/v1/blocks/{id}/payload',
+      operation: 'getBlockPayload',
+      summary: 'The payload of a block: its collection guarantees.',
+      parameters: [inPath('id', anId), select],
+      response: payloadSchema,
+      errors: ['invalid_argument', ...idErrors],
+      handle: async ({ params, query }) => {
+        const id = parse.parseId(params['id'] ?? '');
+        const { block } = await now().block(id);
+        const subject = { what: 'payload', ids: [id], query, isForever: true };
+        return kept(subject, () => restBlockPayload(block.encoded));
+      },
+    },
+    {
+      path: '/v1/blocks/{block}/collections',
+      operation: 'getBlockCollections',
+      summary:
+        'All collections of a block with the ids of their transactions. Not in the REST interface of Flow.',
+      parameters: [
+        inPath('block', t.note('The id of a block, or a height.', t.text)),
+        expand(TRANSACTIONS),
+        select,
+      ],
+      response: blockCollectionsSchema,
+      errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
+      isBulk: true,
+      handle: async ({ params, query }) => {
+        const view = now();
+        const key = parse.parseBlockKey(params['block'] ?? '');
+        const expanded = parse.parseExpand(query, [TRANSACTIONS]);
+        const { block } = await view.block(key);
+        const collections = await view.collectionsOf(block);
+        const isForever = typeof key === 'string' || view.isSealed(key);
+        const subject = { what: 'blockCollections', ids: [block.id], query, expanded, isForever };
+        const transactions = expanded.has(TRANSACTIONS);
+        return kept(subject, () =>
+          restBlockCollections(block.id, block.height, collections, { transactions }),
+        );
+      },
+    },
+    {
+      path: '/v1/collections/{id}',
+      operation: 'getCollection',
+      summary: 'A collection.',
+      parameters: [inPath('id', anId), expand(TRANSACTIONS), select],
+      response: collectionSchema,
+      errors: ['invalid_argument', ...idErrors],
+      handle: async ({ params, query }) => {
+        const id = parse.parseId(params['id'] ?? '');
+        const expanded = parse.parseExpand(query, [TRANSACTIONS]);
+        const { encoded } = await now().collection(id);
+        const subject = { what: 'collection', ids: [id], query, expanded, isForever: true };
+        const transactions = expanded.has(TRANSACTIONS);
+        return kept(subject, () => restCollection(id, encoded, { transactions }));
+      },
+    },
+    {
+      path: '/v1/transactions',
+      operation: 'getTransactionsOfBlock',
+      summary:
+        'The transactions of a block, by its id or height: those of its guaranteed collections in order. System transactions are not indexed.',
+      parameters: [
+        inQuery('block_id', t.note('Either this, or block_height.', anId)),
+        inQuery(
+          'block_height',
+          t.note('A decimal height, final or sealed; sealed where no block is named.', t.text),
+        ),
+        select,
+      ],
+      response: t.named('Transactions', t.arrayOf(transactionSchema)),
+      errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
+      isBulk: true,
+      handle: async ({ query }) => {
+        const view = now();
+        const requested = parse.parseBlockOf(query);
+        parse.parseExpand(query, [], [RESULT]);
+        const key = typeof requested === 'object' ? requested.id : view.heightOf(requested);
+        const { block } = await view.block(key);
+        const collections = await view.collectionsOf(block);
+        const isForever =
+          typeof requested === 'object' || (typeof requested === 'number' && view.isSealed(requested));
+        const subject = { what: 'transactionsOfBlock', ids: [block.id], query, isForever };
+        return kept(subject, () => restTransactions(collections));
+      },
+    },
+    {
+      path: '/v1/transactions/{id}',
+      operation: 'getTransaction',
+      summary: 'A transaction.',
+      parameters: [inPath('id', anId), select],
+      response: transactionSchema,
+      errors: ['invalid_argument', 'not_served', ...idErrors],
+      handle: async ({ params, query }) => {
+        const id = parse.parseTransactionId(params['id'] ?? '');
+        parse.parseExpand(query, [], [RESULT]);
+        const { encoded } = await now().transaction(id);
+        const subject = { what: 'transaction', ids: [id], query, isForever: true };
+        return kept(subject, () => restTransaction(id, encoded));
+      },
+    },
     {
       path: '/v1/network/parameters',
       operation: 'getNetworkParameters',
       summary: 'The indexed chain.',
       parameters: [],
-      response: networkParametersSchema,
+      response: t.named('NetworkParameters', t.object({ chain_id: t.text })),
       errors: [],
       handle: () => tagged('network', { chain_id: options.chainId }),
     },
@@ -60,9 +234,45 @@ export function flowRoutes(
   ];
 }
 
-export const networkParametersSchema = t.named('NetworkParameters', t.object({ chain_id: t.text }));
+async function blocksResponse(
+  keys: readonly Parameters<IndexView['block']>[0][],
+  request: {
+    readonly view: IndexView;
+    readonly query: Query;
+    /** False: the same request will be about other blocks. */
+    readonly mayBeForever: boolean;
+  },
+): Promise<HttpResponse> {
+  const { view, query, mayBeForever } = request;
+  const expanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
+  const stored: StoredBlock[] = [];
+  for (const key of keys) stored.push(await view.block(key));
+  const areProven = stored.map(({ block }) => view.isProven(block.height));
+  const areSealed = stored.map(({ block }) => view.isSealed(block.height));
+  const subject = {
+    what: 'blocks',
+    query,
+    expanded,
+    ids: stored.map(
+      ({ block }, index) =>
+        `${block.id}${areSealed[index] === true ? ' sealed' : ''}${areProven[index] === true ? ' proven' : ''}`,
+    ),
+    // Where finality is proven, what is not proven yet may become so.
+    isForever:
+      mayBeForever &&
+      !areSealed.includes(false) &&
+      (view.range.proven === undefined || !areProven.includes(false)),
+  };
+  const sealed = view.range.sealed ?? undefined;
+  const payload = expanded.has(PAYLOAD);
+  return kept(subject, () =>
+    stored.map(({ block }, index) =>
+      restBlock(block.encoded, sealed, { payload, proven: areProven[index] === true }),
+    ),
+  );
+}
 
-export const nodeVersionInfoSchema = t.named(
+const nodeVersionInfoSchema = t.named(
   'NodeVersionInfo',
   t.object(
     {
@@ -83,18 +293,21 @@ export const nodeVersionInfoSchema = t.named(
   ),
 );
 
-export function restNodeVersionInfo(
-  node: ReturnType<typeof nodeVersion>,
-): t.Described<typeof nodeVersionInfoSchema> {
-  const { readable } = node;
+function restNodeVersionInfo({
+  semver,
+  sporkId,
+  sporkRootHeight,
+  firstHeight,
+  readable,
+}: ReturnType<typeof nodeVersion>): t.Described<typeof nodeVersionInfoSchema> {
   return {
-    semver: node.semver,
+    semver,
     commit: '',
-    spork_id: node.sporkId,
+    spork_id: sporkId,
     protocol_version: '0',
     protocol_state_version: '0',
-    spork_root_block_height: String(node.sporkRootHeight),
-    node_root_block_height: String(node.firstHeight),
+    spork_root_block_height: String(sporkRootHeight),
+    node_root_block_height: String(firstHeight),
     ...(readable === undefined
       ? {}
       : { compatible_range: { start_height: String(readable.start), end_height: String(readable.end) } }),

@@ -1,13 +1,13 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { hash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import type { Held, HeldBytes } from '../../limits/HeldBytes.js';
-import { ApiError } from '../../view/ApiError.js';
-import { JSON_TYPE } from '../types.js';
-import type { HttpResponse, StreamedBody, StreamingResponse } from '../types.js';
-import { GZIP_SUFFIX, cacheControl, heldTag, privately } from './cacheHeaders.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Held, HeldBytes } from '../limits/HeldBytes.js';
+import { ApiError } from '../view/ApiError.js';
+import { JSON_TYPE } from './types.js';
+import type { HttpResponse, StreamedBody, StreamingResponse } from './types.js';
 
 const gzipped = promisify(gzip);
 
@@ -19,12 +19,21 @@ const MAX_COMPRESSING = 1;
 const LEVEL = 1;
 const CHUNK_BYTES = 64 * 1024;
 
+/** Part of every tag. Raise it when the shape of a response changes. */
+const SHAPES_GENERATION = 1;
+/** 132 bits: no two responses share a tag. */
+const TAG_CHARACTERS = 22;
+/** Ends the tag of a compressed response: a strong tag belongs to one sequence of bytes. */
+const GZIP_SUFFIX = '-gzip';
+/** The longest that a cache may keep anything. */
+const FOREVER_SECONDS = 31_536_000;
+
 /** Turns what a handler returns into bytes and headers: caching, JSON, compression. */
 export class ResponseWriter {
   readonly #held: HeldBytes;
   #compressing = 0;
 
-  constructor({ held }: { readonly held: HeldBytes }) {
+  constructor(held: HeldBytes) {
     this.#held = held;
   }
 
@@ -40,7 +49,8 @@ export class ResponseWriter {
     { isPrivate }: { readonly isPrivate: boolean },
   ): Promise<string | Buffer | undefined> {
     const { validity, contentType, headers: more, status = 200 } = response;
-    const control = cacheControl(validity);
+    const kept = validity?.isForever === true ? `public, max-age=${FOREVER_SECONDS}, immutable` : 'no-cache';
+    const control = validity === undefined ? 'no-store' : kept;
     const vary = variedBy(more?.['vary'], reply.getHeader('vary'));
     const caching = {
       ...more,
@@ -93,11 +103,6 @@ function releaseWhenSent({ release }: Held, socket: Socket, response: ServerResp
   if (socket.destroyed) release();
 }
 
-/** A Vary header with one more name, after those that others have set. */
-export function variedBy(name: string | undefined, others: number | string | readonly string[] | undefined) {
-  return [others, name].flat().filter(Boolean).join(', ');
-}
-
 /** True when the caller names gzip, or `*`, with a weight above 0. */
 function acceptsGzip(acceptEncoding = ''): boolean {
   const weights = new Map<string, number>();
@@ -107,6 +112,35 @@ function acceptsGzip(acceptEncoding = ''): boolean {
     weights.set(coding, weight === undefined ? 1 : Number(weight.slice('q='.length)));
   }
   return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0;
+}
+
+/** A tag that changes whenever one of the parts does. */
+export function entityTag(...parts: readonly (string | readonly string[])[]): string {
+  const text = JSON.stringify([SHAPES_GENERATION, ...parts]);
+  return hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
+}
+
+/**
+ * The tag in `If-None-Match`, quoted, if it is this response's, compressed or not; `undefined` when the caller does not
+ * have the response. `*` matches any.
+ */
+function heldTag(ifNoneMatch: string | undefined, tag: string): string | undefined {
+  const own = [`"${tag}"`, `"${tag}${GZIP_SUFFIX}"`];
+  const given = (ifNoneMatch ?? '').split(',').map((item) => item.trim().replace(/^W\//, ''));
+  const named = given.find((item) => item === '*' || own.includes(item));
+  return named === '*' ? own[0] : named;
+}
+
+/** A Vary header with one more name, after those that others have set. */
+export function variedBy(name: string | undefined, others: number | string | readonly string[] | undefined) {
+  return [others, name].flat().filter(Boolean).join(', ');
+}
+
+/** The same Cache-Control for a response that not everybody gets: only its caller may keep it. `undefined`: nothing was said. */
+export function privately(control = ''): string {
+  const directives = control.split(',').map((directive) => directive.trim());
+  const kept = directives.filter((one) => !/^(?:|public|private\b.*|s-maxage\b.*)$/i.test(one));
+  return kept.includes('no-store') ? 'no-store' : ['private', ...kept].join(', ');
 }
 
 /**

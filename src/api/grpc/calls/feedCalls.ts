@@ -1,0 +1,259 @@
+import { decodeBlock, identifierBytes, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
+import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
+import { BlockHasher } from '../../../proof/index.js';
+import type { IndexReader } from '../../../storage/index.js';
+import type { ChangeFeed } from '../../feed/ChangeFeed.js';
+import { heightEventOf } from '../../feed/following.js';
+import type {
+  Cursor,
+  FeedEvent,
+  Following,
+  HeightEvent,
+  ProvenBlock,
+  RewindEvent,
+  StartPoint,
+} from '../../feed/following.js';
+import { ApiError, invalidArgument } from '../../view/ApiError.js';
+import {
+  fieldsOf,
+  finalityOf,
+  headerMessage,
+  heightOf,
+  idOf,
+  provableBlock,
+  refuseFullBlock,
+  timestampMessage,
+} from './calls.js';
+import type { StreamCall } from './calls.js';
+
+/** Fields of the requests of `IndexAPI`. */
+const START_HEIGHT = 1;
+const END_HEIGHT = 2;
+const LAST_SEEN = 2;
+const WAIT = 3;
+
+/** What a stream of the change feed sends. */
+interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
+  readonly start: StartPoint;
+  readonly encode: (event: FeedEvent) => Buffer;
+  /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
+  readonly check?: ((from: Cursor) => Promise<void>) | undefined;
+}
+
+/** A call that follows the change feed, one message per event. */
+function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
+  return async (request, sink) => {
+    const { check, kind, until, waits = false, start, encode } = parse(request);
+    const from = await streamStart(feed, start, { until, waits });
+    await check?.(from);
+    return feed.follow(
+      { kind, from, until, waits },
+      {
+        send: (event, taken) => sink.write(encode(event), taken),
+        end: (reason) => sink.refuse(reason),
+      },
+    );
+  };
+}
+
+/**
+ * Where a stream begins. As on access nodes, a start below every indexed height is an invalid argument: it will never
+ * exist, whereas what is not found may be requested again. Expected errors: those of `ChangeFeed.cursorAt`.
+ */
+async function streamStart(
+  feed: ChangeFeed,
+  point: StartPoint,
+  following: Pick<Following, 'until' | 'waits'>,
+): Promise<Cursor> {
+  return feed.cursorAt(point, following).catch((error: unknown) => {
+    if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
+    throw new ApiError(400, error.reason, error.message, error.range, error.height);
+  });
+}
+
+/** `flow.entities.BlockStatus`: the head that a request follows. */
+const heads: ReadonlyMap<bigint, Following['until']> = new Map([
+  [1n, 'indexed'],
+  [2n, 'sealed'],
+]);
+
+interface Start {
+  /** Field number of `block_status`; `full_block_response`, where there is one, is the next field. */
+  readonly statusField: number;
+  readonly point: (request: RequestFields) => StartPoint;
+}
+
+const starts: Readonly<Record<string, Start>> = {
+  FromStartBlockID: { statusField: 2, point: (request) => ({ blockId: idOf('block', request.bytes(1)) }) },
+  FromStartHeight: { statusField: 2, point: (request) => ({ height: heightOf(request.number(1)) }) },
+  // The latest sealed block even for streams of finalized ones, as on access nodes.
+  FromLatest: { statusField: 1, point: () => 'sealed' },
+};
+
+/**
+ * By method, over the indexed chain: the subscriptions of `flow.access.AccessAPI` to blocks, their headers and digests, and the
+ * streams of our own `flow_collection_indexer.v1.IndexAPI` (proto/flow_collection_indexer/v1/index.proto).
+ */
+export function feedCalls(
+  { chainId }: { readonly chainId: string },
+  { feed, store: reader }: { readonly feed: ChangeFeed; readonly store: IndexReader },
+): Readonly<Record<'access' | 'index', Readonly<Record<string, StreamCall>>>> {
+  const hasher = new BlockHasher();
+  const header = (block: FinalizedBlock): Buffer => headerMessage(block, chainId, hasher);
+  const messages = {
+    Blocks: { kind: 'blocks', encode: blockMessage, check: undefined },
+    BlockDigests: { kind: 'digests', encode: digestMessage, check: undefined },
+    BlockHeaders: {
+      kind: 'headers',
+      /** `SubscribeBlockHeadersResponse`. */
+      encode: (event: FeedEvent) =>
+        new WireWriter().element(1, header(heightEventOf(event).stored.block)).finish(),
+      // A node may be asked instead only before anything was sent.
+      check: async ({ next }: Cursor) => {
+        const stored = await reader.blockByHeight(Math.min(next, reader.latestIndexedHeight()));
+        if (stored !== undefined) header(stored.block);
+      },
+    },
+  } as const;
+  const access = Object.fromEntries(
+    Object.entries(messages).flatMap(([what, { check, kind, encode }]) =>
+      Object.entries(starts).map(([from, { statusField, point }]) => [
+        `Subscribe${what}${from}`,
+        feedStream(feed, (request) => {
+          refuseFullBlock(kind === 'blocks' && request.flag(statusField + 1));
+          return { check, kind, encode, until: headOf(request.number(statusField)), start: point(request) };
+        }),
+      ]),
+    ),
+  );
+  const index = {
+    SubscribeIndexedHeights: feedStream(feed, (request) => ({
+      kind: 'indexed_heights',
+      until: finalityOf(request),
+      start: startOf(request),
+      waits: request.flag(WAIT),
+      encode: encoded,
+    })),
+    SubscribeIndexedBlocks: bodyStream(feed),
+    SubscribeProvableBlocks: feedStream(feed, (request) => ({
+      kind: 'blocks',
+      until: 'indexed',
+      start: { height: heightOf(request.number(START_HEIGHT)) },
+      encode: (event) =>
+        new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
+    })),
+  };
+  return { access, index };
+}
+
+/** Expected errors: ApiError (invalid_argument). */
+function headOf(status: bigint): Following['until'] {
+  const until = heads.get(status);
+  if (until !== undefined) return until;
+  throw invalidArgument(
+    'block_status must be BLOCK_FINALIZED or BLOCK_SEALED: it says which head the stream follows',
+  );
+}
+
+/** `SubscribeBlocksResponse`. */
+function blockMessage(event: FeedEvent): Buffer {
+  return new WireWriter().element(1, heightEventOf(event).stored.block.encoded).finish();
+}
+
+/** `SubscribeBlockDigestsResponse`. */
+function digestMessage(event: FeedEvent): Buffer {
+  const { block } = heightEventOf(event).stored;
+  const { timestamp } = decodeBlock(block.encoded);
+  const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
+  if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
+  return digest.finish();
+}
+
+/** Expected errors: ApiError (malformed_id, invalid_argument, bad_request). */
+function startOf(request: RequestFields): StartPoint {
+  if (request.has(LAST_SEEN)) {
+    const seen = fieldsOf(request.bytes(LAST_SEEN));
+    const id = seen.bytes(2);
+    const blockId = id.length === 0 ? undefined : idOf('block', id);
+    return { lastSeen: { height: heightOf(seen.number(1)), blockId } };
+  }
+  return request.has(START_HEIGHT) ? { height: heightOf(request.number(START_HEIGHT)) } : 'next';
+}
+
+/** `SubscribeIndexedHeightsResponse`. */
+function encoded(event: FeedEvent): Buffer {
+  const response = new WireWriter();
+  return (
+    event.kind === 'height' ? response.element(1, indexedHeight(event)) : response.element(2, rewind(event))
+  ).finish();
+}
+
+function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
+  const { block, transactionCounts } = stored;
+  const { timestamp } = decodeBlock(block.encoded);
+  const message = new WireWriter()
+    .number(1, block.height)
+    .bytes(2, identifierBytes(block.id))
+    .bytes(3, identifierBytes(block.parentId));
+  if (timestamp !== undefined) message.element(4, timestampMessage(timestamp));
+  block.collectionIds.forEach((id, index) => {
+    const collection = new WireWriter()
+      .bytes(1, identifierBytes(id))
+      .number(2, transactionCounts[index] ?? 0);
+    message.element(5, collection.finish());
+  });
+  return message
+    .number(6, isSealed ? 1 : 0)
+    .number(7, isProven ? 1 : 0)
+    .finish();
+}
+
+function rewind({ height, blockId }: RewindEvent): Buffer {
+  const message = new WireWriter().number(1, height);
+  if (blockId !== undefined) message.bytes(2, identifierBytes(blockId));
+  return message.finish();
+}
+
+/** Blocks with their bodies, as stored and not decoded. The next ones wait until the caller has taken these. */
+function bodyStream(feed: ChangeFeed): StreamCall {
+  return async (request, sink) => {
+    const start = heightOf(request.number(START_HEIGHT));
+    const to = request.has(END_HEIGHT) ? heightOf(request.number(END_HEIGHT)) : undefined;
+    if (to !== undefined && to < start)
+      throw invalidArgument(`end_height (${to}) is below start_height (${start})`);
+    const waits = request.flag(WAIT);
+    const until = finalityOf(request);
+    const from = await streamStart(feed, { height: start }, { until, waits });
+    return feed.followBodies(
+      { kind: 'indexed_blocks', from, to, until, waits },
+      {
+        send: (blocks, taken) => sink.write(encodedBodies(blocks), taken),
+        end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),
+      },
+    );
+  };
+}
+
+/** `SubscribeIndexedBlocksResponse`, put together in one copy. */
+function encodedBodies(blocks: readonly ProvenBlock[]): Buffer {
+  return Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block))));
+}
+
+/** `IndexedBlock` in pieces: a block and its collections have their wire form already. */
+function indexedBlock({ block, collections, isProven }: ProvenBlock): Uint8Array[] {
+  const head = new WireWriter().number(1, block.height).bytes(2, identifierBytes(block.id)).finish();
+  return [
+    head,
+    ...field(3, [block.encoded]),
+    ...collections.flatMap((collection) => field(4, [collection.encoded])),
+    new WireWriter().number(5, isProven ? 1 : 0).finish(),
+  ];
+}
+
+/** A field that is present, even if empty, of these pieces. */
+function field(number: number, pieces: readonly Uint8Array[]): Uint8Array[] {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const header = Buffer.alloc(1 + varintLength(length), (number << 3) | 2);
+  writeVarint(header, 1, length);
+  return [header, ...pieces];
+}

@@ -1,0 +1,82 @@
+import type { ReaderMetrics } from '../../observability/index.js';
+import type { Clock } from '../../runtime/index.js';
+
+export type ApiMetrics = Pick<ReaderMetrics, 'apiRequests' | 'apiLatency'>;
+export type ForwardMetrics = Pick<ReaderMetrics, 'forwardedCalls' | 'forwardedLatency' | 'forwardedUnderWay'>;
+
+/**
+ * Called when a request has arrived. Call the returned function with its status when it is over; only the first call counts.
+ * `route` is one of a bounded number of names. A lasting request, such as a stream, has no meaningful duration.
+ */
+export type CountRequest = (route: string, how: { readonly isLasting: boolean }) => (status: string) => void;
+
+/** Counts the requests of one interface, each once, when it is over. What is absent of the metrics is not counted. */
+export function requestCounter(
+  name: 'http' | 'grpc',
+  { clock, metrics = {} }: { readonly clock: Clock; readonly metrics?: Partial<ApiMetrics> | undefined },
+): CountRequest {
+  const { apiLatency, apiRequests } = metrics;
+  return (route, { isLasting }) => {
+    const beganAtMs = clock.monotonic();
+    let isOver = false;
+    return (status) => {
+      if (isOver) return;
+      isOver = true;
+      const labels = { interface: name, route, status };
+      apiRequests?.inc(labels);
+      if (!isLasting) apiLatency?.observe(labels, (clock.monotonic() - beganAtMs) / 1_000);
+    };
+  };
+}
+
+/** How a forwarded call ended. */
+export type ForwardedOutcome =
+  | 'answered'
+  /** The node returned an error, which was passed on. */
+  | 'failed'
+  /** No node had what the index lacks: the caller got the index's refusal. */
+  | 'missed'
+  | 'unreachable'
+  /** The connection broke. */
+  | 'lost'
+  | 'busy'
+  /** The indexing thread did not answer in time whether the call may be sent. */
+  | 'silent'
+  /** The node took too long. */
+  | 'overdue'
+  /** Not sent: the request was wrong, or forwarding is off. */
+  | 'refused'
+  /** The caller left. */
+  | 'cancelled';
+
+/** Outcomes decided by a node. Only these say how long nodes take. */
+const fromNode: ReadonlySet<ForwardedOutcome> = new Set<ForwardedOutcome>(['answered', 'failed', 'missed']);
+
+/** Counts what one interface forwards. `method` is one of a bounded number of names. */
+export type ForwardCounter = ReturnType<typeof forwardCounter>;
+
+/** Without metrics, nothing is counted. */
+export function forwardCounter(
+  protocol: 'grpc' | 'rest',
+  { clock, metrics }: { readonly clock: Clock; readonly metrics?: ForwardMetrics | undefined },
+) {
+  return {
+    /** A call that was not begun. */
+    turnedAway: (method: string, outcome: 'busy' | 'refused'): void =>
+      metrics?.forwardedCalls.inc({ protocol, method, outcome }),
+    /** A call has begun. Call the returned function when it is over; only the first call counts. */
+    begin: (method: string, kind: 'call' | 'stream'): ((outcome: ForwardedOutcome) => void) => {
+      const beganAtMs = clock.monotonic();
+      metrics?.forwardedUnderWay.inc({ protocol, kind });
+      let isOver = false;
+      return (outcome) => {
+        if (isOver) return;
+        isOver = true;
+        metrics?.forwardedUnderWay.dec({ protocol, kind });
+        metrics?.forwardedCalls.inc({ protocol, method, outcome });
+        if (kind === 'stream' || !fromNode.has(outcome)) return;
+        metrics?.forwardedLatency.observe({ protocol, method }, (clock.monotonic() - beganAtMs) / 1_000);
+      };
+    },
+  };
+}
