@@ -6,8 +6,8 @@ import { CertificateThread } from '../proof/index.js';
 import { hasSoundHttp2, programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { ConfigReload } from './ConfigReload.js';
-import type { Reloading } from './ConfigReload.js';
+import { reloadWhenWanted } from './reloadWhenWanted.js';
+import type { Reloading } from './reloadWhenWanted.js';
 import { seedStore } from './stores/copies.js';
 import { tellPlan } from './firstContact.js';
 import { SecretFiles } from './guard/SecretFiles.js';
@@ -17,7 +17,7 @@ import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
 import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
 import { Descriptors } from './lifecycle/Descriptors.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
-import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
+import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
 import { checkStartOfFilledStore } from './line/startHeight.js';
 import { startServers } from './startServers.js';
@@ -62,7 +62,7 @@ export async function indexAndServe(
     readonly reloading: Reloading | undefined;
   },
 ): Promise<void> {
-  const reload = reloading && new ConfigReload(reloading, { logger });
+  const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
   const version = programVersion();
   metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
@@ -120,16 +120,13 @@ export async function indexAndServe(
   const checking = parts.healing.checkNewest(newestBytes, lifecycle.signal).then(() => 'done');
   if ((await lifecycle.unlessStopped(checking)) === undefined) return;
   const health = startHealth(config, parts);
-  reload?.start({ ...parts, health });
+  onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });
   if (lifecycle.signal.aborted) return;
   notifier?.ready(() => health.summary());
   tellPlan(config, { ...parts, addresses, print });
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, lifecycle.signal));
-  await runIndexing(config, parts, {
-    onLine: (line) => health.running(line),
-    onFollow: () => health.following(),
-  });
+  await runIndexing(config, parts, (line) => health.state.runs(line));
 }
 
 function startReaderThread(

@@ -11,11 +11,11 @@ import {
   systemClock,
 } from '../runtime/index.js';
 import type { ExitReason, Loss, Output } from '../runtime/index.js';
-import type { Reloading } from './ConfigReload.js';
+import type { Reloading } from './reloadWhenWanted.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
-import { openServiceNotifier } from './lifecycle/ServiceNotifier.js';
+import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 
 /** What the daemon needs from its process. */
 export interface Host {

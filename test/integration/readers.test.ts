@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ReaderThread } from '../../src/app/threads/ReaderThread.js';
-import type { ReaderSources } from '../../src/app/threads/ReaderInstance.js';
+import type { ReaderSources } from '../../src/app/threads/ReaderThread.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';

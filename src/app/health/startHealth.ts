@@ -14,7 +14,6 @@ import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { SharedStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import { BackfillWatch } from './watches/BackfillWatch.js';
 import { DaemonState } from './DaemonState.js';
@@ -77,7 +76,6 @@ export function startHealth(config: DaemonConfig, parts: DaemonParts) {
   lifecycle.supervise(backfillWatch.run(lifecycle.signal));
   const leaderWatch = new LeaderWatch(parts);
   const state = new DaemonState(config, { ...parts, backfillWatch, leaderWatch });
-  lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
   const diagnosis = new Diagnosis(state);
   window.onMoved(() => diagnosis.noteProgress());
   const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
@@ -94,10 +92,7 @@ export function startHealth(config: DaemonConfig, parts: DaemonParts) {
     monitor,
     /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
     summary: (): string => serviceStatus(report.meter.state(), monitor.readiness()),
-    /** A line has started: from now on reports are about it. */
-    running: (line: IndexingLine): void => state.running(line),
-    /** No line runs here: another process leads, or none does. */
-    following: (): void => state.following(),
+    state,
     /** What counts as ready has changed. */
     setLimits: (ready: DaemonConfig['ready']): void => diagnosis.setLimits(ready),
   };

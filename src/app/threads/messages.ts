@@ -98,11 +98,7 @@ export type ToReader =
       readonly surroundings?: Surroundings;
     }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer }
-  | {
-      readonly kind: 'admission';
-      readonly id: number;
-      readonly outcome: 'admitted' | Exclude<NotAdmitted, 'silent'>;
-    }
+  | { readonly kind: 'admission'; readonly id: number; readonly outcome: 'admitted' | NotAdmitted }
   | { readonly kind: 'makeWay'; readonly id: number }
   | { readonly kind: 'settings'; readonly settings: ReaderSettings }
   | { readonly kind: 'scrape' }

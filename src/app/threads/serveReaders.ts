@@ -81,9 +81,7 @@ export function serveReaders(
         case 'stop':
           close().catch(fail);
           break;
-        case 'answer':
-        case 'admission':
-        case 'makeWay':
+        default:
       }
     });
   });

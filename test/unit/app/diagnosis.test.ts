@@ -141,7 +141,8 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
     get line() {
       return state.phase === 'starting' ? undefined : line;
     },
-    heldUpAt: (height: number) => lineHeldUp(height, line, { ...parts, ediOnly } as Surroundings),
+    heldUpAt: (height: number) =>
+      lineHeldUp(height, line as unknown as IndexingLine, parts as unknown as Surroundings, { ediOnly }),
     config: {
       ediOnly,
       proof: {
