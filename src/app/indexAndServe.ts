@@ -12,17 +12,15 @@ import { seedStore } from './stores/copies.js';
 import { tellPlan } from './firstContact.js';
 import { SecretFiles } from './guard/SecretFiles.js';
 import type { DaemonParts } from './health/DaemonState.js';
-import { startHealth, watchStorage } from './health/startHealth.js';
-import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
-import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
+import { serviceStatus, startHealth, watchStorage } from './health/startHealth.js';
+import { storePathOf } from './lifecycle/daemonRecord.js';
 import { Descriptors } from './lifecycle/Descriptors.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
-import { checkStartOfFilledStore } from './line/startHeight.js';
 import { startServers } from './startServers.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
-import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
+import { openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';
 import { ReaderThread } from './threads/ReaderThread.js';
 import { startCertificates, startWorker } from './threads/startWorker.js';
@@ -36,9 +34,6 @@ export interface DaemonPorts {
   readonly startReader?: StartReader;
   readonly startCertificates?: typeof startCertificates;
 }
-
-/** What everything that the daemon starts depends on. */
-type Common = Pick<DaemonParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
 
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
@@ -84,7 +79,14 @@ export async function indexAndServe(
     : undefined;
   // What a crash may have left half written; LevelDB makes tables of it when it opens.
   const newestBytes = config.store === undefined ? await logBytes(storePathOf(config.dataDir)) : 0;
-  const store = await openOwnStore(config, { ...common, descriptors, openStore: ports.openStore, readers });
+  const store = await openStoreToIndex(config, {
+    ...common,
+    descriptors,
+    openStore: ports.openStore,
+    readers,
+  });
+  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
+    warnOfNode(logger);
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     // A service that ends without having been ready counts as failed.
@@ -123,10 +125,10 @@ export async function indexAndServe(
   onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });
   if (lifecycle.signal.aborted) return;
-  notifier?.ready(() => health.summary());
+  notifier?.ready(() => serviceStatus(health));
   tellPlan(config, { ...parts, addresses, print });
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, lifecycle.signal));
-  await runIndexing(config, parts, (line) => health.state.runs(line));
+  await runIndexing(config, parts, (line) => health.runs(line));
 }
 
 function startReaderThread(
@@ -137,10 +139,8 @@ function startReaderThread(
     ports,
     secretFiles,
     ...common
-  }: Common & {
-    readonly descriptors: Descriptors;
+  }: Pick<DaemonParts, 'clock' | 'descriptors' | 'lifecycle' | 'logger' | 'metrics' | 'secretFiles'> & {
     readonly ports: DaemonPorts;
-    readonly secretFiles: SecretFiles;
   },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
@@ -179,52 +179,6 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
 /** True when history is planned, or the configuration asks to plan some: it is filled in before the daemon ends. */
 function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
   return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
-}
-
-/**
- * Opens the store for writing. Expected errors: OperatorError (locked, damaged, another chain, a start that does not
- * fit).
- */
-async function openOwnStore(
-  config: DaemonConfig,
-  {
-    clock,
-    descriptors,
-    lifecycle,
-    logger,
-    openStore = openLevelStore,
-    readers,
-  }: Common & {
-    readonly descriptors: Descriptors;
-    readonly openStore: OpenStore | undefined;
-    readonly readers: ReaderThread | undefined;
-  },
-): Promise<IndexStore> {
-  const { maxOpenFiles } = descriptors.shares;
-  if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
-  const store = await openStoreToIndex(config, {
-    openStore,
-    maxOpenFiles,
-    clock,
-    logger,
-    descriptors: {
-      waits: (why) => descriptors.storeWaits(why),
-      alone: (action) => (readers === undefined ? action() : readers.without(action)),
-    },
-  });
-  // The reader thread reads the store, so it ends first.
-  lifecycle.onClose('store', async () => {
-    await readers?.close();
-    await store.close();
-  });
-  await refuseUnwritable(config.dataDir);
-  // The directory is ours now: a record in it is left from a killed daemon.
-  removeDaemonRecord(config.dataDir);
-  if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
-  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
-    warnOfNode(logger);
-  checkStartOfFilledStore(config, store);
-  return store;
 }
 
 function warnOfNode(logger: Logger): void {

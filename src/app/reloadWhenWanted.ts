@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../config/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
 import type { DaemonParts } from './health/DaemonState.js';
-import type { Health } from './health/startHealth.js';
+import type { Diagnosis } from './health/Diagnosis.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
@@ -19,7 +19,7 @@ export interface Reloading {
 
 /** Parts whose settings may change while they run. */
 type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers' | 'secretFiles'> & {
-  readonly health: Pick<Health, 'setLimits'>;
+  readonly health: { readonly diagnosis: Pick<Diagnosis, 'setLimits'> };
 };
 
 /**
@@ -97,7 +97,7 @@ function apply(config: LoadedConfig['config'], parts: Reloadable): void {
   parts.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
   parts.descriptors.reload(config);
   parts.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
-  parts.health.setLimits(ready);
+  parts.health.diagnosis.setLimits(ready);
 }
 
 function isReloadable(key: string): boolean {

@@ -5,7 +5,8 @@ import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { ListenAddresses } from './firstContact.js';
 import type { DaemonParts } from './health/DaemonState.js';
-import type { Health } from './health/startHealth.js';
+import type { DaemonStatus } from './health/DaemonStatus.js';
+import { heightNaming, momentAt } from './health/inspectHeights.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
 import { openControlSocket } from './lifecycle/openControlSocket.js';
@@ -13,7 +14,7 @@ import { obeyBackfill } from './line/history/plans.js';
 import type { ReaderAddresses } from './threads/messages.js';
 import { readableIndex } from './threads/readableIndex.js';
 
-type ServedParts = DaemonParts & { readonly health: Health };
+type ServedParts = DaemonParts & { readonly health: DaemonStatus };
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
@@ -34,7 +35,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
     config.dataDir,
     () => ({
       pid: process.pid,
-      instance: health.report.instance,
+      instance: health.instance,
       ...all,
       ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
       control: control.path,
@@ -76,18 +77,17 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
 async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<ReaderAddresses | undefined> {
   const { health, lifecycle, listener, network, prover, readers, window } = parts;
   if (readers === undefined) return undefined;
-  const { inspector, monitor, report } = health;
   const serving = readers.serve({
     moment: () => readableIndex(config, parts),
     surroundings: () => ({
-      isReady: monitor.readiness().ready,
+      isReady: health.readiness().ready,
       // One interface must not give answers from two chains.
       forwardingOff: network.chain.chainReplaced()?.message,
       nodes: config.api.forward ? network.forwardingNodes() : [],
     }),
-    status: () => report.status(),
-    momentAt: (height) => inspector.momentAt(height),
-    naming: (id) => inspector.naming(id),
+    status: () => health.status(),
+    momentAt: (height) => momentAt(health, height),
+    naming: (id) => heightNaming(health, id),
     damaged: (damage) => parts.healing.found(damage),
     admission: network.forwardingAdmission,
   });

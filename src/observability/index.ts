@@ -17,7 +17,7 @@ export type { ProgressState } from './progress/ProgressMeter.js';
 export { LastHour, MAX_MINUTES, slowestUsual } from './progress/LastHour.js';
 export type { Minute, Stretch } from './progress/LastHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
-export { ProgressReporter } from './progress/ProgressReporter.js';
+export { reportProgress } from './progress/reportProgress.js';
 export { EdgeLog } from './health/EdgeLog.js';
 export { LiveScreen } from './progress/LiveTerminal.js';
 export { LiveTerminal } from './progress/LiveTerminal.js';

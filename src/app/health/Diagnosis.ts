@@ -38,8 +38,8 @@ const UNRESOLVABLE_IDS_NAMED = 3;
 /** What a part of the daemon says; `undefined`: nothing is wrong with it. */
 type Said = { readonly message: string; readonly height?: number } | undefined;
 
-function finding(code: ReadinessCode, said: Said): Finding | undefined {
-  return said && { code, ...said };
+function finding(code: ReadinessCode, said: Said | string): Finding | undefined {
+  return typeof said === 'string' ? { code, message: said } : said && { code, ...said };
 }
 
 /**
@@ -99,14 +99,13 @@ export class Diagnosis {
     const { phase } = this.#daemon;
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const outOfDescriptors = this.#parts.descriptors.trouble();
-    const database = this.#database()?.trouble;
     const found: (Finding | undefined)[] = [
-      finding('descriptors_low', inWords(outOfDescriptors)),
+      finding('descriptors_low', outOfDescriptors),
       ...[this.#starting(), this.#upstream(), this.#startHeldUp(), this.#chain()],
       ...(phase === 'running' ? this.#running() : []),
       finding('reader_down', this.#parts.readers?.down()),
       finding('disk_low', this.#disk()),
-      finding('database_unreachable', inWords(database)),
+      finding('database_unreachable', this.#databaseTrouble()),
       finding('leader_lost', this.#parts.leaderWatch.lost()),
     ];
     // What follows from a lack of descriptors is not a cause of its own.
@@ -221,9 +220,9 @@ export class Diagnosis {
   }
 
   /** Why a database does not answer, of those that hold the index and the work; `undefined` if there is none. */
-  #database(): { readonly trouble: string | undefined } | undefined {
+  #databaseTrouble(): string | undefined {
     const { queue, replica, store } = this.#parts;
-    return store.trouble && { trouble: store.trouble() ?? queue?.trouble() ?? replica?.trouble?.() };
+    return store.trouble && (store.trouble() ?? queue?.trouble() ?? replica?.trouble?.());
   }
 
   #startHeightAhead(head: number): Finding | undefined {
@@ -290,13 +289,16 @@ export class Diagnosis {
     const startedAtMs = this.#daemon.line?.indexer.commitStartedAtMs();
     const forMs = startedAtMs === undefined ? 0 : this.#clock.monotonic() - startedAtMs;
     const { descriptors, store } = this.#parts;
-    const database = this.#database();
-    const isKnown = database?.trouble !== undefined || descriptors.trouble() !== undefined;
+    const isKnown = (this.#databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
+    const [writer, advice] =
+      store.trouble === undefined
+        ? ['disk', '']
+        : ['database', '; its pg_stat_activity shows what it waits for'];
     return {
       code: 'store_stalled',
       height: store.latestIndexedHeight() + 1,
-      message: `the ${database === undefined ? 'disk' : 'database'} has been writing one batch for ${Math.floor(forMs / 1000)} s${database === undefined ? '' : '; its pg_stat_activity shows what it waits for'}`,
+      message: `the ${writer} has been writing one batch for ${Math.floor(forMs / 1000)} s${advice}`,
     };
   }
 
@@ -396,8 +398,4 @@ export class Diagnosis {
       message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, since ${timeOf(this.#headBehindSinceMs, this.#clock)}: they are being restored, or lag far behind`,
     };
   }
-}
-
-function inWords(message: string | undefined): Said {
-  return message === undefined ? undefined : { message };
 }

@@ -4,7 +4,7 @@ import { childOf, wasAborted, whenAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { buildLine } from './buildLine.js';
-import type { IndexingLine, LineParts } from './buildLine.js';
+import type { IndexingLine } from './buildLine.js';
 import type { IndexingParts } from './runIndexing.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 
@@ -102,7 +102,7 @@ export class LiveIndexing {
       if (lost.aborted) return;
       this.#line = buildLine(
         this.#config,
-        { ...this.#parts, nodes: network, lifecycle: this.#lineLifecycle() },
+        { ...this.#parts, nodes: network, fail: (error) => this.#failed(error) },
         { reachedHeight },
       );
       this.#onLine(this.#line);
@@ -132,17 +132,9 @@ export class LiveIndexing {
   }
 
   /** A line whose writes are refused because another process leads has not failed: it will be closed. */
-  #lineLifecycle(): LineParts['lifecycle'] {
+  #failed(error: unknown): void {
     const { lifecycle } = this.#parts;
-    const unlessReplaced = (error: unknown): void => {
-      if (!this.#isReplaced(error)) throw error;
-    };
-    return {
-      fail: (error) => {
-        if (!this.#isReplaced(error)) lifecycle.fail(error);
-      },
-      supervise: (running) => lifecycle.supervise(running.catch(unlessReplaced)),
-    };
+    if (!this.#isReplaced(error) && !wasAborted(error, lifecycle.signal)) lifecycle.fail(error);
   }
 
   #isReplaced(error: unknown): boolean {

@@ -9,7 +9,7 @@ import type { CertificateThread } from '../../proof/index.js';
 import { soleLeadership } from '../../ranges/index.js';
 import type { Leadership, SharedQueue } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
-import { AccountIndexBuilder } from '../../storage/index.js';
+import { AccountIndexBuilder, unlessDamaged } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { Healing } from './Healing.js';
@@ -18,7 +18,7 @@ import { HistoryPace } from './history/HistoryPace.js';
 import type { HistoryParts } from './history/rangeLine.js';
 import { LiveIndexing } from './LiveIndexing.js';
 import type { OnLine } from './LiveIndexing.js';
-import { namedBlocks, soundBlock, unlessDamaged } from '../lifecycle/knownBlocks.js';
+import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
 export interface IndexingParts extends HistoryParts {
@@ -160,7 +160,7 @@ function openProver(
       head: () => window.target(),
       onMoved: (listener) => window.onMoved(listener),
       sealedBy: (id) => network.sealedBy(id),
-      heightOf: async (id) => (await unlessDamaged(store.blockById(id)))?.block.height,
+      heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);
         return (
