@@ -38,17 +38,7 @@ export interface DaemonPorts {
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
-  {
-    ports,
-    lifecycle,
-    logger,
-    metrics,
-    notifier,
-    outputs,
-    print,
-    reloading,
-    terminal,
-  }: Pick<DaemonParts, 'lifecycle' | 'metrics' | 'outputs' | 'terminal'> & {
+  own: Pick<DaemonParts, 'lifecycle' | 'metrics' | 'outputs' | 'terminal'> & {
     readonly ports: DaemonPorts;
     readonly logger: ProgramLogger;
     readonly notifier: ServiceNotifier | undefined;
@@ -57,6 +47,7 @@ export async function indexAndServe(
     readonly reloading: Reloading | undefined;
   },
 ): Promise<void> {
+  const { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal } = own;
   const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
   const version = programVersion();
   metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
@@ -79,12 +70,8 @@ export async function indexAndServe(
     : undefined;
   // What a crash may have left half written; LevelDB makes tables of it when it opens.
   const newestBytes = config.store === undefined ? await logBytes(storePathOf(config.dataDir)) : 0;
-  const store = await openStoreToIndex(config, {
-    ...common,
-    descriptors,
-    openStore: ports.openStore,
-    readers,
-  });
+  const { openStore } = ports;
+  const store = await openStoreToIndex(config, { ...common, descriptors, openStore, readers });
   if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
     warnOfNode(logger);
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {

@@ -3,7 +3,6 @@ import type { HttpServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
-import type { ListenAddresses } from './firstContact.js';
 import type { DaemonParts } from './health/DaemonState.js';
 import type { DaemonStatus } from './health/DaemonStatus.js';
 import { heightNaming, momentAt } from './health/inspectHeights.js';
@@ -17,7 +16,7 @@ import { readableIndex } from './threads/readableIndex.js';
 type ServedParts = DaemonParts & { readonly health: DaemonStatus };
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
-export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
+export async function startServers(config: DaemonConfig, parts: ServedParts) {
   const { backfill, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await openControlSocket(config.dataDir, {

@@ -6,7 +6,7 @@ import type { Finding, ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import type { DaemonState } from './DaemonState.js';
-import { codeOf, describeTroubles, timeOf } from './heldUp.js';
+import { codeOf, describeTroubles, timeOf, withTroubles } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 
 /** After this time a missing height counts as held up, and a known cause is reported. */
@@ -333,8 +333,7 @@ export class Diagnosis {
     const what = isStarting
       ? 'the daemon is starting'
       : `no ${this.#parts.network.heights.source} has reported its finalized head yet`;
-    const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
-    return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
+    return { code: 'starting', message: withTroubles(what, this.#upstreamTroubles(), this.#clock) };
   }
 
   /** The head is not reported, or no longer. */
@@ -349,9 +348,9 @@ export class Diagnosis {
     if (waitedMs < limitMs) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const words = describeTroubles(troubles, this.#clock);
-    const source = this.#parts.network.heights.source;
-    const what = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
+    const { source } = this.#parts.network.heights;
+    const silent = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s`;
+    const what = withTroubles(silent, troubles, this.#clock);
     const key = source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
     return { code, message: code === 'upstream_unreachable' ? what + advice : what };
@@ -363,10 +362,8 @@ export class Diagnosis {
     if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = this.#parts.network.identityTroubles();
     if (troubles.length === 0) return undefined;
-    return {
-      code: codeOf(troubles),
-      message: `the start waits for the nodes to identify themselves: ${describeTroubles(troubles, this.#clock)}`,
-    };
+    const what = 'the start waits for the nodes to identify themselves';
+    return { code: codeOf(troubles), message: withTroubles(what, troubles, this.#clock) };
   }
 
   #upstreamTroubles(): readonly NodeTrouble[] {

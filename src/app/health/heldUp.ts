@@ -116,8 +116,8 @@ function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }
 }
 
 function because(what: string, troubles: readonly NodeTrouble[], clock: Clock): Cause {
-  if (troubles.length === 0) return { message: what, code: undefined };
-  return { message: `${what}: ${describeTroubles(troubles, clock)}`, code: codeOf(troubles) };
+  const code = troubles.length === 0 ? undefined : codeOf(troubles);
+  return { message: withTroubles(what, troubles, clock), code };
 }
 
 /**
@@ -130,6 +130,11 @@ export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   if (kinds.has('unproven')) return 'unproven';
   if (kinds.has('refused') || kinds.has('rate_limited')) return 'upstream_refusing';
   return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
+}
+
+/** What is the matter, and after a colon the troubles, if there are any. */
+export function withTroubles(what: string, troubles: readonly NodeTrouble[], clock: Clock): string {
+  return troubles.length === 0 ? what : `${what}: ${describeTroubles(troubles, clock)}`;
 }
 
 /** Node, message, count and start, for the first nodes; empty when there is no trouble. */

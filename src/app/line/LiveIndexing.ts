@@ -65,10 +65,13 @@ export class LiveIndexing {
   /** Resolves with the reason when this process no longer leads, or is to stop. */
   async #lead(term: Term): Promise<string> {
     const { lifecycle, logger, store } = this.#parts;
+    const { signal } = lifecycle;
     try {
-      const replaced = await this.#takeStore();
+      // This waits while the database is away; closing the store ends the wait.
+      const replaced =
+        store.shared === undefined ? signal : await lifecycle.unlessStopped(store.shared.lead());
       if (replaced === undefined) return 'stopping';
-      const lost = childOf(lifecycle.signal, term.lost, replaced);
+      const lost = childOf(signal, term.lost, replaced);
       if (store.shared !== undefined) {
         logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'this process leads');
       }
@@ -83,14 +86,6 @@ export class LiveIndexing {
       if (!this.#isReplaced(error)) throw error;
     }
     return term.lost.aborted ? 'the lead was not kept up' : 'another process has taken over';
-  }
-
-  /** Takes the store for writing. The signal aborts when another process takes over; `undefined`: the daemon stops. */
-  async #takeStore(): Promise<AbortSignal | undefined> {
-    const { lifecycle, store } = this.#parts;
-    if (store.shared === undefined) return new AbortController().signal;
-    // This waits while the database is away; closing the store ends the wait.
-    return lifecycle.unlessStopped(store.shared.lead());
   }
 
   /** Runs lines until `lost` aborts. */

@@ -1,22 +1,16 @@
 import type { StatusDocument } from '../../../api/index.js';
-import type { Leadership } from '../../../ranges/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import type { IndexStore } from '../../../storage/index.js';
+import type { IndexingParts } from '../../line/runIndexing.js';
 
 /** Within this time another process takes over from a leader that is gone. */
 const LEADER_LOST_AFTER_MS = 12_000;
 
 /** Watches that some process leads, of those that share the store. */
 export class LeaderWatch {
-  readonly #parts: ConstructorParameters<typeof LeaderWatch>[0];
+  readonly #parts: Pick<IndexingParts, 'clock' | 'leadership' | 'store'>;
   /** When a leader was last seen, or there was a known reason to see none. */
   #heardAtMs: number;
 
-  constructor(parts: {
-    readonly store: Pick<IndexStore, 'shared' | 'trouble'>;
-    readonly leadership: Pick<Leadership, 'leader'>;
-    readonly clock: Clock;
-  }) {
+  constructor(parts: Pick<IndexingParts, 'clock' | 'leadership' | 'store'>) {
     this.#parts = parts;
     this.#heardAtMs = parts.clock.monotonic();
   }
