@@ -19,7 +19,6 @@ export type { Minute, Stretch } from './progress/LastHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { reportProgress } from './progress/reportProgress.js';
 export { EdgeLog } from './health/EdgeLog.js';
-export { LiveScreen } from './progress/LiveTerminal.js';
-export { LiveTerminal } from './progress/LiveTerminal.js';
+export { LiveScreen, LiveTerminal } from './progress/LiveTerminal.js';
 export type { TerminalStream } from './progress/LiveTerminal.js';
 export { formatCount, formatDuration, formatRate, formatSize } from './progress/format.js';

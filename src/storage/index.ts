@@ -31,7 +31,6 @@ export type {
   ShownIndex,
   WriteRoom,
 } from './port/IndexStore.js';
-export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export { openLevelReplica } from './leveldb/reading/levelReader.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
