@@ -6,18 +6,7 @@ import { maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { DiskWatch } from './health/watches/DiskWatch.js';
 import { hostAndPort } from './lifecycle/daemonRecord.js';
-
-interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Where the daemon listens. */
-export interface ListenAddresses {
-  readonly api?: Address;
-  readonly grpc?: Address;
-  readonly metrics: Address;
-}
+import type { DaemonRecord } from './lifecycle/daemonRecord.js';
 
 /**
  * Announces what the daemon is about to do: to people in five lines, to machines in one line of the log. Nothing is
@@ -26,7 +15,7 @@ export interface ListenAddresses {
 export function tellPlan(
   config: DaemonConfig,
   parts: {
-    readonly addresses: ListenAddresses;
+    readonly addresses: Pick<DaemonRecord, 'api' | 'grpc' | 'metrics'>;
     readonly diskWatch: DiskWatch | undefined;
     readonly store: IndexStore;
     readonly logger: Logger;
@@ -131,7 +120,10 @@ function dataInWords(
   return freeBytes === undefined ? dataDir : `${dataDir}, ${formatSize(freeBytes)} free`;
 }
 
-function portsInWords({ api, grpc, metrics }: ListenAddresses, isSecure: boolean): string {
+function portsInWords(
+  { api, grpc, metrics }: Pick<DaemonRecord, 'api' | 'grpc' | 'metrics'>,
+  isSecure: boolean,
+): string {
   return [
     ...(api === undefined ? [] : [`API http${isSecure ? 's' : ''}://${hostAndPort(api)}/`]),
     ...(grpc === undefined ? [] : [`gRPC ${hostAndPort(grpc)}${isSecure ? ' (TLS)' : ''}`]),

@@ -10,7 +10,7 @@ export { announcedRuns } from './lifecycle/runRegistry.js';
 export { placeOfStore } from './line/startHeight.js';
 export { STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/history/plans.js';
-export type { ControlAnswer } from './lifecycle/ControlSocket.js';
+export type { ControlAnswer } from './lifecycle/openControlSocket.js';
 export { backfillOf, commandStore, plannedHeightOf } from './stores/historyAtRest.js';
 export { forgetAccountsOf, repairStoreOf, verifyStoreOf } from './stores/upkeep.js';
 export { openStoreReadOnly } from './stores/openStore.js';

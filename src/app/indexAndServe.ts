@@ -6,23 +6,21 @@ import { CertificateThread } from '../proof/index.js';
 import { hasSoundHttp2, programVersion, systemClock, systemRandom } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
 import type { IndexStore } from '../storage/index.js';
-import { ConfigReload } from './ConfigReload.js';
-import type { Reloading } from './ConfigReload.js';
+import { reloadWhenWanted } from './reloadWhenWanted.js';
+import type { Reloading } from './reloadWhenWanted.js';
 import { seedStore } from './stores/copies.js';
 import { tellPlan } from './firstContact.js';
 import { SecretFiles } from './guard/SecretFiles.js';
 import type { DaemonParts } from './health/DaemonState.js';
-import { startHealth, watchStorage } from './health/startHealth.js';
-import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
-import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from './lifecycle/dataDirectory.js';
+import { serviceStatus, startHealth, watchStorage } from './health/startHealth.js';
+import { storePathOf } from './lifecycle/daemonRecord.js';
 import { Descriptors } from './lifecycle/Descriptors.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
-import type { ServiceNotifier } from './lifecycle/ServiceNotifier.js';
+import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
-import { checkStartOfFilledStore } from './line/startHeight.js';
 import { startServers } from './startServers.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
-import { openLevelStore, openStoreToIndex } from './stores/openStore.js';
+import { openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';
 import { ReaderThread } from './threads/ReaderThread.js';
 import { startCertificates, startWorker } from './threads/startWorker.js';
@@ -37,23 +35,10 @@ export interface DaemonPorts {
   readonly startCertificates?: typeof startCertificates;
 }
 
-/** What everything that the daemon starts depends on. */
-type Common = Pick<DaemonParts, 'lifecycle' | 'clock' | 'metrics' | 'logger'>;
-
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
 export async function indexAndServe(
   config: DaemonConfig,
-  {
-    ports,
-    lifecycle,
-    logger,
-    metrics,
-    notifier,
-    outputs,
-    print,
-    reloading,
-    terminal,
-  }: Pick<DaemonParts, 'lifecycle' | 'metrics' | 'outputs' | 'terminal'> & {
+  own: Pick<DaemonParts, 'lifecycle' | 'metrics' | 'outputs' | 'terminal'> & {
     readonly ports: DaemonPorts;
     readonly logger: ProgramLogger;
     readonly notifier: ServiceNotifier | undefined;
@@ -62,7 +47,8 @@ export async function indexAndServe(
     readonly reloading: Reloading | undefined;
   },
 ): Promise<void> {
-  const reload = reloading && new ConfigReload(reloading, { logger });
+  const { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal } = own;
+  const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
   const version = programVersion();
   metrics.networkInfo.set({ network: config.network, chain: config.chainId }, 1);
   logger.info({ version, network: config.network, dataDir: config.dataDir }, 'starting');
@@ -84,7 +70,10 @@ export async function indexAndServe(
     : undefined;
   // What a crash may have left half written; LevelDB makes tables of it when it opens.
   const newestBytes = config.store === undefined ? await logBytes(storePathOf(config.dataDir)) : 0;
-  const store = await openOwnStore(config, { ...common, descriptors, openStore: ports.openStore, readers });
+  const { openStore } = ports;
+  const store = await openStoreToIndex(config, { ...common, descriptors, openStore, readers });
+  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
+    warnOfNode(logger);
   if (hasReachedStop(config, store) && !lacksAccounts(store) && !lacksHistory(config, store)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     // A service that ends without having been ready counts as failed.
@@ -120,16 +109,13 @@ export async function indexAndServe(
   const checking = parts.healing.checkNewest(newestBytes, lifecycle.signal).then(() => 'done');
   if ((await lifecycle.unlessStopped(checking)) === undefined) return;
   const health = startHealth(config, parts);
-  reload?.start({ ...parts, health });
+  onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });
   if (lifecycle.signal.aborted) return;
-  notifier?.ready(() => health.summary());
+  notifier?.ready(() => serviceStatus(health));
   tellPlan(config, { ...parts, addresses, print });
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, lifecycle.signal));
-  await runIndexing(config, parts, {
-    onLine: (line) => health.running(line),
-    onFollow: () => health.following(),
-  });
+  await runIndexing(config, parts, (line) => health.runs(line));
 }
 
 function startReaderThread(
@@ -140,10 +126,8 @@ function startReaderThread(
     ports,
     secretFiles,
     ...common
-  }: Common & {
-    readonly descriptors: Descriptors;
+  }: Pick<DaemonParts, 'clock' | 'descriptors' | 'lifecycle' | 'logger' | 'metrics' | 'secretFiles'> & {
     readonly ports: DaemonPorts;
-    readonly secretFiles: SecretFiles;
   },
 ): ReaderThread {
   const { accessNodes, access, api, chainId, dataDir, log, store } = config;
@@ -182,52 +166,6 @@ function lacksAccounts({ accounts }: IndexStore): boolean {
 /** True when history is planned, or the configuration asks to plan some: it is filled in before the daemon ends. */
 function lacksHistory({ backfill }: DaemonConfig, { ranges }: IndexStore): boolean {
   return backfill.plan !== undefined || ranges.plans().some(({ isPaused }) => !isPaused);
-}
-
-/**
- * Opens the store for writing. Expected errors: OperatorError (locked, damaged, another chain, a start that does not
- * fit).
- */
-async function openOwnStore(
-  config: DaemonConfig,
-  {
-    clock,
-    descriptors,
-    lifecycle,
-    logger,
-    openStore = openLevelStore,
-    readers,
-  }: Common & {
-    readonly descriptors: Descriptors;
-    readonly openStore: OpenStore | undefined;
-    readonly readers: ReaderThread | undefined;
-  },
-): Promise<IndexStore> {
-  const { maxOpenFiles } = descriptors.shares;
-  if (config.store !== undefined) await refuseUsedDirectory(config.dataDir);
-  const store = await openStoreToIndex(config, {
-    openStore,
-    maxOpenFiles,
-    clock,
-    logger,
-    descriptors: {
-      waits: (why) => descriptors.storeWaits(why),
-      alone: (action) => (readers === undefined ? action() : readers.without(action)),
-    },
-  });
-  // The reader thread reads the store, so it ends first.
-  lifecycle.onClose('store', async () => {
-    await readers?.close();
-    await store.close();
-  });
-  await refuseUnwritable(config.dataDir);
-  // The directory is ours now: a record in it is left from a killed daemon.
-  removeDaemonRecord(config.dataDir);
-  if (config.store === undefined) await warnOfOpenDirectory(config.dataDir, { logger });
-  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
-    warnOfNode(logger);
-  checkStartOfFilledStore(config, store);
-  return store;
 }
 
 function warnOfNode(logger: Logger): void {

@@ -11,11 +11,11 @@ import {
   systemClock,
 } from '../runtime/index.js';
 import type { ExitReason, Loss, Output } from '../runtime/index.js';
-import type { Reloading } from './ConfigReload.js';
+import type { Reloading } from './reloadWhenWanted.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
 import { Lifecycle } from './lifecycle/Lifecycle.js';
-import { openServiceNotifier } from './lifecycle/ServiceNotifier.js';
+import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 
 /** What the daemon needs from its process. */
 export interface Host {
@@ -50,7 +50,7 @@ export async function runDaemon(
     destination: terminal ?? host.stdout,
   });
   const metrics = createMetrics({ version: programVersion(), node: process.version });
-  const { outputs = [] } = host;
+  const { outputs = [], reloading } = host;
   const onLost = (lines: number): void => metrics.logLinesLost.inc(lines);
   for (const output of outputs) output.neverWait({ onLost });
   outputs[0]?.neverWait({ onLost, say: (loss) => logger.warn(lossFields(loss), 'log lines were lost') });
@@ -71,21 +71,8 @@ export async function runDaemon(
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
   try {
-    const { reloading } = host;
-    await lifecycle.waitFor(
-      'work in hand',
-      indexAndServe(config, {
-        ports,
-        lifecycle,
-        logger,
-        metrics,
-        outputs,
-        terminal,
-        notifier,
-        print,
-        reloading,
-      }),
-    );
+    const own = { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal };
+    await lifecycle.waitFor('work in hand', indexAndServe(config, own));
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {

@@ -3,28 +3,30 @@ import type { HttpServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
-import type { ListenAddresses } from './firstContact.js';
 import type { DaemonParts } from './health/DaemonState.js';
-import type { Health } from './health/startHealth.js';
+import type { DaemonStatus } from './health/DaemonStatus.js';
+import { heightNaming, momentAt } from './health/inspectHeights.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
-import { ControlSocket } from './lifecycle/ControlSocket.js';
+import { openControlSocket } from './lifecycle/openControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
 import type { ReaderAddresses } from './threads/messages.js';
 import { readableIndex } from './threads/readableIndex.js';
-import type { ReaderThread } from './threads/ReaderThread.js';
-import type { ReaderSources } from './threads/ReaderInstance.js';
 
-type ServedParts = DaemonParts & { readonly health: Health };
+type ServedParts = DaemonParts & { readonly health: DaemonStatus };
 
 /** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
-export async function startServers(config: DaemonConfig, parts: ServedParts): Promise<ListenAddresses> {
-  const { health, lifecycle, logger, secretFiles } = parts;
+export async function startServers(config: DaemonConfig, parts: ServedParts) {
+  const { backfill, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
-  const control = await startControlSocket(config, parts);
-  const { readers } = parts;
-  const addresses: Partial<ReaderAddresses> =
-    readers === undefined ? {} : await serveReaders(config, { ...parts, readers });
+  const control = await openControlSocket(config.dataDir, {
+    obey: (command) =>
+      obeyBackfill(command, backfill.source, (heights, order) => backfill.plan(heights, order)),
+    fail: (error) => lifecycle.fail(error),
+    logger,
+  });
+  lifecycle.onClose('control socket', () => control.close());
+  const addresses: Partial<ReaderAddresses> = (await serveReaders(config, parts)) ?? {};
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
@@ -32,7 +34,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts): Pr
     config.dataDir,
     () => ({
       pid: process.pid,
-      instance: health.report.instance,
+      instance: health.instance,
       ...all,
       ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
       control: control.path,
@@ -70,47 +72,28 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   return server;
 }
 
-/** Takes commands only from the owner of the data directory, on this machine. */
-async function startControlSocket(config: DaemonConfig, parts: ServedParts): Promise<ControlSocket> {
-  const { backfill, lifecycle, logger } = parts;
-  const control = new ControlSocket(config, {
-    obey: (command) =>
-      obeyBackfill(command, backfill.source, (heights, order) => backfill.plan(heights, order)),
-    fail: (error) => lifecycle.fail(error),
-    logger,
-  });
-  await control.start();
-  lifecycle.onClose('control socket', () => control.close());
-  return control;
-}
-
 /** Starts serving in the reader thread, and notifies it of every change. */
-async function serveReaders(config: DaemonConfig, parts: ServedParts & { readonly readers: ReaderThread }) {
-  const { lifecycle, listener, network, prover, readers, window } = parts;
-  const serving = readers.serve(readerSources(config, parts));
+async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<ReaderAddresses | undefined> {
+  const { health, lifecycle, listener, network, prover, readers, window } = parts;
+  if (readers === undefined) return undefined;
+  const serving = readers.serve({
+    moment: () => readableIndex(config, parts),
+    surroundings: () => ({
+      isReady: health.readiness().ready,
+      // One interface must not give answers from two chains.
+      forwardingOff: network.chain.chainReplaced()?.message,
+      nodes: config.api.forward ? network.forwardingNodes() : [],
+    }),
+    status: () => health.status(),
+    momentAt: (height) => momentAt(health, height),
+    naming: (id) => heightNaming(health, id),
+    damaged: (damage) => parts.healing.found(damage),
+    admission: network.forwardingAdmission,
+  });
   lifecycle.onClose('servers of readers', () => readers.close());
   window.onMoved(() => readers.notify());
   listener.onSealed(() => readers.notify());
   prover?.onProven(() => readers.notify());
   network.onAnswering(() => readers.notifyOfSurroundings());
   return serving;
-}
-
-function readerSources(config: DaemonConfig, parts: ServedParts): ReaderSources {
-  const { health, network } = parts;
-  const { inspector, monitor, report } = health;
-  return {
-    moment: () => readableIndex(config, parts),
-    surroundings: () => ({
-      isReady: monitor.readiness().ready,
-      // One interface must not give answers from two chains.
-      forwardingOff: network.chain.chainReplaced()?.message,
-      nodes: config.api.forward ? network.forwardingNodes() : [],
-    }),
-    status: () => report.status(),
-    momentAt: (height) => inspector.momentAt(height),
-    naming: (id) => inspector.naming(id),
-    damaged: (damage) => parts.healing.found(damage),
-    admission: network.forwardingAdmission,
-  };
 }

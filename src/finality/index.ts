@@ -1,7 +1,7 @@
 export { HeadWitnesses } from './head/HeadWitnesses.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
-export type { FinalizedBlocksOptions, HeldUpBlock } from './blocks/FinalizedBlocks.js';
+export type { FinalizedBlocksOptions } from './blocks/FinalizedBlocks.js';
 export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { RootParent } from './forks/LinkedBlocks.js';
 export { NAMED_BY } from './proven/FinalityAnchor.js';

@@ -1,7 +1,6 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
-export { sleep, systemClock } from './time/clock.js';
 export { Pause } from './time/Pause.js';
-export { every } from './time/clock.js';
+export { every, sleep, systemClock } from './time/clock.js';
 export {
   childOf,
   orAborted,
@@ -16,17 +15,20 @@ export { EndGate } from './cancellation/EndGate.js';
 export { Listeners } from './Listeners.js';
 export { RunningAverage } from './RunningAverage.js';
 export { maskedEndpoint, withoutCredentials, withoutUrlPaths } from './text/credentials.js';
-export { asError, messageOf, OperatorError } from './errors/OperatorError.js';
+export { asError, exitCodeOf, exitCodes, messageOf, OperatorError } from './errors/OperatorError.js';
 export type { ExitReason } from './errors/OperatorError.js';
-export { exitCodeOf, exitCodes } from './errors/OperatorError.js';
-export { parseJson } from './text/text.js';
-export { named, quoted, sentence, shortened } from './text/text.js';
+export { named, parseJson, quoted, sentence, shortened } from './text/text.js';
 export { systemRandom } from './random.js';
 export type { Random } from './random.js';
-export { descriptorLimit, openDescriptors, outOfDescriptors } from './process.js';
-export { packageRoot, programVersion } from './process.js';
+export {
+  descriptorLimit,
+  hasSoundHttp2,
+  openDescriptors,
+  outOfDescriptors,
+  packageRoot,
+  programVersion,
+} from './process.js';
 export { readNamedFile } from './readNamedFile.js';
-export { hasSoundHttp2 } from './process.js';
 export { Output } from './output/Output.js';
 export type { Loss } from './output/Output.js';
 export { openSink } from './output/openSink.js';

@@ -31,7 +31,6 @@ export type {
   ShownIndex,
   WriteRoom,
 } from './port/IndexStore.js';
-export type { DescriptorWait } from './leveldb/directory/openLevel.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export { openLevelReplica } from './leveldb/reading/levelReader.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';
@@ -43,7 +42,14 @@ export { joined, missingIn, overlap, rangesInWords, without } from './records/he
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { SCHEMA_VERSION } from './records/schema.js';
-export { DatabaseFault, hasCode, isCorruption, StorageError, storageErrorFrom } from './StorageError.js';
+export {
+  DatabaseFault,
+  hasCode,
+  isCorruption,
+  StorageError,
+  storageErrorFrom,
+  unlessDamaged,
+} from './StorageError.js';
 export type { StorageErrorKind } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
 export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';

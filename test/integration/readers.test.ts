@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ReaderThread } from '../../src/app/threads/ReaderThread.js';
-import type { ReaderSources } from '../../src/app/threads/ReaderInstance.js';
+import type { ReaderSources } from '../../src/app/threads/ReaderThread.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
@@ -84,7 +84,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
     });
     readers.notify();
   };
-  return { commit, logger, probe, readers, store, url };
+  return { commit, probe, store, url };
 }
 
 describe.each([
@@ -149,28 +149,6 @@ describe.each([
 });
 
 describe('a reader thread', () => {
-  it('that loops is followed by another one, on the same ports, while the store is written to', async () => {
-    let count = 0;
-    const looping = readersOfSources(new URL('../support/loopingReader.ts', import.meta.url));
-    const sound = readersOfSources();
-    const { commit, logger, readers, store, url } = await served((options) => {
-      count += 1;
-      return (count === 1 ? looping : sound)(options);
-    });
-    await commit(2);
-    await getJson(`${url}/v1/network/parameters`);
-    // The first request that names this height has the thread loop.
-    void getJson(`${url}/v1/blocks?height=100`).catch(() => undefined);
-    await eventually(() => (readers.down() === undefined ? undefined : true));
-    await commit(2);
-    expect(store.latestIndexedHeight()).toBe(FIRST + 3);
-    await eventually(() => (logger.messages().includes('readers are served again') ? true : undefined));
-    expect(readers.down()).toBeUndefined();
-    expect((await getJson(`${url}/v1/blocks?height=final`)).body).toMatchObject([
-      { header: { height: String(FIRST + 3) } },
-    ]);
-  });
-
   it('whose port is taken is refused with the flag that mends it', async () => {
     const first = await served(readersHere);
     const port = Number(new URL(first.url).port);

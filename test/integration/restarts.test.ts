@@ -94,13 +94,9 @@ describe('fifty lines, one after another, over the same nodes', { timeout: 300_0
         return { lost: term.lost.signal, release: () => Promise.resolve() };
       },
     };
-    const indexing = runIndexing(
-      config,
-      { ...upstream, leadership },
-      {
-        onLine: (line) => ledger.lineStarts(line),
-      },
-    );
+    const indexing = runIndexing(config, { ...upstream, leadership }, (line) => {
+      if (line !== undefined) ledger.lineStarts(line);
+    });
     ledger.opened();
     const running = lifecycle.waitFor('indexing', indexing);
     const isFilled = (): boolean => store.meta()?.firstHeight === LIVE_FROM - HISTORY_HEIGHTS;

@@ -356,11 +356,10 @@ export class World {
       parts.window.onMoved(() => process.readers?.notify());
       const ledger = new Ledger({ parts, fail: (what) => this.#oracle.fail(what) });
       process.ledger = ledger;
-      const indexing = runIndexing(config, parts, {
-        onLine: (line) => {
-          ledger.lineStarts(line);
-          this.#oracle.lineStarts(line);
-        },
+      const indexing = runIndexing(config, parts, (line) => {
+        if (line === undefined) return;
+        ledger.lineStarts(line);
+        this.#oracle.lineStarts(line);
       });
       ledger.opened();
       await indexing;

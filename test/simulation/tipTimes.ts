@@ -120,7 +120,10 @@ export async function followTip(nodes: readonly TipNode[], blocks: number): Prom
     ...{ store, lifecycle, sporks: [], clock, random, metrics, logger: silentLogger, openNode },
     room: { hasRoom: () => true, whenRoom: () => Promise.resolve() } as never,
   });
-  const running = lifecycle.waitFor('work in hand', runIndexing(config, parts, { onLine: () => undefined }));
+  const running = lifecycle.waitFor(
+    'work in hand',
+    runIndexing(config, parts, () => undefined),
+  );
   running.catch(hasFailed);
   const advanceTo = async (untilMs: number): Promise<void> => {
     world.setTimer(untilMs - world.monotonic(), () => undefined);

@@ -34,10 +34,10 @@ export const readersHere: StartReader = (options) => {
   };
 };
 
-/** Readers on a thread of their own, which runs the sources, or another program of the test's. */
-export function readersOfSources(entry?: URL): StartReader {
+/** Readers on a thread of their own, which runs the sources. */
+export function readersOfSources(): StartReader {
   return (options) => {
-    const program = entry ?? new URL('../../src/app/threads/readerEntry.ts', import.meta.url);
+    const program = new URL('../../src/app/threads/readerEntry.ts', import.meta.url);
     const worker = new Worker(new URL('sourceWorker.mjs', import.meta.url), {
       workerData: options,
       argv: [program.href],

@@ -44,8 +44,8 @@ interface WatchedParts extends DaemonParts {
 export class DaemonState {
   readonly config: DaemonConfig;
   readonly parts: WatchedParts;
-  #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #line: IndexingLine | undefined;
+  #hasBegun = false;
 
   constructor(config: DaemonConfig, parts: WatchedParts) {
     this.config = config;
@@ -54,8 +54,10 @@ export class DaemonState {
 
   /** How much of the daemon is up. */
   get phase(): 'starting' | 'running' | 'stopping' {
-    const waitsForLeader = this.#line === undefined && this.parts.store.meta() === undefined;
-    return this.#phase === 'running' && waitsForLeader ? 'starting' : this.#phase;
+    const { lifecycle, store } = this.parts;
+    if (lifecycle.signal.aborted) return 'stopping';
+    const waitsForLeader = this.#line === undefined && store.meta() === undefined;
+    return this.#hasBegun && !waitsForLeader ? 'running' : 'starting';
   }
 
   /** `undefined` until the first line has started, and while another process leads. */
@@ -63,24 +65,15 @@ export class DaemonState {
     return this.#line;
   }
 
-  running(line: IndexingLine): void {
+  /** From now on reports are about this line; `undefined`: another process indexes the live range, or none does. */
+  runs(line: IndexingLine | undefined): void {
     this.#line = line;
-    this.#phase = 'running';
-  }
-
-  /** Another process indexes the live range, or none does. */
-  following(): void {
-    this.#line = undefined;
-    this.#phase = 'running';
-  }
-
-  stopping(): void {
-    this.#phase = 'stopping';
+    this.#hasBegun = true;
   }
 
   /** What a height that is not durable waits for; `undefined` while no line runs. */
   heldUpAt(height: number): HeldUp | undefined {
-    return this.#line && lineHeldUp(height, this.#line, { ediOnly: this.config.ediOnly, ...this.parts });
+    return this.#line && lineHeldUp(height, this.#line, this.parts, this.config);
   }
 
   /** The range that readers see, with the sealed head as nodes report it. */

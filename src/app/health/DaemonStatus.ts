@@ -3,39 +3,38 @@ import type { NodeState } from '../../access/index.js';
 import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../collections/index.js';
-import { ProgressMeter, readinessCodes, slowestUsual } from '../../observability/index.js';
-import type { HealthMonitor, LastHour, Readiness, Stretch } from '../../observability/index.js';
+import {
+  HealthMonitor,
+  LastHour,
+  ProgressMeter,
+  readinessCodes,
+  slowestUsual,
+} from '../../observability/index.js';
+import type { Readiness, Stretch } from '../../observability/index.js';
 import { countHeights } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { finalBlock } from '../threads/readableIndex.js';
-import type { DaemonState } from './DaemonState.js';
-import type { Diagnosis } from './Diagnosis.js';
+import { DaemonState } from './DaemonState.js';
+import { Diagnosis } from './Diagnosis.js';
 import { windowCells } from './windowCells.js';
 
 /** What the daemon says of itself, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. */
-export class DaemonStatus {
-  readonly state: DaemonState;
-  readonly diagnosis: Diagnosis;
+export class DaemonStatus extends DaemonState {
+  readonly diagnosis = new Diagnosis(this);
+  readonly monitor: HealthMonitor;
+  readonly lastHour: LastHour;
   readonly meter: ProgressMeter;
-  readonly #monitor: HealthMonitor;
-  readonly #lastHour: LastHour;
   readonly #startedAtMs: number;
   readonly #version = programVersion();
   /** Distinguishes this process from one that listens at its address later. */
   readonly instance = randomUUID();
 
-  constructor(parts: {
-    readonly state: DaemonState;
-    readonly diagnosis: Diagnosis;
-    readonly monitor: HealthMonitor;
-    readonly lastHour: LastHour;
-  }) {
-    this.state = parts.state;
-    this.diagnosis = parts.diagnosis;
-    this.#monitor = parts.monitor;
-    this.#lastHour = parts.lastHour;
-    const { clock, store, window } = this.state.parts;
+  constructor(...daemon: ConstructorParameters<typeof DaemonState>) {
+    super(...daemon);
+    const { clock, store, window } = this.parts;
     this.#startedAtMs = clock.monotonic();
+    this.monitor = new HealthMonitor({ ...this.parts, findings: () => this.diagnosis.findings() });
+    this.lastHour = new LastHour(this.parts);
     this.meter = new ProgressMeter({
       clock,
       source: {
@@ -48,30 +47,30 @@ export class DaemonStatus {
 
   /** Unknown while no node confirms the head. */
   lag(): number | undefined {
-    const { head, latestIndexed } = this.state.range();
+    const { head, latestIndexed } = this.range();
     const isKnown = head !== null && latestIndexed !== null && this.diagnosis.isHeadConfirmed();
     return isKnown ? Math.max(0, head - latestIndexed) : undefined;
   }
 
   readiness(): Readiness {
-    return this.#monitor.readiness();
+    return this.monitor.readiness();
   }
 
   /** The chain is proven final up to here, by this process or by the one that leads. */
   provenHeight(): number | undefined {
-    const { parts } = this.state;
+    const { parts } = this;
     return parts.prover?.status().provenHeight ?? finalBlock(parts)?.height;
   }
 
   /** Blocks that can be read without a proof; `undefined` where that is not counted. */
   unprovenHeights(): number | undefined {
-    const unproven = this.state.parts.store.unproven?.();
+    const unproven = this.parts.store.unproven?.();
     return unproven && countHeights(unproven);
   }
 
   status(): StatusDocument {
-    const { config, line, parts } = this.state;
-    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...range } = this.state.range();
+    const { config, line, parts } = this;
+    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...range } = this.range();
     const progress = this.meter.state();
     const readiness = this.readiness();
     const waitingFor = this.#waitingFor();
@@ -96,9 +95,9 @@ export class DaemonStatus {
         inFlight: line?.mcq.size ?? 0,
         bytesInFlight: parts.window.bytesInHand,
         bytesLimit: config.maxInFlightBytes,
-        cells: windowCells(this.state, waitingFor),
+        cells: windowCells(this, waitingFor),
       },
-      ...activityReport(this.#lastHour),
+      ...activityReport(this.lastHour),
       sources: {
         requester: this.#requesterStatus(),
         edi: this.#streamStatus(config.edi.enabled, line?.edi),
@@ -132,7 +131,7 @@ export class DaemonStatus {
   }
 
   #cluster(): StatusDocument['cluster'] {
-    const { config, parts } = this.state;
+    const { config, parts } = this;
     const { shared } = parts.store;
     if (shared === undefined) return null;
     return {
@@ -155,7 +154,7 @@ export class DaemonStatus {
   }
 
   #proof(): StatusDocument['proof'] {
-    const { config, parts } = this.state;
+    const { config, parts } = this;
     const { form = null, reason = null } = parts.network.proofStatus() ?? {};
     const finality = parts.prover?.status();
     return {
@@ -176,7 +175,7 @@ export class DaemonStatus {
   }
 
   #accountIndex(): StatusDocument['accountIndex'] {
-    const { state, coverage } = this.state.parts.accountBuilder.progress();
+    const { state, coverage } = this.parts.accountBuilder.progress();
     const { from = null, missingHeights = null } = coverage ?? {};
     return { state, coveredFrom: from, missingHeights };
   }
@@ -185,32 +184,32 @@ export class DaemonStatus {
     const waiting = this.diagnosis.waitingFor();
     if (waiting === undefined) return null;
     const { height, message, sinceMs } = waiting;
-    return { height, message, ageSeconds: (this.state.parts.clock.monotonic() - sinceMs) / 1000 };
+    return { height, message, ageSeconds: (this.parts.clock.monotonic() - sinceMs) / 1000 };
   }
 
   /** What the line waits for at the lowest height that lacks collections. */
   #oldestMissing(): StatusDocument['oldestMissing'] {
-    const oldest = this.state.line?.explainer.oldestMissing();
+    const oldest = this.line?.explainer.oldestMissing();
     const [collectionId] = oldest?.missingIds ?? [];
     if (oldest === undefined || collectionId === undefined) return null;
     const { height, missingIds, ageSeconds } = oldest;
-    const reason = this.state.heldUpAt(height)?.message ?? '';
+    const reason = this.heldUpAt(height)?.message ?? '';
     return { height, missing: missingIds.length, collectionId, ageSeconds, reason };
   }
 
   #endpoints(): readonly EndpointStatus[] {
-    const { clock, network } = this.state.parts;
-    const [now, hour] = [this.#lastHour.now(), this.#lastHour.hour()];
+    const { clock, network } = this.parts;
+    const [now, hour] = [this.lastHour.now(), this.lastHour.hour()];
     const known = { ...(now === undefined ? {} : { now }), ...(hour === undefined ? {} : { hour }) };
     const nowMs = clock.monotonic();
     return network.states().map((state) => endpointReport(state, { nowMs, ...known }));
   }
 
   #requesterStatus(): StatusDocument['sources']['requester'] {
-    const { line } = this.state;
+    const { line } = this;
     const inFlight = line?.requester?.inFlight() ?? 0;
     const missing = line?.mcq.missingCollections ?? 0;
-    if (this.state.config.ediOnly) return { state: 'off', inFlight, missing };
+    if (this.config.ediOnly) return { state: 'off', inFlight, missing };
     const idle = missing > 0 ? 'waiting' : 'idle';
     return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
   }
@@ -221,7 +220,7 @@ export class DaemonStatus {
   ): StatusDocument['sources']['edi'] {
     const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
     if (!isWanted) return { state: 'off', ...none };
-    const { shared } = this.state.parts.store;
+    const { shared } = this.parts.store;
     if (shared?.isLeading() === false) return { state: 'off', ...none, reason: 'this process does not lead' };
     const status = stream?.status();
     return {
@@ -244,7 +243,7 @@ export class DaemonStatus {
       case 'streaming':
         return this.diagnosis.isHeadConfirmed() ? 'following' : 'connecting';
       case 'waiting_window':
-        if (stream.nextHeight <= (this.state.parts.window.target() ?? Infinity)) return 'paused';
+        if (stream.nextHeight <= (this.parts.window.target() ?? Infinity)) return 'paused';
         // Up to date: it waits for the chain.
         return this.diagnosis.isHeadConfirmed() ? 'following' : 'connecting';
     }

@@ -6,7 +6,7 @@ import type { Finding, ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import type { DaemonState } from './DaemonState.js';
-import { codeOf, describeTroubles, timeOf } from './heldUp.js';
+import { codeOf, describeTroubles, timeOf, withTroubles } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 
 /** After this time a missing height counts as held up, and a known cause is reported. */
@@ -38,8 +38,8 @@ const UNRESOLVABLE_IDS_NAMED = 3;
 /** What a part of the daemon says; `undefined`: nothing is wrong with it. */
 type Said = { readonly message: string; readonly height?: number } | undefined;
 
-function finding(code: ReadinessCode, said: Said): Finding | undefined {
-  return said && { code, ...said };
+function finding(code: ReadinessCode, said: Said | string): Finding | undefined {
+  return typeof said === 'string' ? { code, message: said } : said && { code, ...said };
 }
 
 /**
@@ -99,14 +99,13 @@ export class Diagnosis {
     const { phase } = this.#daemon;
     if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const outOfDescriptors = this.#parts.descriptors.trouble();
-    const database = this.#database()?.trouble;
     const found: (Finding | undefined)[] = [
-      finding('descriptors_low', inWords(outOfDescriptors)),
+      finding('descriptors_low', outOfDescriptors),
       ...[this.#starting(), this.#upstream(), this.#startHeldUp(), this.#chain()],
       ...(phase === 'running' ? this.#running() : []),
       finding('reader_down', this.#parts.readers?.down()),
       finding('disk_low', this.#disk()),
-      finding('database_unreachable', inWords(database)),
+      finding('database_unreachable', this.#databaseTrouble()),
       finding('leader_lost', this.#parts.leaderWatch.lost()),
     ];
     // What follows from a lack of descriptors is not a cause of its own.
@@ -221,9 +220,9 @@ export class Diagnosis {
   }
 
   /** Why a database does not answer, of those that hold the index and the work; `undefined` if there is none. */
-  #database(): { readonly trouble: string | undefined } | undefined {
+  #databaseTrouble(): string | undefined {
     const { queue, replica, store } = this.#parts;
-    return store.trouble && { trouble: store.trouble() ?? queue?.trouble() ?? replica?.trouble?.() };
+    return store.trouble && (store.trouble() ?? queue?.trouble() ?? replica?.trouble?.());
   }
 
   #startHeightAhead(head: number): Finding | undefined {
@@ -290,13 +289,16 @@ export class Diagnosis {
     const startedAtMs = this.#daemon.line?.indexer.commitStartedAtMs();
     const forMs = startedAtMs === undefined ? 0 : this.#clock.monotonic() - startedAtMs;
     const { descriptors, store } = this.#parts;
-    const database = this.#database();
-    const isKnown = database?.trouble !== undefined || descriptors.trouble() !== undefined;
+    const isKnown = (this.#databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
+    const [writer, advice] =
+      store.trouble === undefined
+        ? ['disk', '']
+        : ['database', '; its pg_stat_activity shows what it waits for'];
     return {
       code: 'store_stalled',
       height: store.latestIndexedHeight() + 1,
-      message: `the ${database === undefined ? 'disk' : 'database'} has been writing one batch for ${Math.floor(forMs / 1000)} s${database === undefined ? '' : '; its pg_stat_activity shows what it waits for'}`,
+      message: `the ${writer} has been writing one batch for ${Math.floor(forMs / 1000)} s${advice}`,
     };
   }
 
@@ -331,8 +333,7 @@ export class Diagnosis {
     const what = isStarting
       ? 'the daemon is starting'
       : `no ${this.#parts.network.heights.source} has reported its finalized head yet`;
-    const words = describeTroubles(this.#upstreamTroubles(), this.#clock);
-    return { code: 'starting', message: words === '' ? what : `${what}: ${words}` };
+    return { code: 'starting', message: withTroubles(what, this.#upstreamTroubles(), this.#clock) };
   }
 
   /** The head is not reported, or no longer. */
@@ -347,9 +348,9 @@ export class Diagnosis {
     if (waitedMs < limitMs) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const words = describeTroubles(troubles, this.#clock);
-    const source = this.#parts.network.heights.source;
-    const what = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s${words === '' ? '' : `: ${words}`}`;
+    const { source } = this.#parts.network.heights;
+    const silent = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s`;
+    const what = withTroubles(silent, troubles, this.#clock);
     const key = source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
     return { code, message: code === 'upstream_unreachable' ? what + advice : what };
@@ -361,10 +362,8 @@ export class Diagnosis {
     if (!isStarting || this.#clock.monotonic() - this.#startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = this.#parts.network.identityTroubles();
     if (troubles.length === 0) return undefined;
-    return {
-      code: codeOf(troubles),
-      message: `the start waits for the nodes to identify themselves: ${describeTroubles(troubles, this.#clock)}`,
-    };
+    const what = 'the start waits for the nodes to identify themselves';
+    return { code: codeOf(troubles), message: withTroubles(what, troubles, this.#clock) };
   }
 
   #upstreamTroubles(): readonly NodeTrouble[] {
@@ -396,8 +395,4 @@ export class Diagnosis {
       message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, since ${timeOf(this.#headBehindSinceMs, this.#clock)}: they are being restored, or lag far behind`,
     };
   }
-}
-
-function inWords(message: string | undefined): Said {
-  return message === undefined ? undefined : { message };
 }

@@ -4,8 +4,7 @@ import type { DaemonStatus } from './DaemonStatus.js';
 
 /** The metrics that are read at each scrape: nothing here can be stale. */
 export function gaugesOf(status: DaemonStatus): ScrapedValues {
-  const { diagnosis, state } = status;
-  const { config, parts } = state;
+  const { config, diagnosis, parts } = status;
   const { accountBuilder, backfill, backfillWatch, diskWatch, leaderWatch, listener, store, window } = parts;
   return {
     latest_indexed_height: () => store.latestIndexedHeight(),
@@ -20,18 +19,18 @@ export function gaugesOf(status: DaemonStatus): ScrapedValues {
     backfill_ranges: () => backfillWatch.counts().phases,
     backfill_held_up_ranges: () => backfillWatch.counts().heldUp,
     backfill_share: () => parts.pace.heldBack()?.share ?? 1,
-    in_flight_heights: () => state.line?.mcq.size ?? 0,
-    collections_missing: () => state.line?.mcq.missingCollections ?? 0,
-    oldest_missing_age_seconds: () => state.line?.explainer.oldestMissing()?.ageSeconds ?? 0,
+    in_flight_heights: () => status.line?.mcq.size ?? 0,
+    collections_missing: () => status.line?.mcq.missingCollections ?? 0,
+    oldest_missing_age_seconds: () => status.line?.explainer.oldestMissing()?.ageSeconds ?? 0,
     window_heights: () => config.window,
     in_flight_bytes: () => window.bytesInHand,
     in_flight_bytes_limit: () => config.maxInFlightBytes,
-    collection_requests_in_flight: () => state.line?.requester?.inFlight() ?? 0,
+    collection_requests_in_flight: () => status.line?.requester?.inFlight() ?? 0,
     unresolvable_heights: () =>
-      state.line?.explainer.unresolvable(config.requester.unresolvableAfterMs).length ?? 0,
+      status.line?.explainer.unresolvable(config.requester.unresolvableAfterMs).length ?? 0,
     stream_age_seconds: () => {
       const ages = new Map(listener.streamAges());
-      const { edi, peer } = state.line ?? {};
+      const { edi, peer } = status.line ?? {};
       for (const [stream, source] of [
         ['execution_data', edi],
         ['peer', peer],

@@ -1,10 +1,10 @@
-import type { NodeTrouble, ServedHeights } from '../../access/index.js';
-import type { HeightExplanation, HeldUpHeight } from '../../collections/index.js';
-import type { FinalizationListener, HeldUpBlock } from '../../finality/index.js';
+import type { NodeTrouble } from '../../access/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import type { Descriptors } from '../lifecycle/Descriptors.js';
+import type { IndexingLine } from '../line/buildLine.js';
+import type { IndexingParts } from '../line/runIndexing.js';
 
 /** Nodes named at most in one message. */
 const NODES_NAMED = 3;
@@ -20,39 +20,27 @@ export interface HeldUp {
   readonly because?: 'complete' | 'unserved';
 }
 
-/** What is asked of the line that works on the height, of the live range or another. */
-interface WaitingLine {
-  readonly blocks: { heldUpBy(): HeldUpBlock | undefined };
-  readonly explainer: {
-    explain(height: number): Pick<HeightExplanation, 'stage'>;
-    heldUpBy(height: number): HeldUpHeight | undefined;
-  };
-  readonly indexer: { commitStartedAtMs(): number | undefined };
-  readonly edi: { trouble(): string | undefined; troubles(): readonly NodeTrouble[] } | undefined;
-  readonly peer: { trouble(): string | undefined } | undefined;
-}
-
 /** What is asked of the daemon around the line. */
-export interface Surroundings {
-  readonly ediOnly: boolean;
-  readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
-  readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
-  readonly store: Pick<IndexStore, 'trouble'>;
+export interface Surroundings extends Pick<IndexingParts, 'clock' | 'listener' | 'network' | 'store'> {
+  readonly descriptors: Pick<Descriptors, 'trouble'>;
   readonly diskWatch: { pause(): { readonly message: string } | undefined } | undefined;
-  readonly descriptors: { trouble(): string | undefined };
-  readonly clock: Clock;
 }
 
 /**
  * What holds up the lowest missing height of a line: the store, its block, or its collections. Only this function decides it;
  * `/readyz`, `/status`, `explain` and the log all use it.
  */
-export function lineHeldUp(height: number, line: WaitingLine, around: Surroundings): HeldUp {
+export function lineHeldUp(
+  height: number,
+  line: IndexingLine,
+  around: Surroundings,
+  { ediOnly }: { readonly ediOnly: boolean },
+): HeldUp {
   const { stage } = line.explainer.explain(height);
   if (stage === 'committing' || stage === 'indexed')
     return { height, ...heldUpByStore(height, line, around) };
   if (stage === 'collecting') {
-    const heldUpBy = around.ediOnly ? heldUpByFeed : heldUpByCollections;
+    const heldUpBy = ediOnly ? heldUpByFeed : heldUpByCollections;
     return { height, ...heldUpBy(height, line, around) };
   }
   const { clock, network } = around;
@@ -69,7 +57,7 @@ type Cause = Omit<HeldUp, 'height'>;
 
 function heldUpByStore(
   height: number,
-  { indexer }: WaitingLine,
+  { indexer }: IndexingLine,
   { clock, descriptors, diskWatch, store }: Surroundings,
 ): Cause {
   const complete = `height ${height} is complete`;
@@ -92,7 +80,7 @@ function heldUpByStore(
 
 function heldUpByCollections(
   height: number,
-  { edi, explainer, peer }: WaitingLine,
+  { edi, explainer, peer }: IndexingLine,
   { clock }: Surroundings,
 ): Cause {
   const { missing = 0, of = 0, troubles = [], heldBack = [] } = explainer.heldUpBy(height) ?? {};
@@ -108,7 +96,7 @@ function heldUpByCollections(
   return { message: [message, ...besides].join('; '), code };
 }
 
-function heldUpByFeed(height: number, { edi }: WaitingLine, { clock, listener }: Surroundings): Cause {
+function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }: Surroundings): Cause {
   const sealed = listener.sealedHeight();
   if (sealed === undefined || sealed < height) {
     const ageMs = listener.sealedAdvanceAgeMs();
@@ -128,8 +116,8 @@ function heldUpByFeed(height: number, { edi }: WaitingLine, { clock, listener }:
 }
 
 function because(what: string, troubles: readonly NodeTrouble[], clock: Clock): Cause {
-  if (troubles.length === 0) return { message: what, code: undefined };
-  return { message: `${what}: ${describeTroubles(troubles, clock)}`, code: codeOf(troubles) };
+  const code = troubles.length === 0 ? undefined : codeOf(troubles);
+  return { message: withTroubles(what, troubles, clock), code };
 }
 
 /**
@@ -142,6 +130,11 @@ export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   if (kinds.has('unproven')) return 'unproven';
   if (kinds.has('refused') || kinds.has('rate_limited')) return 'upstream_refusing';
   return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
+}
+
+/** What is the matter, and after a colon the troubles, if there are any. */
+export function withTroubles(what: string, troubles: readonly NodeTrouble[], clock: Clock): string {
+  return troubles.length === 0 ? what : `${what}: ${describeTroubles(troubles, clock)}`;
 }
 
 /** Node, message, count and start, for the first nodes; empty when there is no trouble. */

@@ -5,29 +5,27 @@ import type { Identifier } from '../../flow/index.js';
 import type { DaemonStatus } from './DaemonStatus.js';
 
 /** What the daemon knows about the work on one height, read from the parts of the line on demand. */
-export function inspectHeights(status: DaemonStatus) {
-  const { parts } = status.state;
+export function momentAt(daemon: DaemonStatus, height: number): WorkMoment {
+  const { store, backfillWatch } = daemon.parts;
   return {
-    momentAt: (height: number): WorkMoment => ({
-      range: status.state.range(),
-      durableId: blockAbove(parts.store, { height })?.id,
-      daemon: { reasons: status.readiness().reasons, work: heightWork(status, height) },
-      history: parts.backfillWatch.plannedAt(height),
-    }),
-    naming: (id: Identifier): NamedHeight | undefined => {
-      const above = blockAbove(parts.store, { id });
-      return above === undefined
-        ? status.state.line?.mcq.naming(id)
-        : { kind: 'block', height: above.height };
-    },
+    range: daemon.range(),
+    durableId: blockAbove(store, { height })?.id,
+    daemon: { reasons: daemon.readiness().reasons, work: heightWork(daemon, height) },
+    history: backfillWatch.plannedAt(height),
   };
 }
 
-function heightWork(report: DaemonStatus, height: number): HeightWork | undefined {
-  const { config, line, parts } = report.state;
+/** The height that is worked on and has this id. */
+export function heightNaming({ line, parts }: DaemonStatus, id: Identifier): NamedHeight | undefined {
+  const above = blockAbove(parts.store, { id });
+  return above === undefined ? line?.mcq.naming(id) : { kind: 'block', height: above.height };
+}
+
+function heightWork(daemon: DaemonStatus, height: number): HeightWork | undefined {
+  const { config, line, parts } = daemon;
   if (line === undefined) return undefined;
   const { network, window } = parts;
-  const { waitingFor, sources, endpoints } = report.status();
+  const { waitingFor, sources, endpoints } = daemon.status();
   const explained = line.explainer.explain(height);
   const serving = network.heights.namesServing(height);
   return {

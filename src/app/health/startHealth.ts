@@ -1,29 +1,23 @@
 import type { DaemonConfig } from '../../config/index.js';
 import {
-  HealthMonitor,
-  LastHour,
-  ProgressReporter,
   formatCount,
   formatDuration,
   formatRate,
   readinessCodes,
+  reportProgress,
   withoutIds,
 } from '../../observability/index.js';
-import type { ProgressState, Readiness } from '../../observability/index.js';
+import type { ProgressState } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { SharedStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import { BackfillWatch } from './watches/BackfillWatch.js';
-import { DaemonState } from './DaemonState.js';
 import type { DaemonParts } from './DaemonState.js';
 import { DaemonStatus } from './DaemonStatus.js';
-import { Diagnosis } from './Diagnosis.js';
 import { DiskWatch } from './watches/DiskWatch.js';
 import { gaugesOf } from './gauges.js';
-import { inspectHeights } from './inspectHeights.js';
 import { LeaderWatch } from './watches/LeaderWatch.js';
 
 /** How often the size of a database is measured: the server stats all of its files. */
@@ -67,46 +61,27 @@ async function sizeOf(store: SharedStore): Promise<number | undefined> {
   }
 }
 
-/** The daemon's view of its own state: for the servers, the metrics, the log and the progress line. */
-export type Health = ReturnType<typeof startHealth>;
-
 /** Begins to watch the progress. The caller starts the monitor once the servers run. */
-export function startHealth(config: DaemonConfig, parts: DaemonParts) {
-  const { clock, lifecycle, logger, metrics, window } = parts;
+export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonStatus {
+  const { lifecycle, metrics, window } = parts;
+  const { signal } = lifecycle;
   const backfillWatch = new BackfillWatch(config, parts);
-  lifecycle.supervise(backfillWatch.run(lifecycle.signal));
-  const leaderWatch = new LeaderWatch(parts);
-  const state = new DaemonState(config, { ...parts, backfillWatch, leaderWatch });
-  lifecycle.signal.addEventListener('abort', () => state.stopping(), { once: true });
-  const diagnosis = new Diagnosis(state);
-  window.onMoved(() => diagnosis.noteProgress());
-  const monitor = new HealthMonitor({ clock, findings: () => diagnosis.findings(), logger });
-  const lastHour = new LastHour(parts);
-  lifecycle.supervise(lastHour.run(lifecycle.signal));
-  const report = new DaemonStatus({ state, diagnosis, monitor, lastHour });
-  metrics.bind(gaugesOf(report));
-  const progress = new ProgressReporter({ clock, meter: report.meter, logger, terminal: parts.terminal });
-  progress.start();
-  lifecycle.onClose('progress', () => progress.close());
-  return {
-    report,
-    inspector: inspectHeights(report),
-    monitor,
-    /** What it is doing, in one line. Call it every few seconds: each call measures the rate. */
-    summary: (): string => serviceStatus(report.meter.state(), monitor.readiness()),
-    /** A line has started: from now on reports are about it. */
-    running: (line: IndexingLine): void => state.running(line),
-    /** No line runs here: another process leads, or none does. */
-    following: (): void => state.following(),
-    /** What counts as ready has changed. */
-    setLimits: (ready: DaemonConfig['ready']): void => diagnosis.setLimits(ready),
-  };
+  lifecycle.supervise(backfillWatch.run(signal));
+  const health = new DaemonStatus(config, { ...parts, backfillWatch, leaderWatch: new LeaderWatch(parts) });
+  window.onMoved(() => health.diagnosis.noteProgress());
+  lifecycle.supervise(health.lastHour.run(signal));
+  metrics.bind(gaugesOf(health));
+  lifecycle.onClose('progress', reportProgress({ ...parts, meter: health.meter }));
+  return health;
 }
 
 /**
- * What the daemon is doing, in one line for its service manager: first what holds it up, then its height and lag.
+ * What the daemon is doing, in one line for its service manager: first what holds it up, then its height and lag. Call it every
+ * few seconds: each call measures the rate.
  */
-function serviceStatus(progress: ProgressState, { reasons }: Readiness): string {
+export function serviceStatus({ meter, monitor }: DaemonStatus): string {
+  const progress = meter.state();
+  const { reasons } = monitor.readiness();
   const trouble = reasons.find(({ code }) => readinessCodes[code].severity === 'trouble');
   const waiting = trouble ?? (progress.mode === 'waiting' ? reasons[0] : undefined);
   const where = placeOf(progress);

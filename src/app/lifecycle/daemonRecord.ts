@@ -5,6 +5,12 @@ import { messageOf } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 
+/** Where a server listens. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** How other commands find a running daemon: a small file in its data directory. */
 export interface DaemonRecord {
   readonly pid: number;
@@ -13,17 +19,15 @@ export interface DaemonRecord {
   /** The database that holds its index, without credentials. Absent: the data directory does. */
   readonly store?: string | undefined;
   /** Where the read API listens for HTTP, and what commands on this machine need for it. Absent if it is not served. */
-  readonly api?: {
-    readonly host: string;
-    readonly port: number;
+  readonly api?: Address & {
     /** SHA-256 of its certificate. Absent: it speaks plain text. */
     readonly certificate?: string;
     /** Absent: none is needed. */
     readonly token?: string;
   };
   /** Absent if gRPC is off. */
-  readonly grpc?: { readonly host: string; readonly port: number };
-  readonly metrics: { readonly host: string; readonly port: number };
+  readonly grpc?: Address;
+  readonly metrics: Address;
   /** Path of the socket for commands that change something. */
   readonly control?: string;
 }
@@ -129,7 +133,7 @@ export function removeDaemonRecord(dataDir: string): void {
 }
 
 /** Host and port as a URL has them. */
-export function hostAndPort({ host, port }: { readonly host: string; readonly port: number }): string {
+export function hostAndPort({ host, port }: Address): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 

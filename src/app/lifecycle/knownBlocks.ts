@@ -7,7 +7,7 @@ import type { NamedBlock, RootParent } from '../../finality/index.js';
 import { parseIdentifier } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { packageRoot } from '../../runtime/index.js';
-import { isCorruption } from '../../storage/index.js';
+import { unlessDamaged } from '../../storage/index.js';
 import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
 
 /** The blocks whose ids the configuration knows, best first. */
@@ -39,17 +39,7 @@ export async function soundBlock(
   store: Pick<RangeStore, 'blockByHeight'>,
   height: number,
 ): Promise<FinalizedBlock | undefined> {
-  return (await unlessDamaged(store.blockByHeight(height)))?.block;
-}
-
-/** What is read; `undefined` also where it is damaged. Expected errors: `StorageError`. */
-export async function unlessDamaged<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (!isCorruption(error)) throw error;
-    return undefined;
-  }
+  return (await unlessDamaged(() => store.blockByHeight(height)))?.block;
 }
 
 /**

@@ -1,11 +1,8 @@
-import type { Window } from '../../collections/index.js';
-import type { Logger, Metrics } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { Pause, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
 import { joined } from '../../storage/index.js';
-import type { FoundDamage, HeightRange, IndexStore } from '../../storage/index.js';
-import type { Lifecycle } from '../lifecycle/Lifecycle.js';
+import type { FoundDamage, HeightRange } from '../../storage/index.js';
+import type { IndexingParts } from './runIndexing.js';
 
 /** Damaged heights that wait to become holes; others are found again. */
 const MAX_WAITING = 4_096;
@@ -19,12 +16,16 @@ const MIN_PASS_MS = 3_600_000;
 /** How often a process that does not lead looks whether it does now. */
 const LOOK_EVERY_MS = 60_000;
 
+type HealingParts = Pick<IndexingParts, 'clock' | 'lifecycle' | 'logger' | 'metrics' | 'store' | 'window'> & {
+  readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
+};
+
 /**
  * Makes holes of damaged heights, which the backfill fills again: those that a read meets, and those that it finds itself,
  * verifying the store over and over.
  */
 export class Healing {
-  readonly #deps: ConstructorParameters<typeof Healing>[0];
+  readonly #parts: HealingParts;
   /** What is wrong with each height that is not a hole yet. */
   readonly #waiting = new Map<number, string>();
   #isAtWork = false;
@@ -35,21 +36,10 @@ export class Healing {
   /** What reads or writes the store at this moment. */
   readonly #running = new Set<Promise<unknown>>();
 
-  constructor(dependencies: {
-    readonly store: Pick<
-      IndexStore,
-      'check' | 'coverage' | 'heal' | 'latestIndexedHeight' | 'onDamage' | 'shared'
-    >;
-    readonly window: Pick<Window, 'moved' | 'onMoved'>;
-    readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
-    readonly lifecycle: Pick<Lifecycle, 'onClose' | 'supervise'>;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    readonly metrics: Pick<Metrics, 'damagedHeights' | 'lastScrub' | 'scrubRate' | 'scrubbedBytes'>;
-  }) {
-    const { lifecycle, store, window } = dependencies;
-    this.#deps = dependencies;
-    this.#pause = new Pause(dependencies);
+  constructor(parts: HealingParts) {
+    const { lifecycle, store, window } = parts;
+    this.#parts = parts;
+    this.#pause = new Pause(parts);
     store.onDamage((damage) => this.found(damage));
     // What was the watermark may be a hole now.
     window.onMoved(() => this.#work());
@@ -62,7 +52,7 @@ export class Healing {
   /** Does not throw, and may be told the same again. */
   found({ height, what }: FoundDamage): void {
     if (height === undefined) {
-      this.#deps.logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
+      this.#parts.logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
       // A pass under way goes on: begun anew by every such read, none would ever reach the oldest heights.
       this.#isAnywhere = true;
       this.#pause.wake();
@@ -97,7 +87,7 @@ export class Healing {
   }
 
   async #scrub(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
-    const { clock, logger, metrics, store } = this.#deps;
+    const { clock, logger, metrics, store } = this.#parts;
     for (;;) {
       const startedAtMs = clock.monotonic();
       // Of several processes, the one that leads verifies.
@@ -123,7 +113,7 @@ export class Healing {
   }
 
   async #pass(bytesPerSecond: number, signal: AbortSignal): Promise<void> {
-    const { clock, metrics } = this.#deps;
+    const { clock, metrics } = this.#parts;
     for await (const { bytes, cost, damages } of this.#look(signal)) {
       for (const damage of damages) this.found(damage);
       metrics.scrubbedBytes.inc(bytes);
@@ -133,7 +123,7 @@ export class Healing {
 
   /** Verifies all covered heights, newest first, a few at a time. */
   async *#look(signal: AbortSignal) {
-    const { store } = this.#deps;
+    const { store } = this.#parts;
     let next = store.latestIndexedHeight();
     for (;;) {
       const below = next;
@@ -154,7 +144,7 @@ export class Healing {
 
   #work(): void {
     if (this.#isAtWork || ![...this.#waiting.keys()].some((height) => this.#mayLeave(height))) return;
-    this.#deps.lifecycle.supervise(this.#run(() => this.#heal(TELL_MS)));
+    this.#parts.lifecycle.supervise(this.#run(() => this.#heal(TELL_MS)));
   }
 
   async #run(begin: () => Promise<void>): Promise<void> {
@@ -169,7 +159,7 @@ export class Healing {
 
   /** The watermark cannot leave the index before the live range has grown above it. */
   #mayLeave(height: number): boolean {
-    return height < this.#deps.store.latestIndexedHeight();
+    return height < this.#parts.store.latestIndexedHeight();
   }
 
   /** Damaged heights that are about to become holes. */
@@ -178,33 +168,29 @@ export class Healing {
   }
 
   async #heal(tellMs: number): Promise<void> {
+    const { clock, logger, metrics, queue, store, window } = this.#parts;
     this.#isAtWork = true;
     try {
-      await this.#makeHoles(tellMs);
+      for (;;) {
+        const damaged = [...this.#waiting].filter(([height]) => this.#mayLeave(height));
+        if (damaged.length === 0) break;
+        const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
+        this.#leaving = wanted;
+        window.moved();
+        if (tellMs > 0) await sleep(clock, tellMs);
+        const holes = await store.heal(wanted, await queue?.lastPlan());
+        for (const [height, what] of damaged) {
+          this.#waiting.delete(height);
+          if (!isIn(holes, height)) continue;
+          metrics.damagedHeights.inc();
+          logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
+        }
+      }
     } finally {
       this.#isAtWork = false;
       this.#leaving = [];
     }
-    this.#deps.window.moved();
-  }
-
-  async #makeHoles(tellMs: number): Promise<void> {
-    const { clock, logger, metrics, queue, store, window } = this.#deps;
-    for (;;) {
-      const damaged = [...this.#waiting].filter(([height]) => this.#mayLeave(height));
-      if (damaged.length === 0) break;
-      const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
-      this.#leaving = wanted;
-      window.moved();
-      if (tellMs > 0) await sleep(clock, tellMs);
-      const holes = await store.heal(wanted, await queue?.lastPlan());
-      for (const [height, what] of damaged) {
-        this.#waiting.delete(height);
-        if (!isIn(holes, height)) continue;
-        metrics.damagedHeights.inc();
-        logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
-      }
-    }
+    window.moved();
   }
 }
 

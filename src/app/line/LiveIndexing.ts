@@ -4,17 +4,12 @@ import { childOf, wasAborted, whenAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { buildLine } from './buildLine.js';
-import type { IndexingLine, LineParts } from './buildLine.js';
+import type { IndexingLine } from './buildLine.js';
 import type { IndexingParts } from './runIndexing.js';
 import { firstHeightOf, initialiseStore } from './startHeight.js';
 
-/** What is told of the line of the live range. */
-export interface LineListener {
-  /** Called for every line that starts. */
-  readonly onLine: (line: IndexingLine) => void;
-  /** Called when no line runs here: another process leads, or none does. */
-  readonly onFollow: () => void;
-}
+/** Called with every line of the live range that starts; with `undefined` when none runs here: another process leads, or none does. */
+export type OnLine = (line: IndexingLine | undefined) => void;
 
 /**
  * Indexes the live range while this process leads: begins an empty store, and runs the indexing line, which starts over when
@@ -23,14 +18,14 @@ export interface LineListener {
 export class LiveIndexing {
   readonly #config: DaemonConfig;
   readonly #parts: IndexingParts;
-  readonly #listener: LineListener;
+  readonly #onLine: OnLine;
   #line: IndexingLine | undefined;
   #term: Term | undefined;
 
-  constructor(config: DaemonConfig, parts: IndexingParts, listener: LineListener) {
+  constructor(config: DaemonConfig, parts: IndexingParts, onLine: OnLine) {
     this.#config = config;
     this.#parts = parts;
-    this.#listener = listener;
+    this.#onLine = onLine;
   }
 
   /** Resolves when the daemon is to stop; then close it. Rejects as the indexing line. */
@@ -45,7 +40,7 @@ export class LiveIndexing {
       if (signal.aborted) return;
       logger.warn({ reason }, 'this process does not lead any more');
       await this.close();
-      this.#listener.onFollow();
+      this.#onLine(undefined);
     }
   }
 
@@ -58,7 +53,7 @@ export class LiveIndexing {
       await line?.close();
     } catch (error) {
       // Another process writes the rest by now.
-      if (!isReplaced(error)) throw error;
+      if (!this.#isReplaced(error)) throw error;
     } finally {
       this.#line = undefined;
       await store.shared?.follow();
@@ -70,10 +65,13 @@ export class LiveIndexing {
   /** Resolves with the reason when this process no longer leads, or is to stop. */
   async #lead(term: Term): Promise<string> {
     const { lifecycle, logger, store } = this.#parts;
+    const { signal } = lifecycle;
     try {
-      const replaced = await this.#takeStore();
+      // This waits while the database is away; closing the store ends the wait.
+      const replaced =
+        store.shared === undefined ? signal : await lifecycle.unlessStopped(store.shared.lead());
       if (replaced === undefined) return 'stopping';
-      const lost = childOf(lifecycle.signal, term.lost, replaced);
+      const lost = childOf(signal, term.lost, replaced);
       if (store.shared !== undefined) {
         logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'this process leads');
       }
@@ -85,28 +83,24 @@ export class LiveIndexing {
         lost.abort();
       }
     } catch (error) {
-      if (!isReplaced(error)) throw error;
+      if (!this.#isReplaced(error)) throw error;
     }
     return term.lost.aborted ? 'the lead was not kept up' : 'another process has taken over';
   }
 
-  /** Takes the store for writing. The signal aborts when another process takes over; `undefined`: the daemon stops. */
-  async #takeStore(): Promise<AbortSignal | undefined> {
-    const { lifecycle, store } = this.#parts;
-    if (store.shared === undefined) return new AbortController().signal;
-    // This waits while the database is away; closing the store ends the wait.
-    return lifecycle.unlessStopped(store.shared.lead());
-  }
-
   /** Runs lines until `lost` aborts. */
   async #follow(lost: AbortSignal): Promise<void> {
-    const { logger, store } = this.#parts;
+    const { logger, network, store } = this.#parts;
     await this.#begin(lost);
     let reachedHeight = highestDurable(store);
     for (;;) {
       if (lost.aborted) return;
-      this.#line = buildLine(this.#config, this.#lineParts(), { reachedHeight });
-      this.#listener.onLine(this.#line);
+      this.#line = buildLine(
+        this.#config,
+        { ...this.#parts, nodes: network, fail: (error) => this.#failed(error) },
+        { reachedHeight },
+      );
+      this.#onLine(this.#line);
       const over = childOf(lost);
       const ended = whenAborted(over.signal).then(() => undefined);
       const outdated = await Promise.race([this.#line.outdated, ended]).finally(() => over.abort());
@@ -133,30 +127,15 @@ export class LiveIndexing {
   }
 
   /** A line whose writes are refused because another process leads has not failed: it will be closed. */
-  #lineParts(): LineParts {
-    const parts = this.#parts;
-    const { lifecycle, network, store } = parts;
-    if (store.shared === undefined) return { ...parts, nodes: network };
-    return {
-      ...parts,
-      nodes: network,
-      lifecycle: {
-        fail: (error) => {
-          if (!isReplaced(error)) lifecycle.fail(error);
-        },
-        supervise: (running) => {
-          const unlessReplaced = running.catch((error: unknown) => {
-            if (!isReplaced(error)) throw error;
-          });
-          lifecycle.supervise(unlessReplaced);
-        },
-      },
-    };
+  #failed(error: unknown): void {
+    const { lifecycle } = this.#parts;
+    if (!this.#isReplaced(error) && !wasAborted(error, lifecycle.signal)) lifecycle.fail(error);
   }
-}
 
-function isReplaced(error: unknown): boolean {
-  return error instanceof StorageError && error.kind === 'locked';
+  #isReplaced(error: unknown): boolean {
+    const isShared = this.#parts.store.shared !== undefined;
+    return isShared && error instanceof StorageError && error.kind === 'locked';
+  }
 }
 
 /** The chain has reached this height, whatever head the nodes have reported so far. */

@@ -19,10 +19,9 @@ import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '.
 import type { Identifier } from '../../flow/index.js';
 import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError } from '../../runtime/index.js';
+import { AbortError, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { RangeStore, WriteRoom } from '../../storage/index.js';
-import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { rootParentsOf, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /**
@@ -72,33 +71,14 @@ export interface LineParts extends SharedParts {
   readonly listener: ChainHead;
   /** Outlives the line, which begins with an empty one. */
   readonly window: Window;
-  readonly lifecycle: Pick<Lifecycle, 'fail' | 'supervise'>;
+  /** Called when it cannot go on. */
+  readonly fail: (error: unknown) => void;
 }
 
 /** Finalized blocks become durable records here. The parts are what status, metrics and health read. */
-export interface IndexingLine {
-  readonly blocks: FinalizedBlocks;
-  readonly window: Window;
-  readonly mcq: MissingCollectionQueue;
-  readonly processor: JobProcessor;
-  readonly explainer: HeightExplainer;
-  readonly indexer: BlockCollectionIndexer;
-  /** Absent with `ediOnly`. */
-  readonly requester: CollectionRequester | undefined;
-  /** Absent with `edi.enabled: false`. */
-  readonly edi: ExecutionDataIndexer | undefined;
-  /** Absent without `peers`. */
-  readonly peer: ExecutionDataIndexer | undefined;
-  /** Resolves with the reason when the line must start over: a false block was noticed too late to replace it. */
-  readonly outdated: Promise<string>;
-  /** Ends the sources, lets the writer finish the current batch, and waits for all of it. Idempotent. */
-  close(): Promise<void>;
-}
+export type IndexingLine = ReturnType<typeof buildLine>;
 
-/**
- * Builds the line from a finalized block to a durable record, as drawn in docs/architecture.md, and starts it. Everything it
- * runs ends with the life cycle.
- */
+/** Builds the line from a finalized block to a durable record, as drawn in docs/architecture.md, and starts it. It runs until it is closed. */
 export function buildLine(
   config: DaemonConfig,
   parts: LineParts,
@@ -114,8 +94,8 @@ export function buildLine(
     /** See `FinalizedBlocks`. */
     readonly asksFor?: FinalizedBlocksOptions['asksFor'];
   },
-): IndexingLine {
-  const { store, window, listener, network, nodes, slots, room, lifecycle } = parts;
+) {
+  const { store, window, listener, network, nodes, slots, room, fail } = parts;
   const { clock, random, metrics, logger } = parts;
   const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], asksFor } = options;
   const common = { nodes, clock, random, metrics, logger };
@@ -265,8 +245,13 @@ export function buildLine(
       signal,
     ),
   ];
-  for (const loop of running) lifecycle.supervise(loop);
+  for (const loop of running) {
+    loop.catch((error: unknown) => {
+      if (!wasAborted(error, signal)) fail(error);
+    });
+  }
 
+  /** Ends the sources, lets the writer finish the current batch, and waits for all of it. Idempotent. */
   const close = async (): Promise<void> => {
     for (const stop of listening) stop();
     if (!signal.aborted) scope.abort(new AbortError('the indexing line ends'));
@@ -278,7 +263,8 @@ export function buildLine(
     if (!isPublished) await indexer.recordLateSpork();
     await Promise.allSettled(running);
   };
-  return { blocks, window, mcq, processor, explainer, indexer, requester, edi, peer, outdated, close };
+  const sources = { requester, edi, peer };
+  return { blocks, window, mcq, processor, explainer, indexer, ...sources, outdated, close };
 }
 
 /**
@@ -305,8 +291,9 @@ class RequestPort {
  * Distinguishes a line that must start over from one that failed: a node sent a false block, which was noticed only after
  * the block had been completed on top of the watermark.
  */
-function judgeEnd({ lifecycle, logger }: Pick<LineParts, 'lifecycle' | 'logger'>) {
+function judgeEnd({ fail, logger }: Pick<LineParts, 'fail' | 'logger'>) {
   let startOver = (_reason: string): void => undefined;
+  /** Resolves with the reason when the line must start over. */
   const outdated = new Promise<string>((resolve) => (startOver = resolve));
   const onFatal = (error: unknown): void => {
     if (error instanceof OffChainBlockError) {
@@ -314,7 +301,7 @@ function judgeEnd({ lifecycle, logger }: Pick<LineParts, 'lifecycle' | 'logger'>
     } else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
       startOver(`the block at height ${error.height} does not continue the one below it`);
-    } else lifecycle.fail(error);
+    } else fail(error);
   };
   return { outdated, onFatal };
 }

@@ -9,7 +9,7 @@ import type { CertificateThread } from '../../proof/index.js';
 import { soleLeadership } from '../../ranges/index.js';
 import type { Leadership, SharedQueue } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
-import { AccountIndexBuilder } from '../../storage/index.js';
+import { AccountIndexBuilder, unlessDamaged } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/Lifecycle.js';
 import { Healing } from './Healing.js';
@@ -17,8 +17,8 @@ import { Backfill } from './history/Backfill.js';
 import { HistoryPace } from './history/HistoryPace.js';
 import type { HistoryParts } from './history/rangeLine.js';
 import { LiveIndexing } from './LiveIndexing.js';
-import type { LineListener } from './LiveIndexing.js';
-import { namedBlocks, soundBlock, unlessDamaged } from '../lifecycle/knownBlocks.js';
+import type { OnLine } from './LiveIndexing.js';
+import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
 export interface IndexingParts extends HistoryParts {
@@ -160,7 +160,7 @@ function openProver(
       head: () => window.target(),
       onMoved: (listener) => window.onMoved(listener),
       sealedBy: (id) => network.sealedBy(id),
-      heightOf: async (id) => (await unlessDamaged(store.blockById(id)))?.block.height,
+      heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);
         return (
@@ -186,11 +186,7 @@ function openProver(
  * live line while it leads, and fills in history. Expected errors:
  * OperatorError; the life cycle's abort reason.
  */
-export async function runIndexing(
-  config: DaemonConfig,
-  parts: IndexingParts,
-  { onLine, onFollow = () => undefined }: Pick<LineListener, 'onLine'> & Partial<LineListener>,
-): Promise<void> {
+export async function runIndexing(config: DaemonConfig, parts: IndexingParts, onLine: OnLine): Promise<void> {
   const { backfill, window, lifecycle, listener, network, pace, store } = parts;
   const { signal } = lifecycle;
   window.onMoved(() => backfill.notify());
@@ -235,19 +231,14 @@ export async function runIndexing(
       () => undefined,
     );
   };
-  const live = new LiveIndexing(config, parts, {
-    onFollow,
-    onLine: (line) => {
-      onLine(line);
-      fill();
-    },
-  });
-  lifecycle.onClose('indexing line', () => live.close());
-  if (store.shared !== undefined) {
-    onFollow();
-    // Another process may lead.
+  const begun: OnLine = (line) => {
+    onLine(line);
     fill();
-  }
+  };
+  const live = new LiveIndexing(config, parts, begun);
+  lifecycle.onClose('indexing line', () => live.close());
+  // Another process may lead.
+  if (store.shared !== undefined) begun(undefined);
   if (config.roles.includes('live')) await live.run();
   else await lifecycle.stopped();
 }

@@ -5,7 +5,6 @@ import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
 import {
   isCorruption,
   LevelIndexStore,
@@ -13,8 +12,11 @@ import {
   makeDirectory,
   StorageError,
 } from '../../storage/index.js';
-import type { DescriptorWait, IndexStore, StorageErrorKind } from '../../storage/index.js';
-import { daemonRuns, storePathOf } from '../lifecycle/daemonRecord.js';
+import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
+import type { DaemonParts } from '../health/DaemonState.js';
+import { daemonRuns, removeDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from '../lifecycle/dataDirectory.js';
+import { checkStartOfFilledStore } from '../line/startHeight.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 
 /** How a store is opened: like `LevelIndexStore.open`, with its expected errors. */
@@ -27,35 +29,53 @@ export const openLevelStore: OpenStore = (options, dependencies) =>
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
 
-/** The store that a daemon indexes into. Expected errors: those of `OpenStore`, and of `PostgresIndexStore.open`. */
+/**
+ * Opens the store that a daemon indexes into, and closes it at the end. Expected errors: OperatorError (locked, damaged, another
+ * chain, a start that does not fit).
+ */
 export async function openStoreToIndex(
   config: DaemonConfig,
   {
-    openStore,
-    maxOpenFiles,
+    clock,
     descriptors,
-    ...dependencies
-  }: {
-    readonly openStore: OpenStore;
-    /** LevelDB's share of the file descriptors. */
-    readonly maxOpenFiles: number;
-    readonly descriptors: DescriptorWait;
-    readonly clock: Clock;
-    readonly logger: Logger;
+    lifecycle,
+    logger,
+    openStore = openLevelStore,
+    readers,
+  }: Pick<DaemonParts, 'clock' | 'descriptors' | 'lifecycle' | 'logger' | 'readers'> & {
+    readonly openStore: OpenStore | undefined;
   },
 ): Promise<IndexStore> {
   const { chainId, dataDir, index, store: url } = config;
-  if (url === undefined) {
-    const place = { path: storePathOf(dataDir), chainId };
-    const options = { ...place, accounts: index.accounts, isShared: true };
-    const open: Parameters<typeof openWithoutDamage>[0] = (how) =>
-      openStore({ ...options, descriptors, tuning: { maxOpenFiles }, ...how }, dependencies);
-    return openWithoutDamage(open, dependencies.logger);
+  const options = { chainId, accounts: index.accounts };
+  const level: Parameters<OpenStore>[0] = {
+    ...{ ...options, path: storePathOf(dataDir), isShared: true },
+    tuning: { maxOpenFiles: descriptors.shares.maxOpenFiles },
+    descriptors: {
+      waits: (why) => descriptors.storeWaits(why),
+      alone: (action) => (readers === undefined ? action() : readers.without(action)),
+    },
+  };
+  let store: IndexStore;
+  if (url === undefined)
+    store = await openWithoutDamage((how) => openStore({ ...level, ...how }, { clock, logger }), logger);
+  else {
+    await refuseUsedDirectory(dataDir);
+    await makeDirectory(dataDir);
+    const { PostgresIndexStore } = await loadPostgres();
+    store = await PostgresIndexStore.open({ ...options, url, waitMs: DATABASE_WAIT_MS }, { clock, logger });
   }
-  await makeDirectory(dataDir);
-  const { PostgresIndexStore } = await loadPostgres();
-  const options = { url, chainId, accounts: index.accounts, waitMs: DATABASE_WAIT_MS };
-  return PostgresIndexStore.open(options, dependencies);
+  // The reader thread reads the store, so it ends first.
+  lifecycle.onClose('store', async () => {
+    await readers?.close();
+    await store.close();
+  });
+  await refuseUnwritable(dataDir);
+  // The directory is ours now: a record in it is left from a killed daemon.
+  removeDaemonRecord(dataDir);
+  if (url === undefined) await warnOfOpenDirectory(dataDir, { logger });
+  checkStartOfFilledStore(config, store);
+  return store;
 }
 
 /**

@@ -89,9 +89,7 @@ export class IndexerLink implements StatusSource, HeightWorkSource, ForwardingAd
       case 'makeWay':
         this.#calls.get(message.id)?.makeWay.abort();
         break;
-      case 'settings':
-      case 'scrape':
-      case 'stop':
+      default:
     }
   }
 

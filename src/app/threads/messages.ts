@@ -5,6 +5,7 @@ import type { Identifier } from '../../flow/index.js';
 import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { FoundDamage, HeightRange, ShownIndex } from '../../storage/index.js';
+import type { Address } from '../lifecycle/daemonRecord.js';
 
 /** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
@@ -51,9 +52,9 @@ export interface OpenConnections {
 }
 
 export interface ReaderAddresses {
-  readonly api: { readonly host: string; readonly port: number };
+  readonly api: Address;
   /** Absent when gRPC is off. */
-  readonly grpc?: { readonly host: string; readonly port: number };
+  readonly grpc?: Address;
 }
 
 /** The index at one moment, as readers see it. */
@@ -98,11 +99,7 @@ export type ToReader =
       readonly surroundings?: Surroundings;
     }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer }
-  | {
-      readonly kind: 'admission';
-      readonly id: number;
-      readonly outcome: 'admitted' | Exclude<NotAdmitted, 'silent'>;
-    }
+  | { readonly kind: 'admission'; readonly id: number; readonly outcome: 'admitted' | NotAdmitted }
   | { readonly kind: 'makeWay'; readonly id: number }
   | { readonly kind: 'settings'; readonly settings: ReaderSettings }
   | { readonly kind: 'scrape' }

@@ -5,12 +5,16 @@ import { joined } from '../../storage/index.js';
 import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
 import type { IndexMoment } from './messages.js';
 
+type Prover = Pick<FinalityProver, 'finalBlock' | 'sealedHeight'> & {
+  status(): { readonly reason: string | undefined };
+};
+
 interface ReadableParts {
   readonly store: IndexStore;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   readonly listener: Pick<FinalizationListener, 'finalizedHeight' | 'sealedHeight'>;
-  readonly prover: (Pick<FinalityProver, 'finalBlock'> & SealProver) | undefined;
+  readonly prover: Prover | undefined;
   /** Damaged heights that are about to leave the index. */
   readonly healing?: { leaving(): readonly HeightRange[] };
 }
@@ -19,33 +23,19 @@ interface ReadableParts {
 export function finalBlock({
   prover,
   store,
-}: {
-  readonly prover: Pick<FinalityProver, 'finalBlock'> | undefined;
-  readonly store: IndexStore;
-}): BlockHead | undefined {
+}: Pick<ReadableParts, 'prover' | 'store'>): BlockHead | undefined {
   const kept = store.provenBlock?.();
   const own = store.shared?.isLeading() === false ? undefined : prover?.finalBlock();
   return own !== undefined && own.height >= (kept?.height ?? 0) ? own : kept;
-}
-
-interface SealProver {
-  sealedHeight(): number | undefined;
-  status(): { readonly reason: string | undefined };
 }
 
 /**
  * The highest sealed block, for readers: from the seals of blocks that are proven final. Where no more can be proven now, or the
  * seals are not known (a mirror, a process that follows another one), as the nodes report it.
  */
-export function sealedHeight(
+function sealedHeight(
   { proof }: Pick<DaemonConfig, 'proof'>,
-  {
-    listener,
-    prover,
-  }: {
-    readonly listener: Pick<FinalizationListener, 'sealedHeight'>;
-    readonly prover: SealProver | undefined;
-  },
+  { listener, prover }: Pick<ReadableParts, 'listener' | 'prover'>,
 ): number | undefined {
   const isProven = proof.finality === 'proven' || prover?.status().reason === undefined;
   return (isProven ? prover?.sealedHeight() : undefined) ?? listener.sealedHeight();

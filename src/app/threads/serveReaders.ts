@@ -8,7 +8,7 @@ import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
 import { IndexerLink } from './IndexerLink.js';
-import type { FromReader, OpenConnections, Port, ReaderData, ReaderSettings, ToReader } from './messages.js';
+import type { FromReader, OpenConnections, Port, ReaderData, ToReader } from './messages.js';
 
 /** Log records at most between two answers of the other thread; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
@@ -19,7 +19,12 @@ export const MAX_RECORDS_UNDER_WAY = 1_000;
  */
 export function serveReaders(
   options: ReaderData,
-  dependencies: {
+  {
+    clock,
+    fail,
+    onLogger,
+    port,
+  }: {
     /** To the indexing thread. */
     readonly port: Port;
     readonly clock: Clock;
@@ -29,219 +34,148 @@ export function serveReaders(
     readonly onLogger?: (logger: Logger) => void;
   },
 ): Promise<void> {
-  const { clock, fail, port } = dependencies;
+  const { accessNodes, api: config, chainId, maxMessageBytes, userAgent, version } = options;
   const gate = EndGate.loaded(options.gate);
   const post = (message: FromReader): void => port.postMessage(message);
-  const logger = new LinkedLogger({ level: options.settings.logLevel }, { post });
-  dependencies.onLogger?.(logger);
+  const logger = linkedLogger(options.settings.logLevel, post);
+  onLogger?.(logger);
   const link = new IndexerLink({ clock, post });
   const metrics = createReaderMetrics();
-  let opening: Promise<Servers | undefined> | undefined;
-  let servers: Servers | undefined;
+  const common = { clock, logger, fail, metrics };
   let { settings } = options;
 
-  const open = async (): Promise<Servers | undefined> => {
+  /** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
+  const openServers = async () => {
+    const replica =
+      options.storeUrl === undefined
+        ? await openLevelReplica(options.storePath, gate)
+        : (await loadPostgres()).openPostgresReplica(options.storeUrl);
+    replica.show(link.moment.shown);
+    replica.onDamage((damage) => post({ kind: 'damage', damage }));
+    const metadataFor = (node: string): NodeMetadata => settings.nodeMetadata?.get(node) ?? {};
+    const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;
+    const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
+    const api = apiServer(
+      { ...config, ...settings, chainId, version },
+      {
+        ...{ ...common, feed, reader: replica, status: link, work: link },
+        forwardingOff: () => link.forwardingOff(),
+        restMetadata: () => metadataFor(restName),
+      },
+    );
+    const forwarder = config.forward
+      ? new Forwarder(
+          { maxMessageBytes, userAgent },
+          { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
+        )
+      : undefined;
+    const grpc =
+      config.grpcPort === 'off'
+        ? undefined
+        : new GrpcApiServer(
+            { ...settings, host: config.host, port: config.grpcPort, accessNodes, chainId, version },
+            { ...common, feed, forwarder, store: replica, status: link, health: link },
+          );
+    const close = async (): Promise<void> => {
+      const feedClosed = feed.close();
+      // In parallel: each waits for its callers, up to a limit. The feed must end too, or streams would never end.
+      await Promise.all([feedClosed, api.close(), grpc?.close()]);
+      forwarder?.close();
+      await replica.close();
+    };
     try {
-      servers = await openServers(options, { clock, fail, gate, link, logger, metrics, post });
-      if (settings !== options.settings) servers.change(settings);
-      post({ kind: 'listening', addresses: servers.addresses });
-      return servers;
+      await api.start();
+      await grpc?.start();
+    } catch (error) {
+      await close();
+      throw error;
+    }
+    return { replica, feed, api, grpc, close };
+  };
+
+  let opening: Promise<void> | undefined;
+  let servers: Awaited<ReturnType<typeof openServers>> | undefined;
+  /** Resolves when the servers listen, or cannot: then `isOver` is called. */
+  const open = async (isOver: () => void): Promise<void> => {
+    try {
+      const given = settings;
+      servers = await openServers();
+      const { api, grpc } = servers;
+      if (settings !== given) change();
+      const addresses = { api: api.address(), ...(grpc === undefined ? {} : { grpc: grpc.address() }) };
+      post({ kind: 'listening', addresses });
     } catch (error) {
       if (error instanceof OperatorError) post({ kind: 'refused', exit: error.exit, message: error.message });
       else fail(error);
-      return undefined;
+      isOver();
     }
   };
+  const change = (): void => {
+    for (const server of [servers?.api, servers?.grpc]) {
+      server?.setLimits(settings);
+      if (settings.secrets !== undefined) server?.secure(settings.secrets);
+    }
+  };
+  const connections = (): OpenConnections | undefined =>
+    servers && { api: servers.api.connections, grpc: servers.grpc?.connections ?? 0 };
   return new Promise((resolve) => {
-    const close = async (): Promise<void> => {
-      await (await opening)?.close();
-      resolve();
-    };
     port.on('message', (received) => {
       const message = received as ToReader;
       link.receive(message);
       switch (message.kind) {
         case 'state':
-          post({ kind: 'ack', connections: servers?.connections() });
+          post({ kind: 'ack', connections: connections() });
           logger.taken();
-          servers?.notify();
-          opening ??= open().then((opened) => {
-            if (opened === undefined) resolve();
-            return opened;
-          });
+          servers?.replica.show(message.moment.shown);
+          servers?.feed.notify();
+          servers?.grpc?.notify();
+          opening ??= open(resolve);
           break;
         case 'settings':
-          settings = message.settings;
+          ({ settings } = message);
           logger.setLevel(settings.logLevel);
-          servers?.change(settings);
+          change();
           break;
         case 'scrape':
           void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
           break;
         case 'stop':
-          close().catch(fail);
+          void Promise.resolve(opening)
+            .then(() => servers?.close())
+            .then(resolve, fail);
           break;
-        case 'answer':
-        case 'admission':
-        case 'makeWay':
+        default:
       }
     });
   });
-}
-
-/** All servers for readers, while open. */
-type Servers = Awaited<ReturnType<typeof openServers>>;
-
-/** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
-async function openServers(
-  options: ReaderData,
-  parts: Pick<Parameters<typeof serveReaders>[1], 'clock' | 'fail'> & {
-    readonly gate: EndGate;
-    readonly link: IndexerLink;
-    readonly post: (message: FromReader) => void;
-    readonly logger: LinkedLogger;
-    readonly metrics: ReturnType<typeof createReaderMetrics>;
-  },
-) {
-  const { clock, fail, gate, link, logger, metrics, post } = parts;
-  const {
-    accessNodes,
-    api: config,
-    chainId,
-    maxMessageBytes,
-    settings,
-    storePath,
-    storeUrl,
-    userAgent,
-    version,
-  } = options;
-  const replica =
-    storeUrl === undefined
-      ? await openLevelReplica(storePath, gate)
-      : (await loadPostgres()).openPostgresReplica(storeUrl);
-  replica.show(link.moment.shown);
-  replica.onDamage((damage) => post({ kind: 'damage', damage }));
-  const common = { clock, logger, fail, metrics };
-  let { nodeMetadata } = options.settings;
-  const metadataFor = (node: string): NodeMetadata => nodeMetadata?.get(node) ?? {};
-  const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;
-  const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
-  const api = apiServer(
-    { ...config, ...settings, chainId, version },
-    {
-      ...common,
-      feed,
-      reader: replica,
-      status: link,
-      work: link,
-      forwardingOff: () => link.forwardingOff(),
-      restMetadata: () => metadataFor(restName),
-    },
-  );
-  const forwarder = config.forward
-    ? new Forwarder(
-        { maxMessageBytes, userAgent },
-        { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
-      )
-    : undefined;
-  const { grpcPort, host } = config;
-  const { maxConnections, ratePerSecondPerAddress, secrets } = settings;
-  const grpc =
-    grpcPort === 'off'
-      ? undefined
-      : new GrpcApiServer(
-          {
-            host,
-            port: grpcPort,
-            maxConnections,
-            ratePerSecondPerAddress,
-            secrets,
-            accessNodes,
-            chainId,
-            version,
-          },
-          { ...common, feed, forwarder, store: replica, status: link, health: link },
-        );
-  const close = async (): Promise<void> => {
-    const feedClosed = feed.close();
-    // In parallel: each waits for its callers, up to a limit. The feed must end too, or streams would never end.
-    await Promise.all([feedClosed, api.close(), grpc?.close()]);
-    forwarder?.close();
-    await replica.close();
-  };
-  try {
-    await api.start();
-    await grpc?.start();
-  } catch (error) {
-    await close();
-    throw error;
-  }
-  return {
-    addresses: { api: api.address(), ...(grpc === undefined ? {} : { grpc: grpc.address() }) },
-    /** Call it when there is a new state. */
-    notify: () => {
-      replica.show(link.moment.shown);
-      feed.notify();
-      grpc?.notify();
-    },
-    connections: (): OpenConnections => ({ api: api.connections, grpc: grpc?.connections ?? 0 }),
-    change: (next: ReaderSettings) => {
-      api.setLimits(next);
-      grpc?.setLimits(next);
-      if (next.secrets !== undefined) {
-        api.secure(next.secrets);
-        grpc?.secure(next.secrets);
-      }
-      ({ nodeMetadata } = next);
-    },
-    close,
-  };
 }
 
 /** From verbose to quiet. */
 const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 
 /** A logger whose records another thread writes. */
-class LinkedLogger implements Logger {
-  #least: number;
-  readonly #post: (message: FromReader) => void;
-  #underWay = 0;
-  #dropped = 0;
-  readonly debug = this.#as('debug');
-  readonly info = this.#as('info');
-  readonly warn = this.#as('warn');
-  readonly error = this.#as('error');
-
-  constructor(
-    options: { readonly level: LogLevel },
-    dependencies: { readonly post: (message: FromReader) => void },
-  ) {
-    this.#least = levels.indexOf(options.level);
-    this.#post = dependencies.post;
-  }
-
-  setLevel(level: LogLevel): void {
-    this.#least = levels.indexOf(level);
-  }
-
-  /** The other thread answered: it has taken everything sent before. */
-  taken(): void {
-    this.#underWay = 0;
-    if (this.#dropped === 0) return;
-    const records = this.#dropped;
-    this.#dropped = 0;
-    this.#post({ kind: 'logLost', records });
-  }
-
-  #as(level: Exclude<LogLevel, 'silent'>) {
-    return (fields: object, message: string): void => {
-      if (levels.indexOf(level) < this.#least) return;
-      if (this.#underWay >= MAX_RECORDS_UNDER_WAY) {
-        this.#dropped += 1;
+function linkedLogger(level: LogLevel, post: (message: FromReader) => void) {
+  let least = levels.indexOf(level);
+  let underWay = 0;
+  let dropped = 0;
+  const as =
+    (itsLevel: Exclude<LogLevel, 'silent'>) =>
+    (fields: object, message: string): void => {
+      if (levels.indexOf(itsLevel) < least) return;
+      if (underWay >= MAX_RECORDS_UNDER_WAY) {
+        dropped += 1;
         return;
       }
-      this.#underWay += 1;
-      this.#post({ kind: 'log', level, fields: errorFields(fields), message });
+      underWay += 1;
+      post({ kind: 'log', level: itsLevel, fields: errorFields(fields), message });
     };
-  }
+  return {
+    ...{ debug: as('debug'), info: as('info'), warn: as('warn'), error: as('error') },
+    setLevel: (next: LogLevel): void => void (least = levels.indexOf(next)),
+    /** The other thread answered: it has taken everything sent before. */
+    taken: (): void => {
+      if (dropped > 0) post({ kind: 'logLost', records: dropped });
+      underWay = dropped = 0;
+    },
+  };
 }

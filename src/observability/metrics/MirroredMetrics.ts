@@ -20,7 +20,9 @@ export class MirroredMetrics {
   /** The thread has ended: its gauges are gone. */
   ended(): void {
     const counted = this.all().map((snapshot) => snapshot.filter(({ type }) => !isGauge(type)));
-    this.#before = counted.length === 0 ? undefined : summed(counted);
+    // The value goes straight back into prom-client, whose types do not describe it.
+    const sum = (): unknown => AggregatorRegistry.aggregate(counted).getMetricsAsArray();
+    this.#before = counted.length === 0 ? undefined : (sum() as MetricsSnapshot);
     this.#last = undefined;
   }
 
@@ -41,11 +43,6 @@ export async function mergedPage(
   }));
   const all = [kept, ...others];
   return { contentType: prometheusContentType, text: await AggregatorRegistry.aggregate(all).metrics() };
-}
-
-function summed(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
-  // The value goes straight back into prom-client, whose types do not describe it.
-  return AggregatorRegistry.aggregate([...snapshots]).getMetricsAsArray() as unknown as MetricsSnapshot;
 }
 
 /** A snapshot holds the type as a word, where prom-client's types declare a number. */

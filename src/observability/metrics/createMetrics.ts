@@ -188,7 +188,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'version',
     'node',
   ]).set(build, 1);
-  registerProcessMetrics(registry);
+  // Those of a Node.js process; some exist on some platforms only.
+  collectDefaultMetrics({ register: registry });
+  for (const { name } of registry.getMetricsAsArray())
+    if (UNUSED.test(name)) registry.removeSingleMetric(name);
 
   const metrics = {
     registry,
@@ -343,13 +346,3 @@ export function createMetrics(build: { readonly version: string; readonly node: 
 
 /** All metrics; each part takes those that it updates by `Pick<Metrics, …>`. */
 export type Metrics = ReturnType<typeof createMetrics>;
-
-/** The metrics of a Node.js process. Some exist on some platforms only. */
-function registerProcessMetrics(registry: Registry): void {
-  const defaults = new Registry();
-  collectDefaultMetrics({ register: defaults });
-  for (const { name } of defaults.getMetricsAsArray()) {
-    const metric = defaults.getSingleMetric(name);
-    if (metric !== undefined && !UNUSED.test(name)) registry.registerMetric(metric);
-  }
-}

@@ -25,58 +25,18 @@ type CountedMetrics = Pick<
   | 'upstreamErrors'
 >;
 
-/** Collections from one source: those that it delivered first, and those that had arrived already. */
-interface RaceTotals {
-  readonly first: number;
-  readonly late: number;
-}
-
-/** Work done, by all lines together. */
-interface WorkTotals {
-  readonly requester: RaceTotals;
-  readonly edi: RaceTotals;
-  readonly peer: RaceTotals;
-  readonly commits: CommitTotals;
-}
-
-interface CommitTotals {
-  readonly count: number;
-  readonly heights: number;
-  /** Collection bytes. */
-  readonly bytes: number;
-  /** The sum of their durations. */
-  readonly seconds: number;
-  /** How many took at most `bound` seconds, by ascending bound; the last bound is Infinity. */
-  readonly within: ReadonlyMap<number, number>;
-}
-
-/** Calls to one access node. */
-interface NodeTotals {
-  readonly calls: number;
-  readonly errors: number;
-  /** Errors by kind. */
-  readonly kinds: ReadonlyMap<string, number>;
-}
-
 /** A sample of the metrics. */
-interface Totals {
-  readonly atMs: number;
-  readonly work: WorkTotals;
-  readonly nodes: ReadonlyMap<string, NodeTotals>;
-}
+type Totals = Awaited<ReturnType<typeof readTotals>>;
 
 /** What was done in one minute, or in the part of it that has passed. */
-export interface Minute extends WorkTotals {
+export type Minute = Totals['work'] & {
   /** Since it began. */
   readonly ageSeconds: number;
-}
+};
 
 /** What was done in a stretch of time. */
-export interface Stretch {
+export interface Stretch extends Pick<Totals, 'work' | 'nodes'> {
   readonly seconds: number;
-  readonly work: WorkTotals;
-  /** Calls by access node. */
-  readonly nodes: ReadonlyMap<string, NodeTotals>;
 }
 
 /**
@@ -143,40 +103,41 @@ function stretchOf(samples: readonly Totals[]): Stretch | undefined {
 }
 
 /** Reads a sample. Its size is bounded by the metrics' labels: sources, nodes, methods and kinds of error. */
-async function readTotals(metrics: CountedMetrics, atMs: number): Promise<Totals> {
+async function readTotals(metrics: CountedMetrics, atMs: number) {
   const [received, duplicate, calls, errors] = await Promise.all([
     metrics.collectionsReceived.get(),
     metrics.duplicateCollections.get(),
     metrics.upstreamRequests.get(),
     metrics.upstreamErrors.get(),
   ]);
-  const race = (source: string): RaceTotals => {
+  /** Collections from one source: those that it delivered first, and those that had arrived already. */
+  const race = (source: string) => {
     const late = sumOf(duplicate.values, ({ labels }) => labels.source === source);
     return { first: sumOf(received.values, ({ labels }) => labels.source === source) - late, late };
   };
-  const nodes = new Map<string, NodeTotals>();
-  for (const endpoint of new Set(calls.values.map(({ labels }) => String(labels.endpoint)))) {
+  /** Calls to one access node, its errors, and those by kind. */
+  const callsTo = (endpoint: string) => {
+    const failed = errors.values.filter(({ labels }) => labels.endpoint === endpoint);
     const kinds = new Map<string, number>();
-    for (const { labels, value } of errors.values) {
-      if (labels.endpoint !== endpoint) continue;
+    for (const { labels, value } of failed)
       kinds.set(String(labels.kind), (kinds.get(String(labels.kind)) ?? 0) + value);
-    }
-    nodes.set(endpoint, {
+    return {
       calls: sumOf(calls.values, ({ labels }) => labels.endpoint === endpoint),
-      errors: [...kinds.values()].reduce((sum, count) => sum + count, 0),
+      errors: sumOf(failed, () => true),
       kinds,
-    });
-  }
+    };
+  };
+  const endpoints = new Set(calls.values.map(({ labels }) => String(labels.endpoint)));
   const races = { requester: race('requester'), edi: race('edi'), peer: race('peer') };
-  const work = { ...races, commits: await commitsOf(metrics) };
-  return { atMs, work, nodes };
+  return {
+    atMs,
+    /** Of all lines together. */
+    work: { ...races, commits: await commitsOf(metrics) },
+    nodes: new Map([...endpoints].map((endpoint) => [endpoint, callsTo(endpoint)] as const)),
+  };
 }
 
-async function commitsOf({
-  commitBytes,
-  commitDuration,
-  commitHeights,
-}: CountedMetrics): Promise<CommitTotals> {
+async function commitsOf({ commitBytes, commitDuration, commitHeights }: CountedMetrics) {
   const [durations, heights, bytes] = await Promise.all([
     commitDuration.get(),
     commitHeights.get(),
@@ -187,8 +148,11 @@ async function commitsOf({
   return {
     count: partOf(durations, 'count'),
     heights: partOf(heights, 'sum'),
+    /** Collection bytes. */
     bytes: partOf(bytes, 'sum'),
+    /** The sum of their durations. */
     seconds: partOf(durations, 'sum'),
+    /** How many took at most so many seconds, by ascending bound; the last bound is Infinity. */
     within: new Map(
       durations.values.flatMap(({ labels: { le }, value }) =>
         le === undefined ? [] : [[le === '+Inf' ? Infinity : Number(le), value] as const],
@@ -215,7 +179,7 @@ function changeOf(from: unknown, to: unknown): unknown {
  * The 95th percentile of the duration of commits in seconds, rounded up to a bound of the histogram. `undefined`
  * without commits, or if it is beyond the last bound.
  */
-export function slowestUsual({ count, within }: CommitTotals): number | undefined {
+export function slowestUsual({ count, within }: Awaited<ReturnType<typeof commitsOf>>): number | undefined {
   const bound = [...within].find(([, commits]) => commits >= count * USUAL_SHARE)?.[0];
   return count === 0 || bound === Infinity ? undefined : bound;
 }

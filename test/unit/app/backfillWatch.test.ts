@@ -22,23 +22,16 @@ class World {
 
   constructor() {
     const { clock, logger } = this;
-    this.watch = new BackfillWatch(
-      { ediOnly: false },
-      {
-        ...{ clock, logger },
-        backfill: { state: () => this.state, running: () => this.running },
-        pace: { heldBack: () => this.heldBack },
-        store: { coverage: () => this.coverage },
-        network: { heights: { source: 'access node', whyUnserved: () => [] } },
-        descriptors: { trouble: () => undefined },
-        diskWatch: { pause: () => undefined },
-        listener: {
-          sealedHeight: () => undefined,
-          sealedAdvanceAgeMs: () => undefined,
-          sealedTroubles: () => [],
-        },
-      },
-    );
+    const parts = {
+      ...{ clock, logger },
+      backfill: { state: () => this.state, running: () => this.running },
+      pace: { heldBack: () => this.heldBack },
+      store: { coverage: () => this.coverage },
+      network: { heights: { source: 'access node', whyUnserved: () => [] } },
+      descriptors: { trouble: () => undefined },
+      diskWatch: { pause: () => undefined },
+    };
+    this.watch = new BackfillWatch({ ediOnly: false }, parts as unknown as Parts);
   }
 
   /** Looks from now on. */

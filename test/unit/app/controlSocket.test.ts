@@ -2,31 +2,25 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ControlSocket } from '../../../src/app/lifecycle/ControlSocket.js';
+import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 
-async function open(
-  dataDir: string,
-): Promise<{ readonly control: ControlSocket; readonly obeyed: unknown[] }> {
+async function open(dataDir: string) {
   const obeyed: unknown[] = [];
-  const control = new ControlSocket(
-    { dataDir },
-    {
-      obey: async (command) => {
-        obeyed.push(command);
-        if (obeyed.length > 1) throw new OperatorError('usage', 'Not twice.');
-        return { plan: 1 };
-      },
-      fail: (error) => {
-        throw error;
-      },
-      logger: new RecordingLogger(),
+  const control = await openControlSocket(dataDir, {
+    obey: async (command) => {
+      obeyed.push(command);
+      if (obeyed.length > 1) throw new OperatorError('usage', 'Not twice.');
+      return { plan: 1 };
     },
-  );
-  await control.start();
+    fail: (error) => {
+      throw error;
+    },
+    logger: new RecordingLogger(),
+  });
   atEnd(() => control.close());
   return { control, obeyed };
 }

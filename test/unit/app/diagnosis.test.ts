@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NodeTrouble, ServedHeights } from '../../../src/access/index.js';
-import type { HeightExplanation, HeldUpHeight } from '../../../src/collections/index.js';
-import type { ChainTrouble, HeldUpBlock } from '../../../src/finality/index.js';
+import type { HeightExplanation } from '../../../src/collections/index.js';
+import type { ChainTrouble } from '../../../src/finality/index.js';
 import { lineHeldUp } from '../../../src/app/health/heldUp.js';
 import type { Surroundings } from '../../../src/app/health/heldUp.js';
 import type { DaemonState } from '../../../src/app/health/DaemonState.js';
@@ -33,8 +33,8 @@ interface Facts {
   readonly stage: HeightExplanation['stage'];
   readonly commitStartedAtMs: number | undefined;
   /** Its troubles; where nobody serves it, why not. */
-  readonly block: HeldUpBlock;
-  readonly collections: HeldUpHeight | undefined;
+  readonly block: NonNullable<ReturnType<IndexingLine['blocks']['heldUpBy']>>;
+  readonly collections: ReturnType<IndexingLine['explainer']['heldUpBy']>;
   readonly feedTroubles: readonly NodeTrouble[];
 }
 
@@ -76,7 +76,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
     wrong: {} as { readonly [Part in keyof Wrong]?: Wrong[Part] | undefined },
     facts: {} as Partial<Facts>,
   };
-  const block = (): HeldUpBlock =>
+  const block = (): Facts['block'] =>
     state.facts.block ?? { height: state.latest + 1, troubles: [], isUnserved: false };
   const line = {
     blocks: {
@@ -141,7 +141,8 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
     get line() {
       return state.phase === 'starting' ? undefined : line;
     },
-    heldUpAt: (height: number) => lineHeldUp(height, line, { ...parts, ediOnly } as Surroundings),
+    heldUpAt: (height: number) =>
+      lineHeldUp(height, line as unknown as IndexingLine, parts as unknown as Surroundings, { ediOnly }),
     config: {
       ediOnly,
       proof: {

@@ -25,7 +25,7 @@ function setUp({ leads = true } = {}) {
     latestIndexedHeight: () => state.latest,
     coverage: () => [{ from: FIRST, to: state.latest }],
     onDamage: (listener: (damage: FoundDamage) => void) => void (tell = listener),
-    shared: { isLeading: () => state.leads } as never,
+    shared: { isLeading: () => state.leads },
     check: (range: HeightRange) => {
       checked.push(range);
       const found = [...state.damaged].filter(
@@ -48,7 +48,8 @@ function setUp({ leads = true } = {}) {
     onClose: (_name: string, close: () => unknown) => void closers.push(close),
     supervise: (work: Promise<unknown>) => void work.catch((error: unknown) => failures.push(error)),
   };
-  const healing = new Healing({ store, window, lifecycle, clock, logger, metrics });
+  const parts = { store, window, lifecycle, clock, logger, metrics };
+  const healing = new Healing(parts as unknown as ConstructorParameters<typeof Healing>[0]);
   const settle = async (): Promise<void> => {
     for (let turns = 0; turns < 20; turns += 1) await clock.turn();
   };

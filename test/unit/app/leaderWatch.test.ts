@@ -9,19 +9,10 @@ function watched({ isShared = true } = {}) {
     trouble: undefined as string | undefined,
     leader: undefined as { worker: string; host: string; beatAgeMs: number } | undefined,
   };
-  const nothing = () => Promise.reject(new Error('not asked for'));
-  const shared = {
-    lead: nothing,
-    follow: nothing,
-    isLeading: () => state.leads,
-    sizeBytes: nothing,
-    onChanged: () => () => undefined,
-  };
-  const watch = new LeaderWatch({
-    store: { ...(isShared ? { shared } : {}), trouble: () => state.trouble },
-    leadership: { leader: () => state.leader },
-    clock,
-  });
+  const shared = isShared ? { isLeading: () => state.leads } : undefined;
+  const store = { shared, trouble: () => state.trouble };
+  const parts = { clock, leadership: { leader: () => state.leader }, store };
+  const watch = new LeaderWatch(parts as unknown as ConstructorParameters<typeof LeaderWatch>[0]);
   /** Looks every second, as the health monitor does. */
   const after = async (seconds: number) => {
     for (let passed = 0; passed < seconds; passed += 1) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { finalBlock } from '../../../src/app/index.js';
-import { readableIndex, sealedHeight } from '../../../src/app/threads/readableIndex.js';
+import { readableIndex } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain } from '../../support/smallChain.js';
@@ -134,13 +134,17 @@ describe('what is called proven', () => {
 
 describe('the sealed head', () => {
   const sealed = (finality: 'proven' | 'reported', proven: number | undefined, reason?: string) =>
-    sealedHeight(
+    readableIndex(
       { proof: { mode: 'auto', finality, checkpoint: undefined } },
       {
-        listener: { sealedHeight: () => 120 },
-        prover: { sealedHeight: () => proven, status: () => ({ reason }) },
+        ...{ store: new MemoryIndexStore(), replica: undefined },
+        listener: { finalizedHeight: () => 119, sealedHeight: () => 120 },
+        prover: {
+          ...{ finalBlock: () => undefined, status: () => ({ reason }) },
+          sealedHeight: () => proven,
+        },
       },
-    );
+    ).sealed;
 
   it('is proven, and reported by nodes where no seal is known or no more can be proven', () => {
     expect(sealed('reported', 110)).toBe(110);

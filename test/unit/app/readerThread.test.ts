@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingAdmission } from '../../../src/access/index.js';
-import { DOWN_AFTER_MS } from '../../../src/app/threads/ReaderInstance.js';
+import { DOWN_AFTER_MS } from '../../../src/app/threads/ReaderThread.js';
 import { HUNG_AFTER_MS, ReaderThread } from '../../../src/app/threads/ReaderThread.js';
 import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/serveReaders.js';
 import { serveReaders } from '../../../src/app/threads/serveReaders.js';
 import type { FromReader, ReaderData, ToReader } from '../../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
-import type { ReaderSources } from '../../../src/app/threads/ReaderInstance.js';
+import type { ReaderSources } from '../../../src/app/threads/ReaderThread.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
 import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
 import { readerOptions } from '../../support/readerOptions.js';

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { serviceManagerOf, ServiceNotifier } from '../../../src/app/lifecycle/ServiceNotifier.js';
+import { openServiceNotifier, serviceManagerOf } from '../../../src/app/lifecycle/openServiceNotifier.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-function notifierOf(watchdogMs?: number, failure?: Error) {
+function opened(watchdogMs?: number, failure?: Error) {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
   const told: string[] = [];
+  const stop = new AbortController();
   const startHelper = (failed: (error: Error) => void) => ({
     send: (message: string) => {
       if (failure === undefined) told.push(message);
@@ -14,18 +15,20 @@ function notifierOf(watchdogMs?: number, failure?: Error) {
     },
     close: async () => void told.push('(closed)'),
   });
-  const notifier = new ServiceNotifier({ watchdogMs }, { clock, logger, startHelper });
-  return { clock, logger, told, notifier };
+  const limit = watchdogMs === undefined ? {} : { WATCHDOG_USEC: `${watchdogMs}000` };
+  const environment = { NOTIFY_SOCKET: '/run/systemd/notify', ...limit };
+  const notifier = openServiceNotifier(environment, { clock, logger, signal: stop.signal, startHelper });
+  if (notifier === undefined) throw new Error('nobody expects messages');
+  return { clock, logger, told, stop, notifier };
 }
 
-describe('ServiceNotifier', () => {
-  it('gives two signs of life in the time of the watchdog, from the start until it is closed', async () => {
-    const { clock, notifier, told } = notifierOf(60_000);
-    notifier.start();
+describe('the messages to a service manager', () => {
+  it('give two signs of life in the time of the watchdog, from the start until they are closed', async () => {
+    const { clock, notifier, stop, told } = opened(60_000);
     expect(told).toEqual(['STATUS=Starting', 'WATCHDOG=1']);
     await clock.advance(59_999);
     expect(told).toEqual(['STATUS=Starting', 'WATCHDOG=1', 'WATCHDOG=1']);
-    notifier.stopping();
+    stop.abort();
     await clock.advance(30_000);
     expect(told.slice(3)).toEqual(['STOPPING=1', 'STATUS=Stopping', 'WATCHDOG=1']);
     await notifier.close();
@@ -34,30 +37,24 @@ describe('ServiceNotifier', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('tells the status when it has changed, every five seconds at most', async () => {
-    const { clock, notifier, told } = notifierOf();
+  it('tell the status when it has changed, every five seconds at most', async () => {
+    const { clock, notifier, told } = opened();
     let height = 1;
     notifier.ready(() => `height ${height}`);
     for (; height < 11; height += 1) await clock.advance(1_000);
     await clock.advance(60_000);
-    expect(told).toEqual([
-      'READY=1',
-      'STATUS=height 1',
-      'STATUS=height 5',
-      'STATUS=height 10',
-      'STATUS=height 11',
-    ]);
+    const heights = [1, 5, 10, 11].map((each) => `STATUS=height ${each}`);
+    expect(told).toEqual(['STATUS=Starting', 'READY=1', ...heights]);
   });
 
-  it('puts a status on one line, and shortens one that is too long for a datagram', async () => {
-    const { notifier, told } = notifierOf();
+  it('put a status on one line, and shorten one that is too long for a datagram', async () => {
+    const { notifier, told } = opened();
     await notifier.close(`torn\nREADY=1 ${'x'.repeat(200_000)}`);
-    expect(told[0]).toMatch(/^STATUS=torn\\u000aREADY=1 x{1,1000}…x{1,1000}$/);
+    expect(told[1]).toMatch(/^STATUS=torn\\u000aREADY=1 x{1,1000}…x{1,1000}$/);
   });
 
-  it('warns once when nobody hears it', async () => {
-    const { clock, logger, notifier } = notifierOf(1_000, new Error('No such file or directory'));
-    notifier.start();
+  it('are warned of once when nobody hears them', async () => {
+    const { clock, logger, notifier } = opened(1_000, new Error('No such file or directory'));
     notifier.ready(() => 'height 1');
     await clock.advance(60_000);
     expect(logger.messages()).toEqual(['the service manager cannot be told how the daemon is']);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   LiveTerminal,
   ProgressMeter,
-  ProgressReporter,
+  reportProgress,
   renderProgressLine,
 } from '../../../src/observability/index.js';
 import type { ProgressState } from '../../../src/observability/index.js';
@@ -229,12 +229,11 @@ function reporterOn(mode: 'tty' | 'log', latest = 0, head = 1_000_000, heldUpBy?
   const logger = new RecordingLogger();
   const terminal = new FakeTerminal();
   const live = mode === 'tty' ? new LiveTerminal({ stream: terminal }) : undefined;
-  const reporter = new ProgressReporter({ clock, meter: meterOf(at, clock), logger, terminal: live });
-  reporter.start();
-  return { at, clock, logger, terminal, reporter };
+  const end = reportProgress({ clock, meter: meterOf(at, clock), logger, terminal: live });
+  return { at, clock, logger, terminal, end };
 }
 
-describe('ProgressReporter', () => {
+describe('reported progress', () => {
   it('logs rate, lag and time left every 10 s while catching up', async () => {
     const { at, clock, logger } = reporterOn('log');
     expect(logger.records).toEqual([]);
@@ -290,7 +289,7 @@ describe('ProgressReporter', () => {
   });
 
   it('keeps one line on a terminal and does not repeat itself in the log', async () => {
-    const { at, clock, logger, terminal, reporter } = reporterOn('tty');
+    const { at, clock, logger, terminal, end } = reporterOn('tty');
     for (let second = 0; second < 30; second += 1) {
       at.latest += 100;
       await clock.advance(1000);
@@ -302,7 +301,7 @@ describe('ProgressReporter', () => {
     await clock.advance(1000);
     expect(logger.messages()).toEqual(['reached the head']);
     expect(terminal.line).toContain('following, head 1,000,000');
-    reporter.close();
+    end();
     expect(terminal.line).toBe('');
     expect(clock.pendingTimers).toBe(0);
   });

@@ -1,18 +1,12 @@
-import type { ServedHeights } from '../../../access/index.js';
 import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
-import type { FinalizationListener } from '../../../finality/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
 import { EdgeLog, formatDuration, ProgressMeter, withoutIds } from '../../../observability/index.js';
-import type { Logger } from '../../../observability/index.js';
 import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import type { IndexStore } from '../../../storage/index.js';
-import type { Backfill } from '../../line/history/Backfill.js';
-import type { HistoryPace } from '../../line/history/HistoryPace.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
+import type { IndexingParts } from '../../line/runIndexing.js';
 import { lineHeldUp } from '../heldUp.js';
-import type { HeldUp } from '../heldUp.js';
-import type { DiskWatch } from './DiskWatch.js';
+import type { HeldUp, Surroundings } from '../heldUp.js';
 
 /** How often the ranges are looked at. */
 const LOOK_EVERY_MS = 500;
@@ -28,21 +22,11 @@ interface Watched {
   sinceMs: number;
 }
 
-interface BackfillWatchParts {
-  readonly backfill: Pick<Backfill, 'state' | 'running'>;
-  readonly pace: Pick<HistoryPace, 'heldBack'>;
-  readonly store: Pick<IndexStore, 'coverage' | 'trouble'>;
-  readonly network: { readonly heights: Pick<ServedHeights, 'source' | 'whyUnserved'> };
-  readonly listener: Pick<FinalizationListener, 'sealedHeight' | 'sealedAdvanceAgeMs' | 'sealedTroubles'>;
-  readonly descriptors: { trouble(): string | undefined };
-  readonly diskWatch: Pick<DiskWatch, 'pause'> | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
+type BackfillWatchParts = Surroundings & Pick<IndexingParts, 'backfill' | 'logger' | 'pace'>;
 
 /** Watches history: its progress, its rate, and what holds it up. */
 export class BackfillWatch {
-  readonly #ediOnly: boolean;
+  readonly #config: Pick<DaemonConfig, 'ediOnly'>;
   readonly #parts: BackfillWatchParts;
   /** The ranges that run, by first height. */
   readonly #watched = new Map<number, Watched>();
@@ -53,9 +37,9 @@ export class BackfillWatch {
   #isHeldUp = false;
   #loggedAtMs: number;
 
-  constructor(options: { readonly ediOnly: boolean }, parts: BackfillWatchParts) {
+  constructor(config: Pick<DaemonConfig, 'ediOnly'>, parts: BackfillWatchParts) {
     const { backfill, clock } = parts;
-    this.#ediOnly = options.ediOnly;
+    this.#config = config;
     this.#parts = parts;
     this.#meter = new ProgressMeter({
       clock,
@@ -123,7 +107,7 @@ export class BackfillWatch {
   }
 
   #causeOf({ running, watermark }: Watched): HeldUp {
-    return lineHeldUp(watermark + 1, running.line.indexing, { ediOnly: this.#ediOnly, ...this.#parts });
+    return lineHeldUp(watermark + 1, running.line.indexing, this.#parts, this.#config);
   }
 
   /** True when it yields to the live range, and no fault is known. */

@@ -1,43 +1,37 @@
 import type { StatusDocument } from '../../../api/index.js';
-import type { Leadership } from '../../../ranges/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import type { IndexStore } from '../../../storage/index.js';
+import type { IndexingParts } from '../../line/runIndexing.js';
 
 /** Within this time another process takes over from a leader that is gone. */
 const LEADER_LOST_AFTER_MS = 12_000;
 
 /** Watches that some process leads, of those that share the store. */
 export class LeaderWatch {
-  readonly #deps: ConstructorParameters<typeof LeaderWatch>[0];
+  readonly #parts: Pick<IndexingParts, 'clock' | 'leadership' | 'store'>;
   /** When a leader was last seen, or there was a known reason to see none. */
   #heardAtMs: number;
 
-  constructor(dependencies: {
-    readonly store: Pick<IndexStore, 'shared' | 'trouble'>;
-    readonly leadership: Pick<Leadership, 'leader'>;
-    readonly clock: Clock;
-  }) {
-    this.#deps = dependencies;
-    this.#heardAtMs = dependencies.clock.monotonic();
+  constructor(parts: Pick<IndexingParts, 'clock' | 'leadership' | 'store'>) {
+    this.#parts = parts;
+    this.#heardAtMs = parts.clock.monotonic();
   }
 
   /** As far as this process knows. */
   leader(): NonNullable<StatusDocument['cluster']>['leader'] {
-    const leader = this.#deps.leadership.leader();
+    const leader = this.#parts.leadership.leader();
     if (leader === undefined) return null;
     const { worker, host, beatAgeMs } = leader;
     return { worker, host, ageSeconds: beatAgeMs / 1_000 };
   }
 
   leaderAgeSeconds(): number | undefined {
-    const { shared } = this.#deps.store;
+    const { shared } = this.#parts.store;
     if (shared === undefined) return undefined;
     return shared.isLeading() ? 0 : this.leader()?.ageSeconds;
   }
 
   /** Call it about every second. */
   lost(): { readonly message: string } | undefined {
-    const { clock, store } = this.#deps;
+    const { clock, store } = this.#parts;
     const nowMs = clock.monotonic();
     const leader = this.leader();
     // While the database is away, no leader can be seen: that is reported on its own.

@@ -4,7 +4,7 @@ import type { HeightsToFill } from '../../../config/index.js';
 import type { FillOrder, WorkSource } from '../../../ranges/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, SporkRecord } from '../../../storage/index.js';
-import { notUnderstood } from '../../lifecycle/ControlSocket.js';
+import { notUnderstood } from '../../lifecycle/openControlSocket.js';
 
 /** A change to what history is filled in. */
 export type BackfillCommand =

@@ -3,8 +3,8 @@ import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
 import type { Logger } from '../../../observability/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
-import type { Clock, Timer } from '../../../runtime/index.js';
-import { AbortError, every } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+import { every, isAbort } from '../../../runtime/index.js';
 import { BorderError } from '../../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './HistoryPace.js';
@@ -63,6 +63,7 @@ export async function startRangeLine(
     rejectOutcome = reject;
   });
   const fail = (error: unknown): void => {
+    if (isAbort(error)) return;
     if (error instanceof BorderError) settle({ kind: 'failed', reason: error.message, startOver: true });
     else rejectOutcome(error);
   };
@@ -86,14 +87,7 @@ export async function startRangeLine(
       nodes,
       listener,
       window,
-      lifecycle: {
-        fail,
-        supervise: (running) => {
-          running.catch((error: unknown) => {
-            if (!(error instanceof AbortError)) fail(error);
-          });
-        },
-      },
+      fail,
       logger: debugLogger(parts.logger, range),
     },
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, asksFor },
@@ -104,10 +98,9 @@ export async function startRangeLine(
     isOutdated = true;
     settle({ kind: 'failed', reason });
   });
-  const misfits = watchMisfits(indexing, {
-    clock,
-    range,
-    onMisfit: (reason, { startOver }) => settle({ kind: 'failed', reason, startOver }),
+  const misfits = every(clock, LOOK_EVERY_MS, () => {
+    const misfit = misfitOf(indexing, range, clock);
+    if (misfit !== undefined) settle({ kind: 'failed', ...misfit });
   });
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
@@ -145,33 +138,27 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   };
 }
 
-/** Reports once when the nodes have no blocks that link to those below or above the range. */
-function watchMisfits(
+/** Why the nodes have no blocks that link to those below or above the range; `undefined`: they may have. */
+function misfitOf(
   { blocks }: IndexingLine,
-  {
-    clock,
-    range,
-    onMisfit,
-  }: {
-    readonly clock: Clock;
-    readonly range: HeightRange;
-    readonly onMisfit: (reason: string, how: { readonly startOver: boolean }) => void;
-  },
-): Timer {
-  return every(clock, LOOK_EVERY_MS, () => {
-    const disputed = blocks.disputedBelow();
-    const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd() ?? disputed;
-    if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return;
-    const { height } = trouble;
-    if (trouble === disputed) {
-      // The range above it may be indexed by then, and says which of them is right.
-      onMisfit(`the access nodes give different blocks ${height}, below the range`, { startOver: false });
-      return;
-    }
-    const next = height === range.to ? height + 1 : height - 1;
-    const reason = `no access node has a block ${height} that links to block ${next}, beside the range`;
-    onMisfit(reason, { startOver: true });
-  });
+  range: HeightRange,
+  clock: Clock,
+): { readonly reason: string; readonly startOver: boolean } | undefined {
+  const disputed = blocks.disputedBelow();
+  const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd() ?? disputed;
+  if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return undefined;
+  const { height } = trouble;
+  // The range above it may be indexed by then, and says which of them is right.
+  if (trouble === disputed)
+    return {
+      reason: `the access nodes give different blocks ${height}, below the range`,
+      startOver: false,
+    };
+  const next = height === range.to ? height + 1 : height - 1;
+  return {
+    reason: `no access node has a block ${height} that links to block ${next}, beside the range`,
+    startOver: true,
+  };
 }
 
 /**

@@ -39,112 +39,83 @@ export function serviceManagerOf(
   return isLimit ? { watchdogMs: microseconds / MICROSECONDS_PER_MS } : {};
 }
 
+/** Messages to the service manager. */
+export type ServiceNotifier = NonNullable<ReturnType<typeof openServiceNotifier>>;
+
 /**
- * Starts the messages to the service manager that started this process, until it is closed; `undefined` if no service manager
- * expects any.
+ * Tells the service manager that started this process how the daemon is: alive, ready, what it is doing, stopping. Signs of life
+ * come from a timer of the event loop, so they stop when it hangs. A message that cannot be sent delays nothing, and is logged
+ * once. `undefined` if no service manager expects messages.
  */
 export function openServiceNotifier(
   environment: Environment,
   {
+    clock,
+    logger,
     onBug,
     signal,
-    ...dependencies
+    startHelper = startNotifyHelper,
   }: {
     readonly clock: Clock;
     readonly logger: Logger;
-    /** Aborted when the daemon stops. */
+    /** Aborted when the daemon stops. Signs of life continue until this is closed. */
     readonly signal: AbortSignal;
     readonly onBug?: ((listener: (error: unknown) => void) => void) | undefined;
+    readonly startHelper?: typeof startNotifyHelper;
   },
-): ServiceNotifier | undefined {
+) {
   const manager = serviceManagerOf(environment, process.pid);
   if (manager === undefined) return undefined;
-  const notifier = new ServiceNotifier(manager, { ...dependencies, startHelper: startNotifyHelper });
-  notifier.start();
-  signal.addEventListener('abort', () => notifier.stopping(), { once: true });
-  onBug?.((error) => void notifier.close(messageOf(error)));
-  return notifier;
-}
-
-/**
- * Tells the service manager how the daemon is: alive, ready, what it is doing, stopping. Signs of life come from a timer of
- * the event loop, so they stop when it hangs. A message that cannot be sent delays nothing, and is logged once.
- */
-export class ServiceNotifier {
-  readonly #signEveryMs: number | undefined;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #helper: ReturnType<typeof startNotifyHelper>;
-  #signTimer: Timer | undefined;
-  #statusTimer: Timer | undefined;
-  #status: string | undefined;
-  #isReady = false;
-  #isClosed = false;
-  #hasFailed = false;
-
-  constructor(
-    { watchdogMs }: { readonly watchdogMs?: number | undefined },
-    dependencies: {
-      readonly clock: Clock;
-      readonly logger: Logger;
-      readonly startHelper: typeof startNotifyHelper;
-    },
-  ) {
-    this.#signEveryMs = watchdogMs && watchdogMs / SIGNS_OF_LIFE;
-    this.#clock = dependencies.clock;
-    this.#logger = dependencies.logger;
-    this.#helper = dependencies.startHelper((error) => this.#warnOnce(error), this.#clock);
-  }
-
-  /** Sends signs of life from now on. */
-  start(): void {
-    this.#tell('Starting');
-    if (this.#signEveryMs === undefined) return;
-    const giveSign = (): void => this.#helper.send('WATCHDOG=1');
-    giveSign();
-    this.#signTimer = every(this.#clock, this.#signEveryMs, giveSign);
-  }
-
-  /** The daemon serves. From now on `describe` is called every few seconds for its status. */
-  ready(describe: () => string): void {
-    if (this.#isReady) return;
-    this.#isReady = true;
-    this.#helper.send('READY=1');
-    this.#tell(describe());
-    this.#statusTimer = every(this.#clock, STATUS_EVERY_MS, () => this.#tell(describe()));
-  }
-
-  /** The daemon stops. Signs of life continue until this is closed. */
-  stopping(): void {
-    this.#statusTimer?.cancel();
-    this.#helper.send('STOPPING=1');
-    this.#tell('Stopping');
-  }
-
+  const { watchdogMs } = manager;
+  let hasFailed = false;
+  let status: string | undefined;
+  let isClosed = false;
+  let signs: Timer | undefined;
+  let statuses: Timer | undefined;
+  const helper = startHelper((error) => {
+    if (hasFailed) return;
+    hasFailed = true;
+    logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
+  }, clock);
+  const tell = (words: string): void => {
+    if (words === status) return;
+    status = words;
+    helper.send(`STATUS=${sentence(words)}`);
+  };
   /**
    * Resolves when everything is sent, after a second at most. Idempotent. `failure`: why the daemon ended, which the service
    * manager keeps showing.
    */
-  async close(failure?: string): Promise<void> {
-    this.#signTimer?.cancel();
-    this.#statusTimer?.cancel();
-    if (this.#isClosed) return;
-    if (failure !== undefined) this.#tell(failure);
-    this.#isClosed = true;
-    await this.#helper.close();
+  const close = async (failure?: string): Promise<void> => {
+    signs?.cancel();
+    statuses?.cancel();
+    if (isClosed) return;
+    if (failure !== undefined) tell(failure);
+    isClosed = true;
+    await helper.close();
+  };
+  tell('Starting');
+  if (watchdogMs !== undefined) {
+    const giveSign = (): void => helper.send('WATCHDOG=1');
+    giveSign();
+    signs = every(clock, watchdogMs / SIGNS_OF_LIFE, giveSign);
   }
-
-  #tell(status: string): void {
-    if (status === this.#status) return;
-    this.#status = status;
-    this.#helper.send(`STATUS=${sentence(status)}`);
-  }
-
-  #warnOnce(error: Error): void {
-    if (this.#hasFailed) return;
-    this.#hasFailed = true;
-    this.#logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
-  }
+  const onStop = (): void => {
+    statuses?.cancel();
+    helper.send('STOPPING=1');
+    tell('Stopping');
+  };
+  signal.addEventListener('abort', onStop, { once: true });
+  onBug?.((error) => void close(messageOf(error)));
+  return {
+    /** The daemon serves. From now on `describe` is called every few seconds for its status. */
+    ready: (describe: () => string): void => {
+      helper.send('READY=1');
+      tell(describe());
+      statuses = every(clock, STATUS_EVERY_MS, () => tell(describe()));
+    },
+    close,
+  };
 }
 
 /**

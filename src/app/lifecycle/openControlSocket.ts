@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Logger } from '../../observability/index.js';
+import { messageOf, OperatorError } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
+import { removeIfPossible } from './daemonRecord.js';
+import { MAX_CONTROL_CONNECTIONS } from './descriptorShares.js';
+
+const SOCKET_FILE = 'control.sock';
+/** The longest socket path that systems accept, with some margin. */
+const MAX_PATH_BYTES = 100;
+const MAX_REQUEST_BYTES = 4_096;
+/** How long a command may take to arrive. */
+const REQUEST_TIMEOUT_MS = 5_000;
+
+/** The answer to a command: its result, or why it is refused. */
+export type ControlAnswer =
+  { readonly done: unknown } | { readonly refused: { readonly exit: ExitReason; readonly message: string } };
+
+/**
+ * Takes commands that change something, through a socket in the data directory, which belongs to its owner like the store
+ * itself. No web page, other machine or other user can reach it, whatever addresses the servers listen on. One line of JSON
+ * in, one out.
+ *
+ * Listens in the data directory, else in a directory of its own below that for temporary files: the path may be too long for a
+ * socket, and some file systems have none. Expected errors: OperatorError `storage`.
+ */
+export async function openControlSocket(
+  dataDir: string,
+  {
+    fail,
+    logger,
+    obey,
+  }: {
+    /** Runs a command. Expected errors: OperatorError, which is returned to the caller. */
+    readonly obey: (command: unknown) => Promise<unknown>;
+    /** Called with every other error: the owner stops the process. */
+    readonly fail: (error: unknown) => void;
+    readonly logger: Logger;
+  },
+): Promise<{ readonly path: string; readonly close: () => Promise<void> }> {
+  const sockets = new Set<Socket>();
+  const answer = async (line: string): Promise<ControlAnswer> => {
+    try {
+      return { done: await obey(parsed(line)) };
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      logger.debug({ why: error.message }, 'a command was refused');
+      return { refused: { exit: error.exit, message: error.message } };
+    }
+  };
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    serve(socket, answer, fail);
+  });
+  server.maxConnections = MAX_CONTROL_CONNECTIONS;
+  const { path, toRemove } = await listen(server, resolve(dataDir, SOCKET_FILE));
+  server.on('error', fail);
+  const close = async (): Promise<void> => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    for (const socket of sockets) socket.destroy();
+    await closed;
+    removeIfPossible(toRemove);
+  };
+  return { path, close };
+}
+
+async function listen(
+  server: Server,
+  wanted: string,
+): Promise<{ readonly path: string; readonly toRemove: string }> {
+  const listenAt = async (path: string): Promise<void> => {
+    // An existing socket was left by a daemon that was killed: we hold the store's lock.
+    rmSync(path, { force: true });
+    await once(server.listen({ path }), 'listening');
+  };
+  try {
+    if (Buffer.byteLength(wanted) > MAX_PATH_BYTES) throw new Error(`${wanted} is too long a path`);
+    await listenAt(wanted);
+    return { path: wanted, toRemove: wanted };
+  } catch (why) {
+    try {
+      const folder = mkdtempSync(join(tmpdir(), 'fci-'));
+      const path = join(folder, SOCKET_FILE);
+      await listenAt(path);
+      return { path, toRemove: folder };
+    } catch (error) {
+      const message =
+        `Cannot listen for commands, neither in the data directory (${messageOf(why)}) nor in ${tmpdir()} (${messageOf(error)}). ` +
+        'Choose another --data-dir, or set TMPDIR to a directory that can be written to.';
+      throw new OperatorError('storage', message, { cause: error });
+    }
+  }
+}
+
+function serve(
+  socket: Socket,
+  answer: (line: string) => Promise<ControlAnswer>,
+  fail: (error: unknown) => void,
+): void {
+  socket.setTimeout(REQUEST_TIMEOUT_MS, () => socket.destroy());
+  // The command is carried out even if the caller hangs up.
+  socket.on('error', () => socket.destroy());
+  let text = '';
+  socket.setEncoding('utf8');
+  socket.on('data', (part: string) => {
+    text += part;
+    const end = text.indexOf('\n');
+    if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
+    socket.pause();
+    socket.removeAllListeners('data');
+    socket.setTimeout(0);
+    answer(text.slice(0, Math.max(0, end))).then(
+      (answered) => socket.end(`${JSON.stringify(answered)}\n`),
+      (error: unknown) => {
+        socket.destroy();
+        fail(error);
+      },
+    );
+  });
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line) as unknown;
+  } catch {
+    throw notUnderstood();
+  }
+}
+
+export function notUnderstood(): OperatorError {
+  return new OperatorError('usage', 'The daemon does not understand this command. Is it another version?');
+}

@@ -1,0 +1,111 @@
+import { daemonSettings } from '../config/index.js';
+import type { LoadedConfig } from '../config/index.js';
+import type { ProgramLogger } from '../observability/index.js';
+import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
+import type { DaemonParts } from './health/DaemonState.js';
+import type { Diagnosis } from './health/Diagnosis.js';
+
+/** How the running daemon reloads its configuration. */
+export interface Reloading {
+  /** The configuration that the daemon was started with. */
+  readonly loaded: LoadedConfig;
+  /** False when no file was named: then there is nothing to reload. */
+  readonly hasFile: boolean;
+  /** Reads it again, from the same sources. Expected errors: OperatorError. */
+  readonly load: () => LoadedConfig;
+  /** Calls back whenever the operator asks for a reload. */
+  readonly onWanted: (listener: () => void) => void;
+}
+
+/** Parts whose settings may change while they run. */
+type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers' | 'secretFiles'> & {
+  readonly health: { readonly diagnosis: Pick<Diagnosis, 'setLimits'> };
+};
+
+/**
+ * Applies changed settings to the running daemon, and logs the outcome: one line for what has changed, one for what needs a
+ * restart. A file that cannot be used changes nothing, and is logged too. Call what it returns once the daemon is built; a reload
+ * that was asked for earlier is done then.
+ */
+export function reloadWhenWanted(
+  { hasFile, load, loaded, onWanted }: Reloading,
+  { logger }: { readonly logger: ProgramLogger },
+): (parts: Reloadable) => void {
+  let parts: Reloadable | undefined;
+  let isWanted = false;
+  /** The settings in effect. */
+  let { effective } = loaded;
+  let { level } = loaded.config.log;
+
+  /** Logged at any log level: the operator asked. */
+  const tell = (how: 'info' | 'warn', fields: object, message: string): void => {
+    if (level !== 'debug') logger.setLevel('info');
+    logger[how](fields, message);
+    logger.setLevel(level);
+  };
+  const take = (next: LoadedConfig, into: Reloadable): void => {
+    const before = effective;
+    const changed = Object.keys(next.effective).filter(
+      (key) => JSON.stringify(next.effective[key]) !== JSON.stringify(before[key]),
+    );
+    // A default that changed follows from another setting, which is logged.
+    const isSet = (key: string): boolean =>
+      next.origins[key] !== 'default' || loaded.origins[key] !== 'default';
+    const later = changed.filter((key) => !isReloadable(key) && isSet(key));
+    const now = changed.filter(isReloadable);
+    const inWords = (key: string): string => `${key}: ${words(before[key])} → ${words(next.effective[key])}`;
+    apply(next.config, into);
+    effective = { ...before, ...Object.fromEntries(now.map((key) => [key, next.effective[key]])) };
+    ({ level } = next.config.log);
+    const besides = next.overridden.length === 0 ? {} : { setElsewhere: next.overridden };
+    if (now.length > 0) tell('info', { changed: now.map(inWords), ...besides }, 'configuration reloaded');
+    else tell('info', besides, 'configuration reloaded: nothing has changed');
+    if (later.length > 0) {
+      const fields = { settings: later.map(inWords), advice: 'restart the daemon' };
+      tell('warn', fields, 'settings change at a restart only');
+    }
+  };
+  const reload = (): void => {
+    isWanted = true;
+    if (parts === undefined) return;
+    parts.secretFiles.reload();
+    if (!hasFile) {
+      tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
+      return;
+    }
+    let next: LoadedConfig;
+    try {
+      next = load();
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      logger.error({ why: error.message }, 'the configuration was not reloaded: nothing has changed');
+      return;
+    }
+    take(next, parts);
+  };
+  onWanted(reload);
+  return (built) => {
+    parts = built;
+    if (isWanted) reload();
+  };
+}
+
+/** Applies the settings that may change, in both threads; not the log level of this one. */
+function apply(config: LoadedConfig['config'], parts: Reloadable): void {
+  const { api, disk, log, ready } = config;
+  const { corsOrigins, ratePerSecondPerAddress } = api;
+  parts.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
+  parts.descriptors.reload(config);
+  parts.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
+  parts.health.diagnosis.setLimits(ready);
+}
+
+function isReloadable(key: string): boolean {
+  return daemonSettings[key as keyof typeof daemonSettings].isReloadable === true;
+}
+
+function words(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(words).join(', ');
+  if (value === null) return 'none';
+  return typeof value === 'string' ? withoutUrlPaths(value) : JSON.stringify(value);
+}
