@@ -83,6 +83,24 @@ describe('a mirror', () => {
     expect(proof).toMatchObject({ provenHeight: null, unprovenHeights: 0 });
   });
 
+  it('is what a daemon has to become whose access node is an indexer: it says so, and is one with the indexer as a peer too', async () => {
+    const node = await devnetForTest(chain);
+    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
+    await source.reaches(HEAD);
+    const from = ['--start-height', '7'];
+    const asNode = startArguments({ address: source.grpcAddress }, scratchDirectory(), ...from);
+    const told = await startDaemonHere(asNode);
+    await eventually(async () => {
+      const { waitingFor } = await told.status();
+      return waitingFor?.message.includes('an indexer names it as --peer as well') === true || undefined;
+    });
+    await stopAll(told);
+    const both = await startDaemonHere([...asNode, '--peer', source.grpcAddress]);
+    const metrics = await both.reaches(HEAD);
+    expect(metrics.value('unproven_heights')).toBe(0);
+    await stopAll(both, source);
+  });
+
   it('ends with 76 where the checkpoint is another block', async () => {
     const node = await devnetForTest(chain);
     const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
